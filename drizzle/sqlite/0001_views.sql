@@ -107,7 +107,7 @@ CREATE VIEW current_risk_assessments AS SELECT * FROM risk_assessments WHERE del
 --> statement-breakpoint
 CREATE VIEW current_vendors AS SELECT * FROM vendors WHERE deleted_at IS NULL;
 --> statement-breakpoint
--- Made anew with each field that is learned: sqlite/flat-views.ts.
+-- Made anew with each field that is learned: sqlite/database.ts.
 CREATE VIEW policies_flat AS SELECT id, name, version, status, data, first_seen_at, synced_at, verified_at, unverified_since, last_event_id, last_event_at, cause
 FROM policies WHERE deleted_at IS NULL;
 --> statement-breakpoint

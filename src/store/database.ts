@@ -10,6 +10,17 @@ export interface Numbers {
   next(): number;
 }
 
+export function numbersFrom(start: number): Numbers {
+  let value = start;
+  return {
+    current: () => value,
+    next: () => {
+      value += 1;
+      return value;
+    },
+  };
+}
+
 /** What the engines say in words of their own. */
 export interface Dialect {
   /** The column's value is one of these: a single parameter, however many they are. */

@@ -1,9 +1,8 @@
 import { type StoreUnavailable, UsageError } from '../platform/errors.ts';
 import type { Exposure, PostgresSettings } from './postgres/connection.ts';
 import { type BackupOptions, type BackupResult, backUpSqlite } from './sqlite/backup.ts';
-import { type OpeningOptions, openMigrated } from './sqlite/migrations.ts';
 import { probePlaceFor } from './sqlite/place.ts';
-import { openSqlite } from './sqlite/sqlite.ts';
+import { type OpeningOptions, openMigrated, openSqlite } from './sqlite/sqlite.ts';
 import { openInThread } from './sqlite/thread.ts';
 import type { Store } from './store.ts';
 
@@ -22,7 +21,7 @@ export interface OpenOptions extends OpeningOptions {
 export async function openStore(url: string, options: OpenOptions = {}): Promise<Store> {
   if (isPostgres(url)) return await openServer(url, options);
   const path = sqlitePath(url);
-  if (options.readOnly === true) return openSqlite({ path, readOnly: true });
+  if (options.readOnly === true) return await openSqlite({ path, readOnly: true });
   // In memory there is nothing to wait for.
   return options.inThread === undefined || path === ':memory:'
     ? await openMigrated(path, options)

@@ -10,17 +10,17 @@ import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
 /** In memory, and in a database that another process opens as well. */
 const KEPT = ['in memory', 'in the database'] as const;
 
-function sessionsAt(where: (typeof KEPT)[number]) {
+async function sessionsAt(where: (typeof KEPT)[number]) {
   const clock = { now: 0, steady: () => clock.now };
   if (where === 'in memory') return { clock, sessions: createSessions(clock) };
-  const store = openSqlite({ path: ':memory:' });
+  const store = await openSqlite({ path: ':memory:' });
   const tokens = new Set(['key', 'another']);
   const open = () => createSharedSessions({ store, clock, tokenKeys: () => [...tokens] });
   return { clock, store, tokens, sessions: open(), elsewhere: open() };
 }
 
 test.each(KEPT)('%s: a session is found by its id alone, and not after it is closed', async (where) => {
-  const { sessions } = sessionsAt(where);
+  const { sessions } = await sessionsAt(where);
   const id = await sessions.open('key');
   expect(await sessions.find(id)).toMatchObject({ tokenKey: 'key' });
   expect(await sessions.find(`${id}x`)).toBeNull();
@@ -29,7 +29,7 @@ test.each(KEPT)('%s: a session is found by its id alone, and not after it is clo
 });
 
 test.each(KEPT)('%s: a session that nobody uses ends, and use keeps it', async (where) => {
-  const { clock, sessions } = sessionsAt(where);
+  const { clock, sessions } = await sessionsAt(where);
   const id = await sessions.open('key');
   clock.now += SESSION_IDLE_MS - 1;
   expect(await sessions.find(id)).not.toBeNull();
@@ -40,7 +40,7 @@ test.each(KEPT)('%s: a session that nobody uses ends, and use keeps it', async (
 });
 
 test.each(KEPT)('%s: no use keeps a session beyond its lifetime', async (where) => {
-  const { clock, sessions } = sessionsAt(where);
+  const { clock, sessions } = await sessionsAt(where);
   const id = await sessions.open('key');
   while (clock.now < SESSION_LIFETIME_MS - SESSION_IDLE_MS / 2) {
     clock.now += SESSION_IDLE_MS / 2;
@@ -51,14 +51,14 @@ test.each(KEPT)('%s: no use keeps a session beyond its lifetime', async (where) 
 });
 
 test.each(KEPT)('%s: ids and form secrets differ from session to session', async (where) => {
-  const { sessions } = sessionsAt(where);
+  const { sessions } = await sessionsAt(where);
   const [a, b] = [await sessions.open('key'), await sessions.open('key')];
   expect(a).not.toBe(b);
   expect((await sessions.find(a))!.csrf).not.toBe((await sessions.find(b))!.csrf);
 });
 
 test('a session opened at one replica is known to the others, and closed for all', async () => {
-  const { sessions, elsewhere } = sessionsAt('in the database');
+  const { sessions, elsewhere } = await sessionsAt('in the database');
   const id = await sessions.open('key');
   const seen = await elsewhere!.find(id);
   expect(seen).toEqual(await sessions.find(id));
@@ -68,7 +68,7 @@ test('a session opened at one replica is known to the others, and closed for all
 });
 
 test('a session ends with the token that opened it, and no other token takes it over', async () => {
-  const { sessions, tokens } = sessionsAt('in the database');
+  const { sessions, tokens } = await sessionsAt('in the database');
   const id = await sessions.open('key');
   tokens!.delete('key');
   expect(await sessions.find(id)).toBeNull();
@@ -77,7 +77,7 @@ test('a session ends with the token that opened it, and no other token takes it 
 });
 
 test('what the database holds of a session is no way in', async () => {
-  const { store, sessions } = sessionsAt('in the database');
+  const { store, sessions } = await sessionsAt('in the database');
   const kept: string[] = [];
   const spied = createSharedSessions({
     store: {

@@ -1,5 +1,6 @@
 import { turns } from '../../src/store/database.ts';
-import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
+import { connect } from '../../src/store/sqlite/connection.ts';
+import { storeOver } from '../../src/store/sqlite/sqlite.ts';
 import { createMortal, DiskFull, type Life, READING } from './life.ts';
 import { type Site, startStages } from './stages.ts';
 
@@ -15,7 +16,7 @@ export function startMirror({ site, path, onCommit }: MirrorOptions): Life {
   const { world } = site;
   const life = createMortal(site, '', () => void file.close());
   world.setOwner(life.owner);
-  const file = openSqlite({ path });
+  const file = storeOver(connect(path, { readOnly: false }));
   // What is checked after a commit must see that one and no other's.
   const inTurn = turns();
 

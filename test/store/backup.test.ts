@@ -24,8 +24,8 @@ import { KINDS } from '../../src/compliance/kinds.ts';
 import { UsageError } from '../../src/platform/errors.ts';
 import { backUpStore, openStore } from '../../src/store/open.ts';
 import { backUpSqlite } from '../../src/store/sqlite/backup.ts';
-import { connect, migrateSchema } from '../../src/store/sqlite/connection.ts';
-import { superseded } from '../../src/store/sqlite/migrations.ts';
+import { connect } from '../../src/store/sqlite/connection.ts';
+import { migrateSchema, superseded } from '../../src/store/sqlite/migrations.ts';
 import type { GapChange } from '../../src/store/store.ts';
 import { freshPath } from './folder.ts';
 
@@ -354,7 +354,8 @@ describe('before a migration', () => {
     expect(() => migrateSchema(db)).toThrow(/the disk is full/);
     expect(db.prepare('SELECT count(*) FROM sqlite_master').pluck().get()).toBe(0);
     db.pragma('max_page_count = 1000');
-    expect(migrateSchema(db)).toBeGreaterThan(0);
+    migrateSchema(db);
+    expect(db.prepare('SELECT count(*) FROM sqlite_master').pluck().get()).toBeGreaterThan(0);
   });
 
   it('which may not begin without a copy, and says so', async () => {

@@ -12,7 +12,7 @@ import { freshPath } from './folder.ts';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const VITEST = join(dirname(createRequire(import.meta.url).resolve('vitest/package.json')), 'vitest.mjs');
 const TESTS = readFileSync(join(ROOT, 'test/store/thread.test.ts'), 'utf8');
-const CONNECTION = 'src/store/sqlite/connection.ts';
+const DATABASE = 'src/store/sqlite/database.ts';
 
 /** What the threads bring, each promise of theirs taken away, and the test that misses it. */
 const MUTANTS: readonly (Mutant & { caughtBy: string })[] = [
@@ -21,7 +21,7 @@ const MUTANTS: readonly (Mutant & { caughtBy: string })[] = [
     without: 'a delivery is answered before its commit',
     edits: [
       {
-        file: CONNECTION,
+        file: DATABASE,
         find: 'commit.run();\n        return result;',
         put: 'setTimeout(() => commit.run(), 20);\n        return result;',
       },
@@ -32,8 +32,8 @@ const MUTANTS: readonly (Mutant & { caughtBy: string })[] = [
     name: 'broken-slice',
     without: 'what belongs together is committed piece by piece',
     edits: [
-      { file: CONNECTION, find: 'begin.run();\n      try {', put: 'try {' },
-      { file: CONNECTION, find: 'commit.run();\n        return result;', put: 'return result;' },
+      { file: DATABASE, find: 'begin.run();\n      try {', put: 'try {' },
+      { file: DATABASE, find: 'commit.run();\n        return result;', put: 'return result;' },
     ],
     caughtBy: 'lets another program see a unit whole',
   },
@@ -48,7 +48,7 @@ const MUTANTS: readonly (Mutant & { caughtBy: string })[] = [
   {
     name: 'moving-report',
     without: 'a report mixes what was before a commit with what was after it',
-    edits: [{ file: CONNECTION, find: 'look.run();', put: '' }],
+    edits: [{ file: DATABASE, find: 'look.run();', put: '' }],
     caughtBy: 'reports one moment of the file',
   },
 ];

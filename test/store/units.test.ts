@@ -1,6 +1,8 @@
 import { expect, it, onTestFinished } from 'vitest';
 import type { Database, Sql, Unit } from '../../src/store/database.ts';
-import { connect, createDatabase, migrateSchema, statementsOf } from '../../src/store/sqlite/connection.ts';
+import { connect } from '../../src/store/sqlite/connection.ts';
+import { createDatabase, statementsOf } from '../../src/store/sqlite/database.ts';
+import { migrateSchema } from '../../src/store/sqlite/migrations.ts';
 import { createRecords } from '../../src/store/sqlite/records.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';
 import type { GapKey } from '../../src/store/store.ts';

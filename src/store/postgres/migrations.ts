@@ -1,13 +1,10 @@
 import { createHash } from 'node:crypto';
-import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
+import type { MigrationMeta } from 'drizzle-orm/migrator';
 import type pg from 'pg';
-import { MirrorError, UsageError } from '../../platform/errors.ts';
-import { packagePath } from '../../platform/package.ts';
-import { type TakenStep, UNFIT, unfit } from '../steps.ts';
+import { MirrorError } from '../../platform/errors.ts';
+import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
 import { type Database, quoted } from './connection.ts';
 import { reasonOf, translate } from './failures.ts';
-
-const MIGRATIONS = packagePath('drizzle/postgres');
 
 /** Of one step, which may rewrite a table of years: the limits of everyday statements do not hold for it. */
 const STEP_TIMEOUT_MS = 60 * 60_000;
@@ -17,35 +14,23 @@ const MIGRATION_WAIT_MS = 10 * 60_000;
 
 type SchemaState = 'missing' | 'older' | 'current';
 
-const REMEDIES = {
-  newer: 'start that version, or restore the dump made before it migrated',
-  unreleased:
-    'let DATABASE_SCHEMA name a new one: what the API shows is read into it, and the old one keeps its history',
-};
-
 /** Of the schema that `database` names. Rejects with UsageError where it is one that this version cannot migrate. */
 export async function schemaState(database: Database): Promise<SchemaState> {
-  return stateOf(
-    await appliedMigrations((text, values) => database.sql.query(text, values), database.schema),
-  );
-}
-
-function stateOf(applied: readonly number[] | null): SchemaState {
-  if (applied === null || applied.length === 0) return 'missing';
-  const newest = readMigrationFiles({ migrationsFolder: MIGRATIONS }).at(-1)?.folderMillis ?? 0;
-  const last = applied.at(-1) ?? 0;
-  return last === newest ? 'current' : 'older';
+  const query: Query = (text, values) => database.sql.query(text, values);
+  const { taken, missing } = await schemaSteps(query, database.schema);
+  if (taken === 0) return 'missing';
+  return missing.length === 0 ? 'current' : 'older';
 }
 
 /**
  * Brings the schema up to this version: all steps or none, since PostgreSQL's DDL is transactional. One replica does it
  * at a time. The lock ends with the transaction, so that it neither outlives a killed process nor needs a session of
- * its own behind a pooler. Returns how many steps were taken.
+ * its own behind a pooler.
  */
-export async function migrateSchema(database: Database, onMigrating?: () => void): Promise<number> {
+export async function migrateSchema(database: Database, onMigrating?: () => void): Promise<void> {
   const client = await database.dedicated();
   try {
-    return await takeSteps(client, database.schema, onMigrating);
+    await takeSteps(client, database.schema, onMigrating);
   } catch (error) {
     await client.query('ROLLBACK').catch(() => undefined);
     const translated = translate(error);
@@ -82,7 +67,7 @@ async function grantRemedy(client: pg.Client, schema: string): Promise<string> {
     : `run CREATE SCHEMA ${quoted(schema)} AUTHORIZATION ${user}`;
 }
 
-async function takeSteps(client: pg.Client, schema: string, onMigrating?: () => void): Promise<number> {
+async function takeSteps(client: pg.Client, schema: string, onMigrating?: () => void): Promise<void> {
   const query = async <Row>(text: string, values: readonly unknown[] = []) =>
     (await client.query({ text, values: [...values], query_timeout: STEP_TIMEOUT_MS } as pg.QueryConfig))
       .rows as Row[];
@@ -90,21 +75,16 @@ async function takeSteps(client: pg.Client, schema: string, onMigrating?: () => 
   await query(`SET lock_timeout = ${MIGRATION_WAIT_MS}`);
   await query('BEGIN');
   await query('SELECT pg_advisory_xact_lock($1::bigint)', [lockKey(schema)]);
-  const applied = await appliedMigrations(query, schema);
-  if (stateOf(applied) === 'current') {
+  const { taken, missing } = await schemaSteps(query, schema);
+  if (missing.length === 0) {
     await query('ROLLBACK');
-    return 0;
+    return;
   }
-  if (applied !== null && applied.length > 0) onMigrating?.();
+  if (taken > 0) onMigrating?.();
   const exists = await query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema]);
   if (exists.length === 0) await query(`CREATE SCHEMA ${quoted(schema)}`);
-  const last = applied?.at(-1) ?? 0;
-  const steps = readMigrationFiles({ migrationsFolder: MIGRATIONS }).filter(
-    (step) => step.folderMillis > last,
-  );
-  await applySteps(query, steps);
+  await applySteps(query, missing);
   await query('COMMIT');
-  return steps.length;
 }
 
 type Query = <Row>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
@@ -123,29 +103,28 @@ async function applySteps(query: Query, steps: readonly MigrationMeta[]): Promis
   }
 }
 
-/**
- * Null: none yet. Rejects with UsageError where the notes are another program's, as drizzle keeps everybody's alike, or tell of
- * tables that are not ours to migrate.
- */
-async function appliedMigrations(query: Query, schema: string): Promise<number[] | null> {
+async function schemaSteps(query: Query, schema: string): Promise<Steps> {
   const tables = await query<{ name: string }>(
     "SELECT tablename AS name FROM pg_tables WHERE schemaname = $1 AND tablename IN ('__drizzle_migrations', 'record_state')",
     [schema],
   );
-  const names = tables.map(({ name }) => name);
-  if (!names.includes('__drizzle_migrations')) return null;
-  const rows = await query<TakenStep>(
-    `SELECT hash, created_at FROM ${quoted(schema)}.__drizzle_migrations ORDER BY created_at`,
-  );
-  if (rows.length > 0 && !names.includes('record_state')) {
-    throw new UsageError(
-      `the schema ${schema} is another program's: it holds that one's migrations, and no mirror`,
-      'let DATABASE_SCHEMA name one that is for the mirror alone',
-    );
-  }
-  const why = unfit(rows, readMigrationFiles({ migrationsFolder: MIGRATIONS }));
-  if (why !== null) throw new UsageError(UNFIT[why], REMEDIES[why]);
-  return rows.map((row) => row.created_at);
+  const has = (wanted: string) => tables.some(({ name }) => name === wanted);
+  const notes = has('__drizzle_migrations')
+    ? await query<TakenStep>(
+        `SELECT hash, created_at FROM ${quoted(schema)}.__drizzle_migrations ORDER BY created_at`,
+      )
+    : [];
+  return stepsOf('postgres', notes, has('record_state'), {
+    anotherPrograms: {
+      says: `the schema ${schema} is another program's: it holds that one's migrations, and no mirror`,
+      remedy: 'let DATABASE_SCHEMA name one that is for the mirror alone',
+    },
+    newer: { remedy: 'start that version, or restore the dump made before it migrated' },
+    unreleased: {
+      remedy:
+        'let DATABASE_SCHEMA name a new one: what the API shows is read into it, and the old one keeps its history',
+    },
+  });
 }
 
 /** 64 bits of its own for each schema; advisory locks are of one database. */

@@ -1,18 +1,7 @@
 import { NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import type { GapChange, Store } from '../store.ts';
-import { createBackfillVerbs } from '../units/backfill.ts';
-import { createDeletionVerbs } from '../units/deletions.ts';
-import { createDueVerbs } from '../units/due.ts';
-import { createEventVerbs } from '../units/events.ts';
-import { createFieldVerbs } from '../units/fields.ts';
 import { tellingGaps } from '../units/gaps.ts';
-import { createRejectionVerbs } from '../units/not-accepted.ts';
-import { createOperatorVerbs } from '../units/operators.ts';
-import { createProcessingVerbs } from '../units/processing.ts';
-import { createReplicaVerbs } from '../units/replicas.ts';
-import { createReports } from '../units/reports.ts';
-import { createRetentionVerbs } from '../units/retention.ts';
-import { createFullSyncVerbs } from '../units/sync-runs.ts';
+import { createVerbs } from '../units/verbs.ts';
 import { checkPooler, checkPrivileges, checkServer, poolerMet } from './checks.ts';
 import { createDatabase, type Database, type PostgresSettings } from './connection.ts';
 import { createEvents } from './events.ts';
@@ -20,7 +9,6 @@ import { tlsTrouble } from './failures.ts';
 import { createFinders } from './finders.ts';
 import { migrateSchema, schemaState } from './migrations.ts';
 import { createNoticeVerbs } from './notices.ts';
-import { RECORDS } from './records.ts';
 import { epochSettler } from './restored.ts';
 
 export interface PostgresOptions extends PostgresSettings {
@@ -84,7 +72,10 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
   let told: (change: GapChange) => void = () => undefined;
   const database = tellingGaps(server, (change) => told(change));
   const events = createEvents(database);
-  const syncRuns = createFullSyncVerbs(database);
+  const verbs = createVerbs(database, events.engine, {
+    finders: createFinders(database.sql),
+    keepsTime: true,
+  });
   const settleEpoch = epochSettler(database);
   return {
     engine: 'postgres',
@@ -93,24 +84,13 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
       opened.splice(0).forEach(next);
     },
     ...events.verbs,
-    ...createRejectionVerbs(database),
-    ...createProcessingVerbs(database, events.engine),
-    ...createEventVerbs(database, events.engine),
-    ...createDueVerbs(database, RECORDS, { keepsTime: true }),
-    ...createBackfillVerbs(database, RECORDS),
-    ...createDeletionVerbs(database, RECORDS),
-    ...syncRuns,
+    ...verbs,
+    ...createNoticeVerbs(database),
     async beat(now, facts) {
       // A server may be restored, or another take over, beneath a running service.
       await settleEpoch();
-      await syncRuns.beat(now, facts);
+      await verbs.beat(now, facts);
     },
-    ...createOperatorVerbs(database),
-    ...createRetentionVerbs(database),
-    ...createFieldVerbs(database),
-    ...createReplicaVerbs(database),
-    ...createNoticeVerbs(database),
-    ...createReports(database, createFinders(database.sql)),
     async checkWritable() {
       // A write, and not only a lock: a full disk lets one lock what it cannot change.
       await database.transact((unit) => unit.change('UPDATE counter SET value = value WHERE one = 1'));

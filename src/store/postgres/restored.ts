@@ -1,10 +1,8 @@
 import { StoreUnavailable } from '../../platform/errors.ts';
-import { EPOCH_FACT, newEpoch, RESTORED, saysRestored } from '../restored.ts';
 import { writeFact } from '../units/facts.ts';
-import { addGap } from '../units/gaps.ts';
+import { beginEpoch, EPOCH_FACT } from '../units/restored.ts';
 import type { Database, Sql, Unit } from './connection.ts';
 import { CLOCK_FACT } from './notices.ts';
-import { instantOf } from './types.ts';
 
 /** Where this life is lived, as `PLACE` tells it. */
 const PLACE_FACT = 'place';
@@ -60,7 +58,7 @@ type Facts = Readonly<Record<string, string | undefined>>;
 async function factsIn(sql: Sql): Promise<Facts> {
   const rows = await sql.query<{ name: string; value: string }>(
     'SELECT name, value FROM facts WHERE name = ANY ($1::text[])',
-    [[EPOCH_FACT, PLACE_FACT, CLOCK_FACT, 'heartbeat', 'settle_ms']],
+    [[EPOCH_FACT, PLACE_FACT, CLOCK_FACT]],
   );
   return Object.fromEntries(rows.map(({ name, value }) => [name, value]));
 }
@@ -80,9 +78,5 @@ async function begin(unit: Unit, facts: Facts): Promise<void> {
     'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS wall',
   );
   const wall = row?.wall ?? Date.now();
-  const at = instantOf(wall);
-  const error = saysRestored(facts['heartbeat'] ?? null, at);
-  const coverableAt = Math.ceil(wall + Number(facts[CLOCK_FACT] ?? 0) + Number(facts['settle_ms'] ?? 0));
-  for (const gap of RESTORED) await addGap(unit, gap, error, at, unit.numbers.next(), coverableAt);
-  await writeFact(unit, EPOCH_FACT, newEpoch());
+  await beginEpoch(unit, null, { wall, steady: wall + Number(facts[CLOCK_FACT] ?? 0) });
 }

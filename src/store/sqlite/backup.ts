@@ -13,7 +13,6 @@ import { basename, dirname, join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { describeError, MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import { type Connection, connect, guarded } from './connection.ts';
-import { markAsCopy } from './restored.ts';
 
 export interface BackupOptions {
   /** Paths of files. */
@@ -39,6 +38,12 @@ export interface BackupResult {
 
 /** Copied in one go, between looks at the signal: some megabytes, which take a few milliseconds. */
 const STEP_PAGES = 1_000;
+
+/** Only in backups: from when on it lacks what the original has. Who opens one for writing begins another epoch. */
+export const COPIED_FACT = 'copied_at';
+
+/** A copy of a copy that was never opened keeps the time of the first. */
+const MARK_AS_COPY = 'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING';
 
 /** What SQLite keeps beside a database. Left over from another one, it would be played into a new file. */
 const COMPANIONS = ['-wal', '-shm', '-journal'];
@@ -182,7 +187,7 @@ function verify(partial: string, expected: Inventory, at: string): BackupResult 
         if (copied !== count) throw damaged(`${table} has ${copied} rows, not ${count}`);
       }
       // What was made before there were facts begins an epoch when it is migrated.
-      if (found.rows.has('facts')) markAsCopy(db, at);
+      if (found.rows.has('facts')) db.prepare(MARK_AS_COPY).run(COPIED_FACT, at);
       const rows = [...found.rows.values()].reduce((sum, count) => sum + count, 0);
       return { bytes: statSync(partial).size, tables: found.rows.size, rows };
     } finally {

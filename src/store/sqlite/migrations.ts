@@ -1,36 +1,106 @@
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
+import type { MigrationMeta } from 'drizzle-orm/migrator';
 import { describeError, MirrorError, StoreUnavailable } from '../../platform/errors.ts';
-import type { Store } from '../store.ts';
+import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
 import { backUpSqlite } from './backup.ts';
-import { connect, guarded, schemaAge } from './connection.ts';
-import { openSqlite } from './sqlite.ts';
+import { type Connection, connect, guarded } from './connection.ts';
 
-export interface OpeningOptions {
-  /** Told before an older schema is backed up and migrated, which may take long. */
-  onMigrating?: () => void;
-  /** Told where the database was backed up before it was migrated. */
-  onBackup?: (path: string) => void;
+/** Throws UsageError for a schema that this version cannot migrate. */
+export function schemaSteps(db: Connection): Steps {
+  const has = db.prepare('SELECT 1 FROM sqlite_master WHERE name = ?');
+  const notes =
+    has.get('__drizzle_migrations') === undefined
+      ? []
+      : db
+          .prepare(
+            'SELECT hash, CAST(created_at AS INTEGER) AS created_at FROM __drizzle_migrations ORDER BY created_at',
+          )
+          .all();
+  return stepsOf('sqlite', notes as TakenStep[], has.get('record_state') !== undefined, {
+    anotherPrograms: {
+      says: "the file is another program's database: it holds that one's migrations, and no mirror",
+      remedy: 'let DATABASE_URL name a file of its own',
+    },
+    newer: { remedy: 'start that version, or restore the backup made before it migrated' },
+    unreleased: {
+      remedy:
+        'let DATABASE_URL name a new file: what the API shows is read into it, and the old one keeps its history',
+    },
+  });
 }
 
-/** The store in the file at `path`, or `:memory:`. An older schema is backed up beside the file and migrated; a failure leaves it as it was. */
-export async function openMigrated(path: string, options: OpeningOptions = {}): Promise<Store> {
-  const backup = await backUpBeforeMigrating(path, new Date(), options.onMigrating);
-  if (backup !== null) options.onBackup?.(backup);
+/** Brings the schema up to this version, in one transaction. Throws as `schemaSteps` does. */
+export function migrateSchema(db: Connection): void {
+  const { taken, missing } = schemaSteps(db);
   try {
-    return openSqlite({ path });
+    guarded(() => takeSteps(db, missing));
   } catch (error) {
-    throw backup === null ? error : namingBackup(error, backup);
+    if (error instanceof StoreUnavailable) throw error;
+    const reason = describeError(error);
+    throw new MirrorError('migration_failed', `the schema could not be migrated: ${reason}`, {
+      cause: error,
+      remedy:
+        taken === 0 && /already exists/.test(reason)
+          ? 'nothing was changed; let DATABASE_URL name a file of its own'
+          : 'nothing was changed; free disk space or restore a backup, then start again',
+    });
   }
 }
 
-function namingBackup(error: unknown, backup: string): unknown {
-  if (!(error instanceof MirrorError)) return error;
-  const remedy = `${error.remedy === undefined ? '' : `${error.remedy}; `}what it was before the migration is in ${backup}`;
-  return error instanceof StoreUnavailable
-    ? new StoreUnavailable(error.message, { fatal: error.fatal, remedy, cause: error })
-    : new MirrorError(error.code, error.message, { retryable: error.retryable, remedy, cause: error });
+/**
+ * All of them or none, and noted as drizzle's own migrator does. Not by that migrator: where SQLite has rolled
+ * back already, as it does when the disk fails or is full, its ROLLBACK fails, and that failure is all it reports.
+ */
+function takeSteps(db: Connection, steps: readonly MigrationMeta[]): void {
+  if (steps.length === 0) return;
+  db.exec('BEGIN IMMEDIATE');
+  try {
+    db.exec(
+      'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id SERIAL PRIMARY KEY, hash text NOT NULL, created_at numeric)',
+    );
+    const note = db.prepare('INSERT INTO __drizzle_migrations (hash, created_at) VALUES (?, ?)');
+    for (const step of steps) {
+      for (const statement of step.sql) db.exec(statement);
+      note.run(step.hash, step.folderMillis);
+    }
+    db.exec('COMMIT');
+  } catch (error) {
+    if (db.inTransaction) db.exec('ROLLBACK');
+    throw error;
+  }
 }
+
+/** Tables, indexes, views and triggers of the schema; read once, of a new database. */
+let parts: readonly string[] | null = null;
+
+/** After a repair that saved only a part of the file, each verb would find out for itself, and only when it is called. */
+export function assertWhole(db: Connection): void {
+  parts ??= partsOfNew();
+  const there = new Set(partsOf(db));
+  const missing = parts.filter((part) => !there.has(part));
+  if (missing.length === 0) return;
+  throw new StoreUnavailable(`the database lacks ${missing.join(', ')}`, {
+    fatal: true,
+    remedy: 'another program has changed the file, or repaired it in part: restore a backup',
+  });
+}
+
+function partsOfNew(): string[] {
+  const db = connect(':memory:', { readOnly: false });
+  try {
+    migrateSchema(db);
+    return partsOf(db);
+  } finally {
+    db.close();
+  }
+}
+
+const partsOf = (db: Connection): string[] =>
+  db
+    .prepare("SELECT type || ' ' || name FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+    .pluck()
+    .all() as string[];
 
 /**
  * Backups of this many schema versions are kept, the newest of each: enough to go back over a few upgrades, and a
@@ -43,7 +113,7 @@ const SCHEMAS_KEPT = 3;
  * Copies the database at `path` beside itself if this version is about to migrate it. Returns the copy's path, or
  * null: there is nothing to migrate. Rejects rather than let a migration begin without one.
  */
-async function backUpBeforeMigrating(
+export async function backUpBeforeMigrating(
   path: string,
   now: Date,
   onMigrating: () => void = () => undefined,
@@ -77,8 +147,8 @@ function schemaToMigrate(path: string): number | null {
   // For writing: a file whose making was cut short must be rolled back first, and reading alone may not do that.
   const db = connect(path, { readOnly: false });
   try {
-    const { steps, isOlder } = guarded(() => schemaAge(db));
-    return isOlder ? steps : null;
+    const { taken, missing } = guarded(() => schemaSteps(db));
+    return taken > 0 && missing.length > 0 ? taken : null;
   } finally {
     db.close();
   }

@@ -1,36 +1,21 @@
 import { randomBytes } from 'node:crypto';
-import { NotMigrated } from '../../platform/errors.ts';
+import { MirrorError, NotMigrated, StoreUnavailable } from '../../platform/errors.ts';
 import { type Database, turns } from '../database.ts';
+import type { ReplicaStore } from '../replicas.ts';
+import { facts } from '../schema.sqlite.ts';
 import type { GapChange, Store } from '../store.ts';
-import { createBackfillVerbs } from '../units/backfill.ts';
-import { createDeletionVerbs } from '../units/deletions.ts';
-import { createDueVerbs } from '../units/due.ts';
-import { createEventVerbs } from '../units/events.ts';
-import { writeFact } from '../units/facts.ts';
-import { createFieldVerbs } from '../units/fields.ts';
+import { readFact, writeFact } from '../units/facts.ts';
 import { tellingGaps } from '../units/gaps.ts';
-import { createRejectionVerbs } from '../units/not-accepted.ts';
-import { createOperatorVerbs } from '../units/operators.ts';
-import { createProcessingVerbs } from '../units/processing.ts';
-import { createReplicaVerbs } from '../units/replicas.ts';
-import { createReports } from '../units/reports.ts';
-import { createRetentionVerbs } from '../units/retention.ts';
-import { createFullSyncVerbs } from '../units/sync-runs.ts';
-import { ALONE } from './alone.ts';
-import {
-  type Connection,
-  connect,
-  createDatabase,
-  guarded,
-  guardedVerb,
-  migrateSchema,
-  schemaIsCurrent,
-} from './connection.ts';
+import { beginEpoch, EPOCH_FACT } from '../units/restored.ts';
+import { sql } from '../units/sql.ts';
+import { createVerbs } from '../units/verbs.ts';
+import { COPIED_FACT } from './backup.ts';
+import { type Connection, connect, guardedVerb } from './connection.ts';
+import { createDatabase } from './database.ts';
 import { createEvents } from './events.ts';
 import { createFinders } from './finders.ts';
+import { assertWhole, backUpBeforeMigrating, migrateSchema, schemaSteps } from './migrations.ts';
 import { createRecords } from './records.ts';
-import { settleEpoch } from './restored.ts';
-import { assertWhole } from './schema-check.ts';
 
 export interface SqliteOptions {
   /** A path, or `:memory:`. */
@@ -40,26 +25,81 @@ export interface SqliteOptions {
 }
 
 /** The whole port over one SQLite file and one connection. */
-export function openSqlite(options: SqliteOptions): Store {
-  const readOnly = options.readOnly ?? false;
-  const db = connect(options.path, { readOnly });
+export async function openSqlite({ path, readOnly = false }: SqliteOptions): Promise<Store> {
+  const db = connect(path, { readOnly });
   try {
-    if (readOnly && !guarded(() => schemaIsCurrent(db))) {
-      throw new NotMigrated(
-        'the database has the schema of another version, an earlier one',
-        'run `compliance-mirror migrate`, or start the service: it is backed up first',
-      );
-    }
-    if (readOnly) return guarded(() => storeOver(db));
-    guarded(() => migrateSchema(db));
-    guarded(() => assertWhole(db));
-    const opened = guarded(() => settleEpoch(db, Date.now()));
-    return guarded(() => storeOver(db, opened));
+    return await guardedVerb(async () => {
+      if (readOnly) {
+        if (schemaSteps(db).missing.length === 0) return storeOver(db);
+        throw new NotMigrated(
+          'the database has the schema of another version, an earlier one',
+          'run `compliance-mirror migrate`, or start the service: it is backed up first',
+        );
+      }
+      migrateSchema(db);
+      assertWhole(db);
+      const opened: GapChange[] = [];
+      const database = tellingGaps(createDatabase(db), (change) => opened.push(change));
+      await inTurn(() => settleEpoch(database));
+      return storeOver(db, opened);
+    });
   } catch (error) {
     db.close();
     throw error;
   }
 }
+
+export interface OpeningOptions {
+  /** Called before an older schema is backed up and migrated, which may take long. */
+  onMigrating?: () => void;
+  /** With the path of the backup that was made before a migration. */
+  onBackup?: (path: string) => void;
+}
+
+/** As `openSqlite`. An older schema is backed up beside the file and migrated; a failure leaves it as it was. */
+export async function openMigrated(path: string, options: OpeningOptions = {}): Promise<Store> {
+  const backup = await backUpBeforeMigrating(path, new Date(), options.onMigrating);
+  if (backup !== null) options.onBackup?.(backup);
+  try {
+    return await openSqlite({ path });
+  } catch (error) {
+    throw backup === null ? error : namingBackup(error, backup);
+  }
+}
+
+function namingBackup(error: unknown, backup: string): unknown {
+  if (!(error instanceof MirrorError)) return error;
+  const remedy = `${error.remedy === undefined ? '' : `${error.remedy}; `}what it was before the migration is in ${backup}`;
+  return error instanceof StoreUnavailable
+    ? new StoreUnavailable(error.message, { fatal: error.fatal, remedy, cause: error })
+    : new MirrorError(error.code, error.message, { retryable: error.retryable, remedy, cause: error });
+}
+
+/**
+ * A backup that was put back begins another epoch, and so does a database without one, which is how a person says that a copy
+ * made by other means was put back.
+ */
+async function settleEpoch(database: Database): Promise<void> {
+  const copiedAt = await readFact(database.sql, COPIED_FACT);
+  if (copiedAt === null && (await readFact(database.sql, EPOCH_FACT)) !== null) return;
+  await database.transact(async (unit) => {
+    // The start sets it anew by the service's own clock and settings.
+    const now = Date.now();
+    await beginEpoch(unit, copiedAt, { wall: now, steady: now });
+    await unit.change(sql`DELETE FROM ${facts} WHERE ${facts.name} = ${COPIED_FACT}`);
+  });
+}
+
+/** What is known without the file: one process has it, with its own clock, and no other process to notify. */
+export const ALONE = {
+  async sharedTime() {
+    return null;
+  },
+  async notify() {},
+  async listen() {
+    return { stop: async () => undefined };
+  },
+} satisfies Partial<ReplicaStore>;
 
 /**
  * What a look whether the disk takes a commit writes: as many pages as a small group of deliveries. Less would fit into the
@@ -100,19 +140,10 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
   const events = createEvents(db, inbox, records);
   const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
     ...events.verbs,
-    ...createRejectionVerbs(inbox),
-    ...createProcessingVerbs(inbox, events.engine),
-    ...createEventVerbs(inbox, events.engine),
-    ...createDueVerbs(others, records.shared, { keepsTime: false }),
-    ...createBackfillVerbs(others, records.shared),
-    ...createDeletionVerbs(others, records.shared),
-    ...createFullSyncVerbs(database),
-    ...createOperatorVerbs(database),
-    ...createRetentionVerbs(database),
-    ...createFieldVerbs(database),
-    ...createReplicaVerbs(database),
+    ...createVerbs(database, events.engine, {
+      ...{ inbox, records: others, finders: createFinders(db), keepsTime: false },
+    }),
     ...ALONE,
-    ...createReports(database, createFinders(db)),
     async checkWritable() {
       await transact((unit) => writeFact(unit, 'written', probeText()));
     },

@@ -1,7 +1,6 @@
 import { parentPort, receiveMessageOnPort } from 'node:worker_threads';
 import type { GapChange, Store } from '../store.ts';
-import { openMigrated } from './migrations.ts';
-import { openSqlite } from './sqlite.ts';
+import { openMigrated, openSqlite } from './sqlite.ts';
 import { type Answer, type Asked, type Call, crossing, crossingVerbs, type Done } from './thread-messages.ts';
 import { CLASS_OF, createLine } from './thread-turns.ts';
 
@@ -35,7 +34,7 @@ function take(asked: Asked): void {
 async function open({ path, isReader }: Extract<Asked, { what: 'open' }>): Promise<void> {
   try {
     // The schema is this version's where only reports are read: the writing thread has just seen to that.
-    const store = isReader ? openSqlite({ path, readOnly: true }) : await writing(path);
+    const store = isReader ? await openSqlite({ path, readOnly: true }) : await writing(path);
     const verbs = { ...store, ...crossingVerbs(store) } as unknown as Verbs;
     run = ({ verb, args }) => verbs[verb]!(...args);
     close = store.close;

@@ -2,8 +2,7 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { describeError, StoreUnavailable } from '../../platform/errors.ts';
 import type { GapChange, Store } from '../store.ts';
-import { ALONE } from './alone.ts';
-import type { OpeningOptions } from './migrations.ts';
+import { ALONE, type OpeningOptions } from './sqlite.ts';
 import {
   type Answer,
   type Asked,

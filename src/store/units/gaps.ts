@@ -120,18 +120,9 @@ export async function addGap(
   number: number,
   coverableAt: number | null,
 ): Promise<void> {
-  await unit.change(openedGap(gap, error, nowIso, number, coverableAt));
+  await unit.change(insertInto(gaps, { ...gap, openedAt: nowIso, number, error, coverableAt }));
   unit.gapChanges.push({ gap, what: 'opened', error, openForMs: null });
 }
-
-/** The statement of it. */
-export const openedGap = (
-  gap: GapKey,
-  error: string | null,
-  openedAt: string,
-  number: number,
-  coverableAt: number | null,
-): SQL => insertInto(gaps, { ...gap, openedAt, number, error, coverableAt });
 
 export async function resolveGap(unit: Unit, gap: GapKey, nowIso: string): Promise<void> {
   await resolveWhere(unit, isOpen(gap), nowIso);

@@ -24,11 +24,11 @@ import {
   type TrafficReport,
   type TrimmedChanges,
 } from '../reports.ts';
-import { EPOCH_FACT } from '../restored.ts';
 import * as tables from '../schema.sqlite.ts';
 import { EVENT_COLUMNS, type EventsOfRecord, searchDeliveries, searchEvents } from './delivery-search.ts';
 import { readFact } from './facts.ts';
 import { recordsById, searchRecords, statusesOf } from './record-search.ts';
+import { EPOCH_FACT } from './restored.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { allOf, as, beforeOf, iso, limitOf, one, sql } from './sql.ts';
 import { firstSince, isWithin, type Numbered, numberAt } from './walk.ts';

@@ -1,0 +1,57 @@
+import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
+import { UsageError } from '../platform/errors.ts';
+import { packagePath } from '../platform/package.ts';
+
+/** A step of the schema, as the table `__drizzle_migrations` notes it. */
+export interface TakenStep {
+  /** Of the step's text. */
+  hash: string;
+  /** Its number in the order of steps. */
+  created_at: number;
+}
+
+export interface Steps {
+  /** How many the database has taken. */
+  taken: number;
+  /** Those that bring it up to this version, in their order. */
+  missing: MigrationMeta[];
+}
+
+/** What is said of a database that this version must leave alone, where the engines say it differently. */
+export interface Refusals {
+  anotherPrograms: { says: string; remedy: string };
+  newer: { remedy: string };
+  unreleased: { remedy: string };
+}
+
+/**
+ * What this version has to do to a database with these notes. `hasMirror`: our tables are there. drizzle keeps the notes of every
+ * program under one name, so they may be another program's. Steps that were released never change: a text unknown to us is of a
+ * build before the first release, or of a later version. Throws UsageError for all of these.
+ */
+export function stepsOf(
+  engine: 'sqlite' | 'postgres',
+  notes: readonly TakenStep[],
+  hasMirror: boolean,
+  refusals: Refusals,
+): Steps {
+  if (notes.length > 0 && !hasMirror) {
+    throw new UsageError(refusals.anotherPrograms.says, refusals.anotherPrograms.remedy);
+  }
+  const known = readMigrationFiles({ migrationsFolder: packagePath(`drizzle/${engine}`) });
+  const last = notes.at(-1)?.created_at ?? 0;
+  if (last > (known.at(-1)?.folderMillis ?? 0)) {
+    throw new UsageError(
+      'the database was written by a newer version of compliance-mirror',
+      refusals.newer.remedy,
+    );
+  }
+  const ours = new Set(known.map(({ hash }) => hash));
+  if (notes.some(({ hash }) => !ours.has(hash))) {
+    throw new UsageError(
+      'the tables are of an older build of compliance-mirror, from before its first release, and stay as they are',
+      refusals.unreleased.remedy,
+    );
+  }
+  return { taken: notes.length, missing: known.filter(({ folderMillis }) => folderMillis > last) };
+}
