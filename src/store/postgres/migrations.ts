@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import type { MigrationMeta } from 'drizzle-orm/migrator';
 import type pg from 'pg';
 import { MirrorError } from '../../platform/errors.ts';
 import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
@@ -90,7 +89,7 @@ async function takeSteps(client: pg.Client, schema: string, onMigrating?: () => 
 type Query = <Row>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
 
 /** Noted as drizzle's own migrator does, beside the tables. */
-async function applySteps(query: Query, steps: readonly MigrationMeta[]): Promise<void> {
+async function applySteps(query: Query, steps: Steps['missing']): Promise<void> {
   await query(
     'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id serial PRIMARY KEY, hash text NOT NULL, created_at bigint)',
   );

@@ -1,6 +1,5 @@
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import type { MigrationMeta } from 'drizzle-orm/migrator';
 import { describeError, MirrorError, StoreUnavailable } from '../../platform/errors.ts';
 import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
 import { backUpSqlite } from './backup.ts';
@@ -52,7 +51,7 @@ export function migrateSchema(db: Connection): void {
  * All of them or none, and noted as drizzle's own migrator does. Not by that migrator: where SQLite has rolled
  * back already, as it does when the disk fails or is full, its ROLLBACK fails, and that failure is all it reports.
  */
-function takeSteps(db: Connection, steps: readonly MigrationMeta[]): void {
+function takeSteps(db: Connection, steps: Steps['missing']): void {
   if (steps.length === 0) return;
   db.exec('BEGIN IMMEDIATE');
   try {
