@@ -142,7 +142,9 @@ export class Grants {
 
   #addGrant(fields: Omit<Grant, 'id' | 'revoked'>): Grant {
     const grant = { id: randomBytes(8).toString('hex'), ...fields, revoked: false };
-    remember(this.#grants, grant.id, grant, MAX_GRANTS);
+    const forgotten = remember(this.#grants, grant.id, grant, MAX_GRANTS);
+    // No longer listed, so nobody could revoke it any more.
+    if (forgotten !== null) forgotten.revoked = true;
     return grant;
   }
 
@@ -176,8 +178,11 @@ const newSecret = (): string => randomBytes(SECRET_BYTES).toString('base64url');
 
 const digestOf = (text: string): string => createHash('sha256').update(text).digest('base64');
 
-function remember<T>(map: Map<string, T>, key: string, value: T, limit: number): void {
+/** Returns the entry that had to go for it, or null. */
+function remember<T>(map: Map<string, T>, key: string, value: T, limit: number): T | null {
   map.set(key, value);
-  const [oldest] = map.keys();
-  if (map.size > limit && oldest !== undefined) map.delete(oldest);
+  const [oldest] = map;
+  if (map.size <= limit || oldest === undefined) return null;
+  map.delete(oldest[0]);
+  return oldest[1];
 }

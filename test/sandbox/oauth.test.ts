@@ -282,7 +282,7 @@ describe('the controls', () => {
   });
 });
 
-describe('time', () => {
+describe('grants', () => {
   const request = { clientId: 'c', redirectUri: 'r', scopes: new Set(['read']), challenge: null };
   const redeem = { clientId: 'c', redirectUri: 'r', verifier: null };
 
@@ -299,5 +299,16 @@ describe('time', () => {
     expect(grants.scopesOf(tokens.accessToken)).toEqual(new Set(['read']));
     nowMs = 69_999;
     expect(grants.scopesOf(tokens.accessToken)).toBeNull();
+  });
+
+  test('forgets the oldest of many grants, and its tokens with it', () => {
+    const grants = new Grants(3600);
+    const tokens = grants.redeemCode(grants.issueCode(request), redeem)!;
+    for (let more = 0; more < 999; more += 1) grants.issueToAccount('m', request.scopes);
+    expect(grants.scopesOf(tokens.accessToken)).toEqual(new Set(['read']));
+    grants.issueToAccount('m', request.scopes);
+    expect(grants.list()).toHaveLength(1000);
+    expect(grants.scopesOf(tokens.accessToken)).toBeNull();
+    expect(grants.refresh(tokens.refreshToken!, 'c', [])).toBeNull();
   });
 });
