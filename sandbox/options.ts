@@ -141,7 +141,7 @@ const secret = z.string().min(MIN_SECRET_LENGTH, `at least ${MIN_SECRET_LENGTH} 
 const wholeNumber = z.string().regex(/^\d+$/, 'a whole number').transform(Number);
 const positive = wholeNumber.pipe(z.number().positive());
 /** Neither `1e3` nor `0x10`. */
-export const decimal = z
+const decimal = z
   .string()
   .regex(/^\d+(\.\d+)?$/, 'a number such as 2 or 0.5')
   .transform(Number);

@@ -63,23 +63,13 @@ export function toProblem(error: unknown): Problem {
   return new Problem(500, 'internal_error', 'The sandbox failed; its log has the reason.');
 }
 
-/**
- * The request's JSON body in the shape of `schema`; 400 when it is not JSON, 422 when it does not fit. `ifEmpty`
- * is what no body at all stands for.
- */
-export async function readBody<Schema extends z.ZodType>(
-  context: Context,
-  schema: Schema,
-  ifEmpty = '',
-): Promise<z.infer<Schema>> {
-  const text = (await context.req.text()) || ifEmpty;
-  let body: unknown;
+/** The request's body, not yet checked; `ifEmpty` is what no body at all stands for. Throws 400 when it is not JSON. */
+export async function readJson(context: Context, ifEmpty: string): Promise<unknown> {
   try {
-    body = JSON.parse(text);
-  } catch {
-    throw invalidJson();
+    return JSON.parse((await context.req.text()) || ifEmpty);
+  } catch (error) {
+    throw error instanceof SyntaxError ? invalidJson() : error;
   }
-  return parseOrRefuse(schema, body);
 }
 
 export function parseOrRefuse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.infer<Schema> {

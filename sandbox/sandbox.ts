@@ -10,7 +10,7 @@ import { KINDS } from '../src/compliance/kinds.ts';
 import { describeError, UsageError } from '../src/platform/errors.ts';
 import { Access, requireLoopbackName } from './access.ts';
 import { authenticate } from './authentication.ts';
-import { controlRoutes } from './control.ts';
+import { controlRoutes } from './controls.ts';
 import { Deliveries } from './deliveries.ts';
 import { consentRoutes } from './oauth/consent.tsx';
 import { Grants } from './oauth/grants.ts';
@@ -110,9 +110,9 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   const { oauth, seedNumber, token } = options;
   const grants = new Grants(oauth.accessTokenSeconds);
   const access = new Access(token);
-  const page = {
+  const parts = {
     ...{ upstream, registrations, settings, atStart, scenarios, timers },
-    ...{ oauth, grants, seedNumber },
+    ...{ oauth, grants, seedNumber, random: random.fork('trigger') },
   };
 
   const rest = restRoutes({
@@ -143,9 +143,9 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   app.use('/oauth/authorize', requireSignIn(access));
   app.route('/oauth', consentRoutes(oauth, grants));
   app.route('/oauth', tokenRoutes(oauth, grants));
-  app.route('/_sandbox', controlRoutes({ ...page, access, random: random.fork('trigger') }));
+  app.route('/_sandbox', controlRoutes(parts, access));
   app.route('/', assetRoutes());
-  app.route('/', pageRoutes(page, access, stopping));
+  app.route('/', pageRoutes(parts, access, stopping));
   app.notFound((c) => problemResponse(c, new Problem(404, 'not_found', 'There is nothing at this path.')));
   app.onError((error, c) => {
     const problem = toProblem(error);

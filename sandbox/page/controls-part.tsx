@@ -1,24 +1,29 @@
+import type { SandboxParts } from '../controls.ts';
 import { STORY_NAMES } from '../stories.ts';
-import type { PageModel } from './model.ts';
-import { queryOf } from './records-part.tsx';
+import { Field, FieldGroups, PostForm, type ShownField, type View } from './forms.tsx';
+import { FAULT_GROUPS, OAUTH_FIELDS, SHAPE_GROUPS, TIME_FIELDS } from './setting-fields.ts';
 
-interface Props {
-  model: PageModel;
+const GRANTS_SHOWN = 10;
+
+interface PartProps {
+  parts: SandboxParts;
+  view: View;
 }
 
-export function RegistrationsPart({ model }: Props) {
+export function RegistrationsPart({ parts }: Pick<PartProps, 'parts'>) {
+  const registrations = parts.registrations.list();
   return (
     <section class="card" data-part="registrations" aria-labelledby="registrations-title">
       <header>
         <h2 id="registrations-title">Webhooks</h2>
       </header>
-      {model.registrations.length === 0 ? (
+      {registrations.length === 0 ? (
         <p class="note">
           None. Register one with <code>POST /v1/webhooks</code>, or with the mirror’s <code>register</code>.
         </p>
       ) : (
         <ul class="list">
-          {model.registrations.map(({ url, events, description, disabled }) => (
+          {registrations.map(({ url, events, description, disabled }) => (
             <li>
               <p>
                 <code>{url}</code>
@@ -36,16 +41,16 @@ export function RegistrationsPart({ model }: Props) {
   );
 }
 
-export function ScenariosPart({ model }: Props) {
-  const names = [model.lively ? 'stop' : 'lively', ...STORY_NAMES];
+export function ScenariosPart({ parts, view }: PartProps) {
+  const isLively = parts.scenarios.status.lively !== null;
+  const names = [isLively ? 'stop' : 'lively', ...STORY_NAMES];
   return (
     <section class="card" data-part="scenarios" aria-labelledby="scenarios-title">
       <header>
         <h2 id="scenarios-title">Scenarios</h2>
-        {model.lively && <span class="state good end">lively is running</span>}
+        {isLively && <span class="state good end">lively is running</span>}
       </header>
-      <form method="post" action={`/act${queryOf(model.view)}`} class="row">
-        <input type="hidden" name="action" value="scenario" />
+      <PostForm view={view} action="scenario" class="row">
         {names.map((name) => (
           <button
             type="submit"
@@ -57,88 +62,80 @@ export function ScenariosPart({ model }: Props) {
             {name.replaceAll('-', ' ')}
           </button>
         ))}
-      </form>
+      </PostForm>
     </section>
   );
 }
 
-export function FaultsPart({ model }: Props) {
-  const { faults, timeScale } = model;
-  const percent = (part: number) => String(Math.round(part * 10_000) / 100);
-  const seconds = (ms: number) => String(ms / 1000);
+export function FaultsPart({ parts: { settings, timers }, view }: PartProps) {
   return (
     <section class="card" data-part="faults" aria-labelledby="faults-title">
       <header>
         <h2 id="faults-title">Faults</h2>
       </header>
-      <form method="post" action={`/act${queryOf(model.view)}`}>
-        <input type="hidden" name="action" value="faults" />
-        <h3>Deliveries</h3>
-        <div class="fields">
-          <NumberField label="Dropped, %" name="drop" value={percent(faults.drop)} max={100} />
-          <NumberField label="Sent twice, %" name="duplicate" value={percent(faults.duplicate)} max={100} />
-          <NumberField label="Overtaken, %" name="reorder" value={percent(faults.reorder)} max={100} />
-          <NumberField label="Delayed, %" name="delay" value={percent(faults.delay.probability)} max={100} />
-          <NumberField label="by at least, s" name="delayMin" value={seconds(faults.delay.minMs)} max={600} />
-          <NumberField label="by at most, s" name="delayMax" value={seconds(faults.delay.maxMs)} max={600} />
-        </div>
-        <h3>API</h3>
-        <div class="fields">
-          <NumberField label="Stale by up to, s" name="stale" value={seconds(faults.staleMs)} max={60} />
-          <NumberField label="5xx, %" name="errorRate" value={percent(faults.errorRate)} max={100} />
-          <NumberField label="No answer, %" name="hang" value={percent(faults.hang)} max={100} />
-          <NumberField
-            label="Pages cut short, %"
-            name="truncatedPages"
-            value={percent(faults.truncatedPages)}
-            max={100}
-          />
-          <NumberField
-            label="Requests a minute"
-            name="rateLimit"
-            value={faults.rateLimit === null ? '' : String(faults.rateLimit)}
-          />
-          <label>
-            Risk and vendor events
-            <select name="payloads">
-              {(['full', 'thin'] as const).map((payloads) => (
-                <option value={payloads} selected={faults.payloads === payloads}>
-                  {payloads}
-                </option>
-              ))}
-            </select>
-          </label>
-        </div>
+      <PostForm view={view} action="faults">
+        <FieldGroups groups={FAULT_GROUPS} values={settings.faults} />
         <p class="row form-end">
           <button type="submit" class="first">
             Set faults
           </button>
         </p>
-      </form>
-      <form method="post" action={`/act${queryOf(model.view)}`} class="row form-end">
-        <input type="hidden" name="action" value="time" />
-        <label>
-          Retries come sooner by the factor
-          <input name="scale" type="number" min="0.001" step="any" value={String(timeScale)} required />
-        </label>
-        <button type="submit">Set</button>
-      </form>
+      </PostForm>
+      <SmallForm view={view} action="time" fields={TIME_FIELDS} values={{ scale: timers.scale }} />
     </section>
   );
 }
 
-function NumberField(props: { label: string; name: string; value: string; max?: number }) {
-  const { label, name, value, max } = props;
+/** What the specification leaves open about the form of answers and events. */
+export function ShapesPart({ parts, view }: PartProps) {
   return (
-    <label>
-      {label}
-      <input name={name} type="number" min="0" max={max} step="any" value={value} />
-    </label>
+    <section class="card" data-part="shapes" aria-labelledby="shapes-title">
+      <header>
+        <h2 id="shapes-title">Shapes</h2>
+      </header>
+      <p class="note">
+        What the specification leaves open: where ids stand, how lists come in pages, what a registration
+        answers.
+      </p>
+      <details>
+        <summary>Change them…</summary>
+        <PostForm view={view} action="shapes" class="form">
+          <FieldGroups groups={SHAPE_GROUPS} values={parts.settings.shapes} />
+          <p class="row form-end">
+            <button type="submit" class="first">
+              Set shapes
+            </button>
+          </p>
+        </PostForm>
+      </details>
+      <PostForm view={view} class="row">
+        <button type="submit" name="action" value="shapes/draw">
+          draw at random
+        </button>
+        <button type="submit" name="action" value="first-shapes">
+          as at the start
+        </button>
+      </PostForm>
+    </section>
   );
 }
 
-export function AccessPart({ model }: Props) {
-  const { application, serviceAccounts, grants, accessTokenSeconds, view } = model;
+/** A setting and its button, in one row. */
+function SmallForm(props: { view: View; action: string; fields: readonly ShownField[]; values: object }) {
+  const { view, action, fields, values } = props;
+  return (
+    <PostForm view={view} action={action} class="row form-end">
+      {fields.map((field) => (
+        <Field field={field} values={values} />
+      ))}
+      <button type="submit">Set</button>
+    </PostForm>
+  );
+}
+
+export function AccessPart({ parts: { oauth, grants }, view }: PartProps) {
+  const { application, serviceAccounts } = oauth;
+  const shownGrants = grants.list().slice(-GRANTS_SHOWN).toReversed();
   return (
     <section class="card" data-part="access" aria-labelledby="access-title">
       <header>
@@ -162,23 +159,9 @@ export function AccessPart({ model }: Props) {
           </>
         ))}
       </dl>
-      <form method="post" action={`/act${queryOf(view)}`} class="row form-end">
-        <input type="hidden" name="action" value="token-seconds" />
-        <label>
-          New access tokens live, s
-          <input
-            name="seconds"
-            type="number"
-            min="0.1"
-            step="any"
-            value={String(accessTokenSeconds)}
-            required
-          />
-        </label>
-        <button type="submit">Set</button>
-      </form>
+      <SmallForm view={view} action="oauth" fields={OAUTH_FIELDS} values={grants} />
       <ul class="list">
-        {grants.map(({ id, clientId, scopes, refreshes, revoked, accessTokens }) => (
+        {shownGrants.map(({ id, clientId, scopes, refreshes, revoked, accessTokens }) => (
           <li>
             <p>
               <code>{clientId}</code> {revoked && <span class="bad">revoked</span>}
@@ -188,15 +171,15 @@ export function AccessPart({ model }: Props) {
               {refreshes === null ? '' : ` · renewed ${refreshes} times`}
             </p>
             {!revoked && (
-              <form method="post" action={`/act${queryOf(view)}`} class="row">
+              <PostForm view={view} class="row">
                 <input type="hidden" name="grant" value={id} />
-                <button type="submit" name="action" value="expire">
+                <button type="submit" name="action" value="oauth/expire">
                   expire tokens
                 </button>
-                <button type="submit" name="action" value="revoke" class="danger">
+                <button type="submit" name="action" value="oauth/revoke" class="danger">
                   revoke
                 </button>
-              </form>
+              </PostForm>
             )}
           </li>
         ))}

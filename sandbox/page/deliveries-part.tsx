@@ -1,5 +1,5 @@
+import type { SandboxParts } from '../controls.ts';
 import type { Attempt, DeliveryView, Outcome } from '../delivery-log.ts';
-import type { PageModel } from './model.ts';
 
 /** How an outcome reads, and whether it is fine, undecided or lost. */
 const OUTCOMES: Record<Outcome, { text: string; tone: 'good' | 'wait' | 'bad' }> = {
@@ -12,8 +12,12 @@ const OUTCOMES: Record<Outcome, { text: string; tone: 'good' | 'wait' | 'bad' }>
   cancelled: { text: 'cancelled', tone: 'bad' },
 };
 
-export function DeliveriesPart({ model }: { model: PageModel }) {
-  const { deliveries, open, registrations } = model;
+const DELIVERIES_SHOWN = 15;
+
+export function DeliveriesPart({ parts }: { parts: SandboxParts }) {
+  const { open, log } = parts.upstream.deliveries;
+  const deliveries = log.list().slice(-DELIVERIES_SHOWN).toReversed();
+  const registrations = parts.registrations.list();
   const addresses = new Map(registrations.map(({ id, url }) => [id, url]));
   const hasSeveral = registrations.length > 1;
   return (

@@ -1,5 +1,9 @@
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
-import type { PageModel, RecordRow, View } from './model.ts';
+import type { JsonObject } from '../../src/compliance/pointers.ts';
+import type { SandboxParts } from '../controls.ts';
+import { isAllowed, MACHINES } from '../machines.ts';
+import { recordId } from '../records.ts';
+import { PostForm, queryOf, type View } from './forms.tsx';
 
 const TITLES: Record<Kind, string> = {
   policy: 'Policies',
@@ -8,16 +12,14 @@ const TITLES: Record<Kind, string> = {
 };
 const NAMES: Record<Kind, string> = { policy: 'policy', risk_assessment: 'assessment', vendor: 'vendor' };
 
-export function queryOf(view: Partial<View>): string {
-  const parameters = new URLSearchParams();
-  if (view.kind !== undefined) parameters.set('kind', view.kind);
-  if (view.q) parameters.set('q', view.q);
-  if (view.page !== undefined && view.page > 1) parameters.set('page', String(view.page));
-  return `?${parameters}`;
-}
+const ROWS_PER_PAGE = 10;
 
-export function RecordsPart({ model }: { model: PageModel }) {
-  const { view, counts, rows, pages, found } = model;
+export function RecordsPart({ parts, view: asked }: { parts: SandboxParts; view: View }) {
+  const { state } = parts.upstream;
+  const found = state.list(asked.kind).filter((record) => matches(asked.kind, record, asked.q));
+  const pages = Math.max(1, Math.ceil(found.length / ROWS_PER_PAGE));
+  const view = { ...asked, page: Math.min(asked.page, pages) };
+  const rows = found.toReversed().slice((view.page - 1) * ROWS_PER_PAGE, view.page * ROWS_PER_PAGE);
   return (
     <section class="card records" data-part="records" aria-labelledby="records-title">
       <header>
@@ -27,7 +29,7 @@ export function RecordsPart({ model }: { model: PageModel }) {
         <nav class="tabs" aria-label="Kinds of record">
           {KINDS.map((kind) => (
             <a href={`/${queryOf({ kind })}`} aria-current={kind === view.kind ? 'page' : undefined}>
-              {TITLES[kind]} <span>{counts[kind]}</span>
+              {TITLES[kind]} <span>{state.count(kind)}</span>
             </a>
           ))}
         </nav>
@@ -36,7 +38,10 @@ export function RecordsPart({ model }: { model: PageModel }) {
           <input type="search" name="q" value={view.q} placeholder="Name, id or status" aria-label="Search" />
         </form>
       </header>
-      <CreateForm view={view} />
+      <details class="inline">
+        <summary>New {NAMES[view.kind]}…</summary>
+        <ChangeForm view={{ kind: view.kind }} op="create" name="" words="Create" />
+      </details>
       {rows.length === 0 ? (
         <p class="empty">{view.q === '' ? 'There are none yet.' : `Nothing matches “${view.q}”.`}</p>
       ) : (
@@ -49,70 +54,69 @@ export function RecordsPart({ model }: { model: PageModel }) {
             </tr>
           </thead>
           <tbody>
-            {rows.map((row) => (
-              <Row row={row} view={view} />
+            {rows.map((record) => (
+              <Row record={record} view={view} />
             ))}
           </tbody>
         </table>
       )}
-      <Pager view={view} pages={pages} found={found} />
+      <Pager view={view} pages={pages} found={found.length} />
     </section>
   );
 }
 
-function Row({ row, view }: { row: RecordRow; view: View }) {
-  const { id, name, status, version, operations } = row;
+function matches(kind: Kind, record: JsonObject, search: string): boolean {
+  const text = `${recordId(kind, record)} ${String(record.name ?? '')} ${String(record.status ?? '')}`;
+  return text.toLowerCase().includes(search.trim().toLowerCase());
+}
+
+const textOf = (value: unknown): string =>
+  typeof value === 'string' || typeof value === 'number' ? `${value}` : '';
+
+function Row({ record, view }: { record: JsonObject; view: View }) {
+  const { kind } = view;
+  const id = recordId(kind, record);
+  const name = textOf(record.name) || '(no name)';
+  // Those that its status allows.
+  const operations = Object.entries(MACHINES[kind].operations).filter(
+    ([, operation]) => operation.effect !== 'create' && isAllowed(operation, record.status),
+  );
   return (
     <tr>
       <td>
         {name}
-        {version === null ? '' : ` · ${version}`}
+        {kind === 'policy' ? ` · ${textOf(record.version)}` : ''}
         <small>{id}</small>
       </td>
       <td class="tight">
-        <span class="badge">{status.replaceAll('_', ' ')}</span>
+        <span class="badge">{(textOf(record.status) || '(none)').replaceAll('_', ' ')}</span>
       </td>
       <td>
         <div class="row">
-          {operations.map((operation) =>
-            operation.name === 'update' ? (
-              <UpdateForm row={row} view={view} />
+          {operations.map(([op, { effect, event }]) =>
+            op === 'update' ? (
+              <details class="inline">
+                <summary aria-label={`update ${name}`}>update…</summary>
+                <ChangeForm view={view} op={op} id={id} name={name} words="Update" />
+              </details>
             ) : (
-              <form method="post" action={`/act${queryOf(view)}`}>
-                <Target kind={view.kind} op={operation.name} id={id} />
+              <PostForm view={view} action="mutate">
+                <Target kind={kind} op={op} id={id} />
                 <button
                   type="submit"
-                  id={`${operation.name} ${id}`}
-                  class={operation.effect === 'delete' ? 'danger' : ''}
-                  title={operation.event ?? 'The specification has no event for this: nobody is told.'}
-                  aria-label={`${operation.name} ${name}`}
+                  id={`${op} ${id}`}
+                  class={effect === 'delete' ? 'danger' : ''}
+                  title={event ?? 'The specification has no event for this: nobody is told.'}
+                  aria-label={`${op} ${name}`}
                 >
-                  {operation.name}
+                  {op}
                 </button>
-              </form>
+              </PostForm>
             ),
           )}
         </div>
       </td>
     </tr>
-  );
-}
-
-function UpdateForm({ row, view }: { row: RecordRow; view: View }) {
-  return (
-    <details class="inline">
-      <summary aria-label={`update ${row.name}`}>update…</summary>
-      <ChangeForm view={view} op="update" id={row.id} name={row.name} words="Update" />
-    </details>
-  );
-}
-
-function CreateForm({ view: { kind } }: { view: View }) {
-  return (
-    <details class="inline">
-      <summary>New {NAMES[kind]}…</summary>
-      <ChangeForm view={{ kind }} op="create" name="" words="Create" />
-    </details>
   );
 }
 
@@ -125,11 +129,11 @@ function ChangeForm(props: {
 }) {
   const { view, op, id, name, words } = props;
   return (
-    <form method="post" action={`/act${queryOf(view)}`} class="form">
+    <PostForm view={view} action="mutate" class="form">
       <Target kind={view.kind} op={op} {...(id === undefined ? {} : { id })} />
       <label>
         Name
-        <input name="name" value={name} required maxlength={500} />
+        <input name="fields.name" value={name} required maxlength={500} />
       </label>
       <label>
         Further fields, as JSON (may stay empty)
@@ -143,14 +147,13 @@ function ChangeForm(props: {
           <input type="checkbox" name="silent" /> tell nobody: no event is sent
         </label>
       </div>
-    </form>
+    </PostForm>
   );
 }
 
 function Target({ kind, op, id }: { kind: Kind; op: string; id?: string }) {
   return (
     <>
-      <input type="hidden" name="action" value="mutate" />
       <input type="hidden" name="kind" value={kind} />
       <input type="hidden" name="op" value={op} />
       {id !== undefined && <input type="hidden" name="id" value={id} />}

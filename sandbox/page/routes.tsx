@@ -2,11 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Context, Hono } from 'hono';
 import { streamSSE } from 'hono/streaming';
 import { type Access, requireOwnOrigin } from '../access.ts';
+import { actOnForm, type SandboxParts } from '../controls.ts';
 import { Problem, toProblem } from '../problems.ts';
-import { act } from './actions.ts';
-import { pageHeaders, SignInPage } from './layout.tsx';
-import { type PageParts, pageModel, viewSchema } from './model.ts';
-import { Parts, SandboxPage } from './sandbox-page.tsx';
+import { AccessPart, FaultsPart, RegistrationsPart, ScenariosPart, ShapesPart } from './controls-part.tsx';
+import { DeliveriesPart } from './deliveries-part.tsx';
+import { queryOf, type View, viewSchema } from './forms.tsx';
+import { Layout, pageHeaders, SignInPage } from './layout.tsx';
+import { RecordsPart } from './records-part.tsx';
 
 /** How often an open page may change. */
 const LOOK_MS = 500;
@@ -14,7 +16,7 @@ const LOOK_MS = 500;
 const MAX_STREAMS = 16;
 
 /** The page at the root, the address of its forms, and the stream that keeps it up to date. */
-export function pageRoutes(parts: PageParts, access: Access, stopping: AbortSignal): Hono {
+export function pageRoutes(parts: SandboxParts, access: Access, stopping: AbortSignal): Hono {
   const routes = new Hono();
   let streams = 0;
   const headers = pageHeaders();
@@ -22,17 +24,17 @@ export function pageRoutes(parts: PageParts, access: Access, stopping: AbortSign
   routes.use('/act', requireOwnOrigin);
   routes.use('/sign-in', requireOwnOrigin);
 
-  const modelFor = (c: Context) => pageModel(parts, viewSchema.parse(c.req.query()));
+  const shown = (c: Context) => ({ parts, view: viewSchema.parse(c.req.query()) });
 
-  routes.get('/', requireSignIn(access), (c) => c.html(<SandboxPage model={modelFor(c)} notice={null} />));
+  routes.get('/', requireSignIn(access), (c) => c.html(<SandboxPage {...shown(c)} notice={null} />));
 
   routes.post('/act', access.required, async (c) => {
     try {
-      await act(parts, await fieldsIn(c));
+      await actOnForm(parts, await fieldsIn(c));
     } catch (error) {
       const problem = toProblem(error);
       if (problem.status >= 500) throw error;
-      return c.html(<SandboxPage model={modelFor(c)} notice={problem.message} />, problem.status);
+      return c.html(<SandboxPage {...shown(c)} notice={problem.message} />, problem.status);
     }
     return c.redirect(`/${new URL(c.req.url).search}`, 303);
   });
@@ -48,7 +50,7 @@ export function pageRoutes(parts: PageParts, access: Access, stopping: AbortSign
       let sent = '';
       try {
         while (!signal.aborted) {
-          const html = String(<Parts model={modelFor(c)} notice={null} />);
+          const html = String(<Parts {...shown(c)} notice={null} />);
           if (html !== sent) await stream.writeSSE({ event: 'parts', data: html });
           sent = html;
           await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
@@ -88,4 +90,58 @@ export function ownPath(next: string): string {
   const base = 'http://sandbox.invalid';
   const url = URL.canParse(next, base) ? new URL(next, base) : null;
   return url?.origin === base ? url.pathname + url.search : '/';
+}
+
+interface PageProps {
+  parts: SandboxParts;
+  view: View;
+  /** Why the last form could not be done; null when it was. */
+  notice: string | null;
+}
+
+/** Everything that changes, in parts that the script can exchange one by one. */
+function Parts({ parts, view, notice }: PageProps) {
+  return (
+    <>
+      <div data-part="notice" role="alert">
+        {notice !== null && <p class="notice">{notice}</p>}
+      </div>
+      <div class="columns">
+        <div class="stack">
+          <RecordsPart parts={parts} view={view} />
+          <DeliveriesPart parts={parts} />
+        </div>
+        <div class="stack">
+          <ScenariosPart parts={parts} view={view} />
+          <RegistrationsPart parts={parts} />
+          <FaultsPart parts={parts} view={view} />
+          <ShapesPart parts={parts} view={view} />
+          <AccessPart parts={parts} view={view} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function SandboxPage({ parts, view, notice }: PageProps) {
+  return (
+    <Layout title="What it holds">
+      <div class="wrap">
+        <header class="top">
+          <h1>Compliance sandbox</h1>
+          <p>
+            A stand-in for the compliance service, in memory. The API is below <code>/v1</code>, its
+            description at <a href="/openapi.json">openapi.json</a>. Started with the seed number{' '}
+            {parts.seedNumber}. All times are UTC.
+          </p>
+          <span class="live" data-live role="status">
+            reload for news
+          </span>
+        </header>
+        <main data-stream={`/parts${queryOf(view)}`}>
+          <Parts parts={parts} view={view} notice={notice} />
+        </main>
+      </div>
+    </Layout>
+  );
 }

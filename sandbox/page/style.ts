@@ -19,7 +19,7 @@ export const STYLE = `
 *, *::before, *::after { box-sizing: border-box }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 400 .9375rem/1.5 var(--sans); font-variant-numeric: tabular-nums }
 body::before { content: ""; display: block; height: .4rem; background: repeating-linear-gradient(-45deg, var(--accent) 0 .7rem, var(--card) .7rem 1.4rem) }
-h1, h2, h3, p, ul, dl, dd, table { margin: 0; padding: 0 }
+h1, h2, p, ul, dl, dd, table { margin: 0; padding: 0 }
 ul { list-style: none }
 a { color: inherit; text-underline-offset: .2em }
 code { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere }
@@ -37,7 +37,7 @@ code { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere }
 .stack { display: grid; gap: 1rem; min-width: 0 }
 .card { min-width: 0; padding: 1rem; background: var(--card); border: 1px solid var(--line); border-radius: .75rem }
 .card > header { display: flex; flex-wrap: wrap; align-items: center; gap: .5rem 1rem; margin-bottom: .75rem }
-.card h2 { font-size: 1rem; font-weight: 650 } .card h3 { font-size: .8125rem; font-weight: 600; color: var(--soft) }
+.card h2 { font-size: 1rem; font-weight: 650 }
 .card > header .end { margin-left: auto }
 .note { color: var(--soft); font-size: .8125rem } .card .note + * { margin-top: .6rem }
 .notice { margin-bottom: 1.25rem; padding: .7rem 1rem; border-left: 3px solid var(--bad); background: var(--card); white-space: pre-wrap }
@@ -75,9 +75,9 @@ details.inline > summary::-webkit-details-marker { display: none }
 details.inline[open] { flex-basis: 100% }
 .form { display: grid; gap: .6rem; margin-top: .6rem; padding: .8rem; border-radius: .5rem; background: var(--wash) }
 .fields { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: .5rem .75rem }
-fieldset { border: 0 } legend { font-size: .8125rem; font-weight: 600; margin-bottom: .3rem }
+fieldset { min-width: 0; margin: 0; padding: 0; border: 0 } legend { font-size: .8125rem; font-weight: 600; margin-bottom: .3rem }
 .form-end { margin-top: .8rem; align-items: end } .form-end label { flex: 1 }
-.fields + h3 { margin-top: .9rem } h3 + .fields { margin-top: .4rem }
+.card > form > fieldset + fieldset { margin-top: .9rem }
 .card .row + .list, .card form + .list { margin-top: 1rem }
 .pager { display: flex; gap: 1rem; margin-top: .7rem; font-size: .8125rem; color: var(--soft) }
 .pairs { display: grid; grid-template-columns: auto minmax(0, 1fr); gap: .25rem .9rem; font-size: .875rem }

@@ -77,7 +77,13 @@ describe('the page', () => {
     const { url, control, register, quiesce } = await testSandbox();
     const receiver = await testReceiver();
     await register(receiver.url, ['vendor.*']);
-    const create = { action: 'mutate', kind: 'vendor', op: 'create', name: 'New', fields: '{"tier": 2}' };
+    const create = {
+      action: 'mutate',
+      kind: 'vendor',
+      op: 'create',
+      'fields.name': 'New',
+      fields: '{"tier": 2}',
+    };
     const answer = await post(`${url}/act?kind=vendor&q=New`, create);
     expect(answer.status).toBe(303);
     expect(answer.headers.get('location')).toBe('/?kind=vendor&q=New');
@@ -94,11 +100,17 @@ describe('the page', () => {
   test.each([
     [409, { action: 'mutate', kind: 'policy', op: 'submit', id: 'policy-0001' }, 'possible from draft'],
     [404, { action: 'mutate', kind: 'policy', op: 'delete', id: 'none' }, 'no policy'],
-    [422, { action: 'mutate', kind: 'policy', op: 'create', name: 'x', fields: '[1]' }, 'JSON object'],
-    [422, { action: 'mutate', kind: 'policy', op: 'create', name: 'x', fields: '{' }, 'not JSON'],
+    [
+      422,
+      { action: 'mutate', kind: 'policy', op: 'create', 'fields.name': 'x', fields: '[1]' },
+      'JSON object',
+    ],
+    [422, { action: 'mutate', kind: 'policy', op: 'create', 'fields.name': 'x', fields: '{' }, 'not JSON'],
     [422, { action: 'nonsense' }, 'action'],
+    [422, { action: 'quiesce' }, 'action'],
+    [422, { action: 'time', scale: '0x10' }, 'factor'],
     [422, { action: 'faults', drop: '300', payloads: 'full' }, 'drop'],
-    [404, { action: 'revoke', grant: 'none' }, 'no such grant'],
+    [404, { action: 'oauth/revoke', grant: 'none' }, 'no such grant'],
   ])('says what is wrong with a form (%i, %o)', async (status, fields, text) => {
     const { url } = await testSandbox();
     const answer = await post(`${url}/act`, fields);
@@ -110,9 +122,9 @@ describe('the page', () => {
     const { url, control } = await testSandbox();
     const faults = {
       drop: '12.5',
-      delay: '50',
-      delayMin: '1',
-      delayMax: '2',
+      'delay.probability': '50',
+      'delay.minMs': '1',
+      'delay.maxMs': '2',
       rateLimit: '',
       payloads: 'thin',
     };

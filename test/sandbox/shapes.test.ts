@@ -285,7 +285,7 @@ describe('/_sandbox/shapes', () => {
     expect(rest).toMatchObject({ paging: { ...DEFAULT_SHAPES.paging, by: 'offset' }, statuses: 'title' });
     expect(rest.envelope).toEqual({ ...DEFAULT_SHAPES.envelope, list: '' });
     form.set('paging.size', '1e3');
-    expect(await (await post(form)).text()).toContain('paging.size: a whole number');
+    expect(await (await post(form)).text()).toContain('Rows when not asked: a number');
     expect((await post(new URLSearchParams({ action: 'first-shapes' }))).status).toBe(303);
     expect((await control('GET', '/shapes')).body).toEqual(DEFAULT_SHAPES);
   });

@@ -1,0 +1,285 @@
+import { randomInt } from 'node:crypto';
+import { Hono } from 'hono';
+import { z } from 'zod';
+import { EVENT_TYPES, KINDS, type Kind } from '../src/compliance/kinds.ts';
+import { type Access, requireOwnOrigin } from './access.ts';
+import { changedFaults, faultsPatchSchema } from './faults.ts';
+import type { Grants } from './oauth/grants.ts';
+import { type OauthOptions, tokenSeconds } from './options.ts';
+import { bodyOf, type FormField } from './page/forms.tsx';
+import { FAULT_GROUPS, OAUTH_FIELDS, SHAPE_GROUPS, TIME_FIELDS } from './page/setting-fields.ts';
+import { Problem, parseOrRefuse, readJson, unfit } from './problems.ts';
+import { type Random, seededRandom } from './random.ts';
+import { recordId } from './records.ts';
+import type { Registrations } from './registrations.ts';
+import { type Scenarios, scenarioSchema } from './scenarios.ts';
+import { changedShapes, shapesPatchSchema } from './shapes.ts';
+import { drawShapes } from './shapes-draw.ts';
+import { keptId, shownId, withShownIds } from './shaping.ts';
+import { type ScaledTimers, timeScaleSchema } from './time.ts';
+import { trigger } from './trigger.ts';
+import type { Settings, Upstream } from './upstream.ts';
+
+/** What the controls act on, and what the page shows. */
+export interface SandboxParts {
+  upstream: Upstream;
+  registrations: Registrations;
+  settings: Settings;
+  /** What undoes every change of them. */
+  atStart: Readonly<Settings>;
+  scenarios: Scenarios;
+  timers: ScaledTimers;
+  oauth: OauthOptions;
+  grants: Grants;
+  seedNumber: number;
+  random: Random;
+}
+
+interface Control {
+  /** Below `/_sandbox`. */
+  path: string;
+  methods: string[];
+  /** What a form of the page sends as its `action`. */
+  action: string;
+  /** What such a form holds; undefined: no form may do it. */
+  form: readonly FormField[] | undefined;
+  run(parts: SandboxParts, body: unknown): Promise<unknown>;
+}
+
+/** One row of the table. An `act` that returns nothing is answered with the view of the path's first word. */
+function control<Schema extends z.ZodType>(
+  path: string,
+  row: {
+    schema: Schema;
+    act(parts: SandboxParts, body: z.infer<Schema>): unknown;
+    form?: readonly FormField[];
+    /** Instead of POST. */
+    method?: string;
+    /** Instead of the path. */
+    action?: string;
+  },
+): Control {
+  const posts = Object.hasOwn(VIEWS, path) ? ['POST', 'PATCH'] : ['POST'];
+  return {
+    path,
+    methods: row.method === undefined ? posts : [row.method],
+    action: row.action ?? path,
+    form: row.form,
+    run: async (parts, body) => {
+      const answer = await row.act(parts, parseOrRefuse(row.schema, body));
+      return answer ?? VIEWS[path.split('/')[0]!]?.(parts);
+    },
+  };
+}
+
+const VIEWS: Readonly<Record<string, (parts: SandboxParts) => unknown>> = {
+  state: stateView,
+  faults: ({ settings }) => settings.faults,
+  shapes: ({ settings }) => settings.shapes,
+  time: ({ timers }) => ({ scale: timers.scale }),
+  oauth: oauthView,
+};
+
+const DEFAULT_QUIESCE_TIMEOUT_MS = 30_000;
+const MAX_QUIESCE_TIMEOUT_MS = 600_000;
+/** Of numbers to begin a draw with. */
+const MAX_DRAW = 1_000_000;
+
+const record = { id: z.string().optional(), fields: z.record(z.string(), z.unknown()).optional() };
+const grantSchema = z.strictObject({ grant: z.string().optional() });
+
+/** Each can be done by a request below `/_sandbox`, and those with a form on the page too. */
+const CONTROLS: readonly Control[] = [
+  control('mutate', {
+    // Silent: the change happens and nobody is told.
+    schema: z.strictObject({
+      ...{ kind: z.enum(KINDS), op: z.string(), ...record, silent: z.boolean().default(false) },
+    }),
+    form: [
+      ...[{ name: 'kind', type: 'text' } as const, { name: 'op', type: 'text' } as const],
+      { name: 'id', type: 'optional' },
+      { name: 'fields', label: 'Further fields', type: 'json' },
+      { name: 'fields.name', type: 'optional' },
+      { name: 'silent', type: 'flag' },
+    ],
+    act({ upstream, settings: { shapes } }, { silent, ...mutation }) {
+      const { kind, id } = mutation;
+      const kept = { ...mutation, id: id === undefined ? id : keptId(kind, id, shapes) };
+      const { change, announced } = upstream.perform(kept, { silent });
+      return {
+        kind,
+        id: String(shownId(kind, change.id, shapes)),
+        record: change.record === null ? null : withShownIds(kind, change.record, shapes),
+        event: announced?.event ?? null,
+      };
+    },
+  }),
+  control('trigger', {
+    schema: z.strictObject({ type: z.enum(EVENT_TYPES), ...record }),
+    act({ upstream, registrations, settings, random }, request) {
+      return {
+        events: trigger(upstream, random, request).map(({ event, kind, recordId: id }) => ({
+          ...{ id: event.id, type: event.type, kind },
+          record_id: String(shownId(kind, id, settings.shapes)),
+        })),
+        registrations: registrations.list().length,
+      };
+    },
+  }),
+  control('scenario', {
+    schema: scenarioSchema,
+    form: [{ name: 'name', type: 'text' }],
+    act: ({ scenarios }, request) => scenarios.run(request),
+  }),
+  control('quiesce', {
+    schema: z.strictObject({
+      timeoutMs: z.int().min(0).max(MAX_QUIESCE_TIMEOUT_MS).default(DEFAULT_QUIESCE_TIMEOUT_MS),
+    }),
+    async act({ scenarios, upstream: { deliveries } }, { timeoutMs }) {
+      await scenarios.stop();
+      const quiet = await deliveries.whenQuiet(timeoutMs);
+      return { quiet, ...deliveries.open };
+    },
+  }),
+  control('faults', {
+    schema: faultsPatchSchema,
+    form: FAULT_GROUPS.flatMap(({ fields }) => fields),
+    act({ settings }, patch) {
+      settings.faults = changedFaults(settings.faults, patch);
+    },
+  }),
+  control('shapes', {
+    schema: shapesPatchSchema,
+    form: SHAPE_GROUPS.flatMap(({ fields }) => fields),
+    act({ settings }, patch) {
+      settings.shapes = changedShapes(settings.shapes, patch);
+    },
+  }),
+  control('shapes', {
+    // What is left out is as at the start: `{}` undoes every change.
+    ...{ method: 'PUT', action: 'first-shapes', schema: shapesPatchSchema, form: [] },
+    act({ settings, atStart }, patch) {
+      settings.shapes = changedShapes(atStart.shapes, patch);
+    },
+  }),
+  control('shapes/draw', {
+    // The same number, the same shapes.
+    schema: z.strictObject({
+      seed: z
+        .int()
+        .min(0)
+        .default(() => randomInt(MAX_DRAW)),
+    }),
+    form: [],
+    act({ settings, atStart }, { seed }) {
+      settings.shapes = changedShapes(atStart.shapes, drawShapes(seededRandom(seed)));
+    },
+  }),
+  control('time', {
+    schema: z.strictObject({ scale: timeScaleSchema }),
+    form: TIME_FIELDS,
+    act({ timers }, { scale }) {
+      timers.scale = scale;
+    },
+  }),
+  control('oauth', {
+    schema: z.strictObject({ accessTokenSeconds: tokenSeconds }),
+    form: OAUTH_FIELDS,
+    act({ grants }, { accessTokenSeconds }) {
+      grants.accessTokenSeconds = accessTokenSeconds;
+    },
+  }),
+  // Without a grant: all of them.
+  ...(['expire', 'revoke'] as const).map((verb) =>
+    control(`oauth/${verb}`, {
+      schema: grantSchema,
+      form: [{ name: 'grant', type: 'text' }],
+      act({ grants }, { grant }) {
+        if (!grants[verb](grant)) throw new Problem(404, 'not_found', 'There is no such grant.');
+      },
+    }),
+  ),
+];
+
+/** Does what a form of the page asks for. Throws a Problem that says why it cannot be done. */
+export async function actOnForm(parts: SandboxParts, form: Readonly<Record<string, string>>): Promise<void> {
+  const wanted = CONTROLS.find(({ action }) => action === form['action']);
+  if (wanted?.form === undefined) throw unfit('action: none that a form can ask for.');
+  await wanted.run(parts, bodyOf(wanted.form, form));
+}
+
+/** Below `/_sandbox`: what a test or a demonstration does to the stand-in. Not part of the specification. */
+export function controlRoutes(parts: SandboxParts, access: Access): Hono {
+  const routes = new Hono();
+  routes.use(access.required);
+  // On loopback without a token any web page in a local browser could send these requests.
+  routes.use(requireOwnOrigin);
+  for (const [name, view] of Object.entries(VIEWS)) routes.get(`/${name}`, (c) => c.json(view(parts)));
+  for (const { methods, path, run } of CONTROLS) {
+    routes.on(methods, `/${path}`, async (c) => c.json(await run(parts, await readJson(c, '{}'))));
+  }
+  routes.get('/deliveries', (c) => c.json(deliveriesView(parts, c.req.query())));
+  return routes;
+}
+
+function stateView(parts: SandboxParts) {
+  const { upstream, registrations, settings, scenarios, timers, seedNumber } = parts;
+  const { state, deliveries } = upstream;
+  // In fields of the sandbox's own, whatever the shapes are; only ids are as readers see them.
+  const records = (kind: Kind) => state.list(kind).map((one) => withShownIds(kind, one, settings.shapes));
+  return {
+    policies: records('policy'),
+    riskAssessments: records('risk_assessment'),
+    vendors: records('vendor'),
+    // No event about them was ever delivered: unless another record names one, nobody can know it.
+    unannouncedRiskAssessments: state
+      .list('risk_assessment')
+      .map((one) => recordId('risk_assessment', one))
+      .filter((id) => !deliveries.announced.has(`risk_assessment/${id}`))
+      .map((id) => String(shownId('risk_assessment', id, settings.shapes))),
+    registrations: registrations.list(),
+    deliveries: deliveries.open,
+    faults: settings.faults,
+    shapes: settings.shapes,
+    scenario: scenarios.status,
+    timeScale: timers.scale,
+    seedNumber,
+  };
+}
+
+/** Who may ask for tokens and what was granted, without any secret. */
+function oauthView({ oauth, grants }: SandboxParts) {
+  const { id, redirectUri } = oauth.application;
+  return {
+    client: { id, redirectUri },
+    serviceAccounts: oauth.serviceAccounts.map((account) => ({ id: account.id, scopes: account.scopes })),
+    accessTokenSeconds: grants.accessTokenSeconds,
+    grants: grants.list(),
+  };
+}
+
+const deliveriesQuerySchema = z.strictObject({
+  outcome: z.string().optional(),
+  eventId: z.string().optional(),
+  registrationId: z.string().optional(),
+  recordId: z.string().optional(),
+  limit: z
+    .string()
+    .regex(/^[1-9]\d{0,8}$/, 'a whole number from 1 on')
+    .transform(Number)
+    .optional(),
+});
+
+function deliveriesView({ upstream, settings }: SandboxParts, query: Record<string, string>) {
+  const { limit, ...wanted } = parseOrRefuse(deliveriesQuerySchema, query);
+  const matching = upstream.deliveries.log
+    .list()
+    .filter((delivery) =>
+      Object.entries(wanted).every(([field, value]) => delivery[field as keyof typeof wanted] === value),
+    );
+  const data = (limit === undefined ? matching : matching.slice(-limit)).map((delivery) => ({
+    ...delivery,
+    recordId: String(shownId(delivery.kind, delivery.recordId, settings.shapes)),
+  }));
+  return { data, meta: { total: matching.length } };
+}
