@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { drizzleModule } from '../../src/store/drizzle.ts';
-import { events, gaps } from '../../src/store/schema.sqlite.ts';
+import { events, gaps } from '../../src/store/schema.ts';
 import { createWriter } from '../../src/store/statement.ts';
 import { as, insertInto, isOneOf, set, sql } from '../../src/store/units/sql.ts';
 

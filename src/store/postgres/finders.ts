@@ -1,5 +1,5 @@
 import type { SQL } from '../drizzle.ts';
-import { changes, events } from '../schema.sqlite.ts';
+import { changes, events } from '../schema.ts';
 import type { Finders } from '../units/reports.ts';
 import { as, sql } from '../units/sql.ts';
 import type { Sql } from './connection.ts';

@@ -4,7 +4,7 @@ import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowContent } from '../../mirror/merge.ts';
 import type { SQL } from '../drizzle.ts';
 import { IS_SETTLED, type RowMarks, TABLES } from '../record-rows.ts';
-import { events } from '../schema.sqlite.ts';
+import { events } from '../schema.ts';
 import type { DirtyTiming, Now, ReadObject } from '../store.ts';
 import {
   type Change,

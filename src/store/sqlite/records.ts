@@ -4,7 +4,7 @@ import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowContent } from '../../mirror/merge.ts';
 import { IS_SETTLED, type RowMarks, TABLES } from '../record-rows.ts';
-import { events } from '../schema.sqlite.ts';
+import { events } from '../schema.ts';
 import type { DirtyTiming, Now } from '../store.ts';
 import { type Change, type Held, jsonOf, type LastEvent, type Records } from '../units/records.ts';
 import { iso } from '../units/sql.ts';

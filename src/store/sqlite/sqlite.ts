@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { MirrorError, NotMigrated, StoreUnavailable } from '../../platform/errors.ts';
 import { type Database, turns } from '../database.ts';
 import type { ReplicaStore } from '../replicas.ts';
-import { facts } from '../schema.sqlite.ts';
+import { facts } from '../schema.ts';
 import type { GapChange, Store } from '../store.ts';
 import { readFact, writeFact } from '../units/facts.ts';
 import { tellingGaps } from '../units/gaps.ts';

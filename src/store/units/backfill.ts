@@ -5,13 +5,7 @@ import { decideMissing } from '../../mirror/deletions.ts';
 import { differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import {
-  events,
-  gaps,
-  learnedPointers as pointers,
-  recordState as states,
-  syncRuns,
-} from '../schema.sqlite.ts';
+import { events, gaps, learnedPointers as pointers, recordState as states, syncRuns } from '../schema.ts';
 import type { Applied, BackfillStore, ReadMoment, ReadObject, UnreadEvent } from '../store.ts';
 import { dropPending, isApproved } from './deletions.ts';
 import { makeKnown } from './due.ts';

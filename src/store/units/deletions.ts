@@ -2,7 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import { causeOfDeletion, decideDeletions, decideTombstone } from '../../mirror/deletions.ts';
 import { MirrorError } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import { leases, pendingDeletions as pending, recordState as states, syncRuns } from '../schema.sqlite.ts';
+import { leases, pendingDeletions as pending, recordState as states, syncRuns } from '../schema.ts';
 import type { BackfillStore, Conclusion, Now } from '../store.ts';
 import { countLive } from './due.ts';
 import { resolveGap, resolveRecords } from './gaps.ts';

@@ -12,7 +12,7 @@ import {
   type Paging,
   type ReportStore,
 } from '../reports.ts';
-import { duplicates, eventCounts, events, quarantine, rejections } from '../schema.sqlite.ts';
+import { duplicates, eventCounts, events, quarantine, rejections } from '../schema.ts';
 import { as, beforeOf, limitOf, one, sql } from './sql.ts';
 import { isWithin, type Looked, lookDown, type Numbered, numberAt } from './walk.ts';
 

@@ -2,7 +2,7 @@ import { DELETE_TYPES, type Kind } from '../../compliance/kinds.ts';
 import { dueAt } from '../../mirror/decide.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
-import { changes, events, gaps, recordCounts, recordState as states } from '../schema.sqlite.ts';
+import { changes, events, gaps, recordCounts, recordState as states } from '../schema.ts';
 import type { BackfillStore, DirtyTiming, DueRecord, Now } from '../store.ts';
 import { readFact } from './facts.ts';
 import { type Records, TABLE_OF } from './records.ts';

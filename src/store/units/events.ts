@@ -4,7 +4,7 @@ import { describeError, StoreUnavailable } from '../../platform/errors.ts';
 import { noRecordIn, recordOf } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { EventState } from '../reports.ts';
-import { events, quarantine, recordState as states } from '../schema.sqlite.ts';
+import { events, quarantine, recordState as states } from '../schema.ts';
 import type { InboxStore, RetryOutcome, UnreadEvent } from '../store.ts';
 import { learnedPointers } from './backfill.ts';
 import { tally } from './facts.ts';

@@ -1,7 +1,7 @@
 import type { Sender, Sql } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type { EventState } from '../reports.ts';
-import { audit, eventCounts, facts } from '../schema.sqlite.ts';
+import { audit, eventCounts, facts } from '../schema.ts';
 import type { AuditEntry, Now } from '../store.ts';
 import { insertInto, isOneOf, iso, one, sql, update, upsert } from './sql.ts';
 

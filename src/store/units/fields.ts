@@ -8,7 +8,7 @@ import {
   seenByName,
 } from '../../mirror/flat-columns.ts';
 import type { Database, Sql } from '../database.ts';
-import { changes, counter, fields } from '../schema.sqlite.ts';
+import { changes, counter, fields } from '../schema.ts';
 import type { Field, FieldStore } from '../store.ts';
 import { readFact, writeFact } from './facts.ts';
 import { as, excluded, insertInto, set, sql } from './sql.ts';

@@ -1,7 +1,7 @@
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
-import { events, gaps, quarantine, syncRuns } from '../schema.sqlite.ts';
+import { events, gaps, quarantine, syncRuns } from '../schema.ts';
 import type { DirtyTiming, GapChange, GapKey, GapReason, Now } from '../store.ts';
 import { as, insertInto, is, isOneOf, set, sql } from './sql.ts';
 

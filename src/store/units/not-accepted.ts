@@ -11,7 +11,7 @@ import { senderOf } from '../../inbox/rejections.ts';
 import { assessmentsNamedIn } from '../../process/payload.ts';
 import type { Database, Unit } from '../database.ts';
 import { CONFLICTING } from '../reports.ts';
-import { quarantine, rejections } from '../schema.sqlite.ts';
+import { quarantine, rejections } from '../schema.ts';
 import {
   type DirtyTiming,
   type InboxStore,

@@ -1,5 +1,5 @@
 import type { Database } from '../database.ts';
-import { audit, registrations, rejections, traffic } from '../schema.sqlite.ts';
+import { audit, registrations, rejections, traffic } from '../schema.ts';
 import { AUDIT_ASKED, type OperatorStore, type Rejection, type StoredRegistration } from '../store.ts';
 import { noteAudit, readFact, writeFact } from './facts.ts';
 import { as, excluded, insertInto, iso, set, sql } from './sql.ts';

@@ -3,7 +3,7 @@ import { type IdPointers, idFieldsOf, type JsonObject, withLearned } from '../..
 import { decideProvisional } from '../../mirror/decide.ts';
 import { type Reading, readPayload, recordOf, stateAfter } from '../../process/payload.ts';
 import type { Database, Sender, Sql, Unit } from '../database.ts';
-import { events as eventTable, recordState as states } from '../schema.sqlite.ts';
+import { events as eventTable, recordState as states } from '../schema.ts';
 import type {
   ClaimedEvent,
   DirtyTiming,

@@ -16,7 +16,7 @@ import {
   STATUS_COUNT_MAX,
   type StatusCount,
 } from '../reports.ts';
-import { changes } from '../schema.sqlite.ts';
+import { changes } from '../schema.ts';
 import { TABLE_OF } from './records.ts';
 import { as, LAST, limitOf, sql } from './sql.ts';
 

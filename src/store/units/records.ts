@@ -4,7 +4,7 @@ import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import type { Numbers, Sender, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type { RowMarks } from '../record-rows.ts';
-import { policies, riskAssessments, vendors } from '../schema.sqlite.ts';
+import { policies, riskAssessments, vendors } from '../schema.ts';
 import type { DirtyTiming, Now, ReadObject } from '../store.ts';
 import { iso } from './sql.ts';
 

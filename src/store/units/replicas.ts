@@ -7,7 +7,7 @@ import {
   operatorSessions as sessions,
   requestPlaces as shares,
   syncRequests,
-} from '../schema.sqlite.ts';
+} from '../schema.ts';
 import { readFact } from './facts.ts';
 import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
 

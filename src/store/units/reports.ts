@@ -24,7 +24,7 @@ import {
   type TrafficReport,
   type TrimmedChanges,
 } from '../reports.ts';
-import * as tables from '../schema.sqlite.ts';
+import * as tables from '../schema.ts';
 import { EVENT_COLUMNS, type EventsOfRecord, searchDeliveries, searchEvents } from './delivery-search.ts';
 import { readFact } from './facts.ts';
 import { recordsById, searchRecords, statusesOf } from './record-search.ts';

@@ -2,15 +2,7 @@ import { contentHashOf } from '../../inbox/content-hash.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL, Table } from '../drizzle.ts';
 import type { EventState } from '../reports.ts';
-import {
-  audit,
-  changes,
-  duplicates,
-  events,
-  quarantine,
-  registrations,
-  trimmedEvents,
-} from '../schema.sqlite.ts';
+import { audit, changes, duplicates, events, quarantine, registrations, trimmedEvents } from '../schema.ts';
 import type { RetentionStore, Trimmed, TrimmedThing, TrimStep } from '../store.ts';
 import { readFact, tally, writeFact } from './facts.ts';
 import { allOf, as, isOneOf, iso, set, sql, update } from './sql.ts';

@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { Database, Unit } from '../database.ts';
-import { events, kindState, syncRuns } from '../schema.sqlite.ts';
+import { events, kindState, syncRuns } from '../schema.ts';
 import type { BackfillStore, SyncRunProgress } from '../store.ts';
 import { readFact, writtenFact } from './facts.ts';
 import {

@@ -1,5 +1,5 @@
 import type { Database, Sql } from '../database.ts';
-import { registrations, tokens } from '../schema.sqlite.ts';
+import { registrations, tokens } from '../schema.ts';
 import type { OperatorStore, SealedText, StoredTokens } from '../store.ts';
 import { noteAudit } from './facts.ts';
 import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
