@@ -4,25 +4,23 @@ import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, changed } from '../ops/api/client.ts';
 import { digestOf } from '../ops/pending-deletions.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
-import type { PendingDeletionReport } from '../store/reports.ts';
-import { PAGE_LIMIT_MAX } from '../store/reports.ts';
+import { PAGE_LIMIT_MAX, type PendingDeletionReport } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
-import { type ListView, listing, notFound } from './lists.ts';
+import { type Columns, listing, notFound } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import { pagingOf } from './options.ts';
-import { fullSyncArgument } from './sync-runs.ts';
+import { rowId } from './options.ts';
 import { printable } from './text.ts';
 
-const DELETIONS: ListView<PendingDeletionReport> = [
-  ['SYNC RUN', (deletion) => deletion.sync_run_id],
-  ['KIND', (deletion) => deletion.kind],
-  ['ID', (deletion) => deletion.id],
-  ['NAME', (deletion) => deletion.name],
-  ['STATUS', (deletion) => deletion.status],
-  ['LAST CHANGE', (deletion) => deletion.synced_at],
-  ['PENDING SINCE', (deletion) => deletion.pending_since],
-  ['APPROVED UNTIL', (deletion) => deletion.approved_until],
-];
+const DELETIONS: Columns<PendingDeletionReport> = {
+  'SYNC RUN': 'sync_run_id',
+  KIND: 'kind',
+  ID: 'id',
+  NAME: 'name',
+  STATUS: 'status',
+  'LAST CHANGE': 'synced_at',
+  'PENDING SINCE': 'pending_since',
+  'APPROVED UNTIL': 'approved_until',
+};
 
 export function deletionsCommand(cli: Cli): Command {
   const deletions = new Command('deletions').description('deletions that wait for a person: list, approve');
@@ -33,13 +31,13 @@ export function deletionsCommand(cli: Cli): Command {
       .command('list')
       .description('which wait, or are approved and wait for their proof, by kind and id'),
     DELETIONS,
-    (api, options) => answered(api.deletions.$get({ query: pagingOf(options) })),
+    (api, { limit, after }) => answered(api.deletions.$get({ query: { limit, after } })),
   );
 
   deletions
     .command('approve')
     .description('approve exactly the deletions that one full sync found, for one hour')
-    .addArgument(fullSyncArgument())
+    .addArgument(rowId('number of the full sync'))
     .option('--yes <digest>', 'without being asked: exactly the ids that were shown with this digest')
     .action((id: number, options: { yes?: string }) =>
       withApi(cli, 'change', async (api) => {

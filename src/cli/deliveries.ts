@@ -1,41 +1,38 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Argument, Command, Option } from 'commander';
+import { Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, at, found } from '../ops/api/client.ts';
 import type { Delivery } from '../ops/api/schemas.ts';
-import { PAGE_LIMIT_MAX } from '../store/reports.ts';
+import { listedOutcome } from '../store/report-rows.ts';
+import { PAGE_LIMIT_MAX, type Period } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
-import { fullPage, type ListView, listing, notFound, showing } from './lists.ts';
+import { type Columns, listing, showing } from './lists.ts';
 import { withApi } from './ops-api.ts';
-import { type ListOptions, pagingOf, parseKind, sinceOption, untilOption } from './options.ts';
+import { parseKind, sinceOption, untilOption } from './options.ts';
 import { stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
 
 /** How often `follow` asks what has come in. Milliseconds. */
 const FOLLOW_EVERY_MS = 1_000;
 
-const OUTCOMES = ['accepted', 'duplicate', 'quarantined', 'rejected'] as const;
-
-const DELIVERIES: ListView<Delivery> = [
-  ['RECEIVED', (delivery) => delivery.received_at],
-  ['OUTCOME', (delivery) => delivery.outcome],
-  ['STATE', (delivery) => delivery.state],
-  ['ID', idOf],
-  ['RECORD', (delivery) => delivery.record_id],
-  ['TYPE', (delivery) => delivery.type],
-  ['REASON', (delivery) => delivery.reason],
-  ['FROM', (delivery) => delivery.address],
-  ['ANSWER', (delivery) => delivery.answer],
-  ['TOOK', ({ answered_in_ms: ms }) => (ms === null ? null : `${ms} ms`)],
-  ['TIMES', (delivery) => delivery.deliveries],
-];
+const DELIVERIES: Columns<Delivery> = {
+  RECEIVED: 'received_at',
+  OUTCOME: 'outcome',
+  STATE: 'state',
+  ID: idOf,
+  RECORD: 'record_id',
+  TYPE: 'type',
+  REASON: 'reason',
+  FROM: 'address',
+  ANSWER: 'answer',
+  TOOK: ({ answered_in_ms: ms }) => (ms === null ? null : `${ms} ms`),
+  TIMES: 'deliveries',
+};
 
 interface Filter {
-  outcome?: (typeof OUTCOMES)[number];
+  outcome?: Delivery['outcome'];
   type?: string;
   kind?: Kind;
-  since?: string;
-  until?: string;
   search?: string;
 }
 
@@ -48,10 +45,8 @@ export function deliveriesCommand(cli: Cli): Command {
     cli,
     filtered(deliveries.command('list').description('deliveries, newest first')).addOption(untilOption()),
     DELIVERIES,
-    (api, options: Filter & ListOptions) =>
-      fullPage(pagingOf(options), (paging) =>
-        answered(api.deliveries.$get({ query: { ...filterOf(options), ...paging } })),
-      ),
+    (api, query, options: Filter) =>
+      answered(api.deliveries.$get({ query: { ...query, ...filterOf(options) } })),
   );
 
   showing(
@@ -59,15 +54,15 @@ export function deliveriesCommand(cli: Cli): Command {
     deliveries
       .command('show')
       .description('one delivery with its body; "doctor --delivery" explains it')
-      .addArgument(new Argument('<id>', 'as listed: of an event, or quarantine:NUMBER, or rejection:NUMBER')),
+      .argument('<id>', 'as listed: of an event, or quarantine:NUMBER, or rejection:NUMBER'),
+    { group: 'deliveries', missing: (id) => `no delivery ${id} is kept` },
     showDelivery,
-    (id) => notFound(`no delivery ${id} is kept`, 'deliveries list'),
   );
 
   filtered(deliveries.command('follow').description('what comes in, as it comes, until Ctrl-C'))
     .option('--json', 'print a line of JSON for each')
-    .action((options: Filter & { json?: true }) =>
-      withApi(cli, 'read', async (api) => await follow(cli, api, filterOf(options), options)),
+    .action((options: Filter & Period & { json?: true }) =>
+      withApi(cli, 'read', (api) => follow(cli, api, options)),
     );
 
   return deliveries;
@@ -75,16 +70,14 @@ export function deliveriesCommand(cli: Cli): Command {
 
 function filtered(command: Command): Command {
   return command
-    .addOption(new Option('--outcome <outcome>', 'only those').choices(OUTCOMES))
+    .addOption(new Option('--outcome <outcome>', 'only those').choices(listedOutcome.options))
     .option('--type <type>', 'only of events of this type')
     .addOption(new Option('--kind <kind>', 'only about this kind of record').argParser(parseKind))
     .option('--search <text>', 'only with this id of the event or the record, or with this in the body')
     .addOption(sinceOption());
 }
 
-function filterOf({ outcome, type, kind, since, until, search }: Filter): Filter {
-  return { outcome, type, kind, since, until, search } as Filter;
-}
+const filterOf = ({ outcome, type, kind, search }: Filter) => ({ outcome, type, kind, search });
 
 /** What "show" and "doctor --delivery" take. */
 function idOf({ outcome, number, event_id }: Delivery): string {
@@ -100,33 +93,33 @@ async function showDelivery(api: ApiClient, id: string): Promise<object | null> 
     : await found(api.rejections[':id'].$get(at(number)));
 }
 
-/** So long what came in is looked at again, since its event moves on. By the instants of the service, whatever the time is here. */
+/** A delivery this recent is read again, since its event moves on. Compared with the service's instants, not our clock. */
 const CHANGING_MS = 60_000;
 
 /** A line for each, oldest first, and again where its event has moved on, or a rejection stands for more. */
-async function follow(cli: Cli, api: ApiClient, filter: Filter, options: { json?: true }): Promise<void> {
+async function follow(cli: Cli, api: ApiClient, options: Filter & Period & { json?: true }): Promise<void> {
   const stop = stopSignals({ attached: false });
-  const told = new Map<string, { state: string; receivedAt: string }>();
+  const shown = new Map<string, { state: string; receivedAt: string }>();
   try {
-    let since = filter.since ?? (await answered(api.status.$get())).at;
+    let since = options.since ?? (await answered(api.status.$get())).at;
     while (!stop.signal.aborted) {
       const news: Delivery[] = [];
       for (let after: string | undefined; ; ) {
-        const query = { ...filter, since, limit: PAGE_LIMIT_MAX, after };
+        const query = { ...filterOf(options), since, limit: PAGE_LIMIT_MAX, after };
         const page = await answered(api.deliveries.$get({ query }));
-        const changed = page.items.filter((each) => told.get(keyOf(each))?.state !== stateOf(each));
+        const changed = page.items.filter((each) => shown.get(keyOf(each))?.state !== stateOf(each));
         news.push(...changed);
-        // What lies behind a page of what was told has been told too.
+        // After a page without news there is none.
         if (page.next === null || (page.items.length > 0 && changed.length === 0)) break;
         after = page.next;
       }
       for (const delivery of news.toReversed()) {
-        told.set(keyOf(delivery), { state: stateOf(delivery), receivedAt: delivery.received_at });
+        shown.set(keyOf(delivery), { state: stateOf(delivery), receivedAt: delivery.received_at });
         cli.out.write(options.json ? `${JSON.stringify(delivery)}\n` : lineOf(delivery));
       }
       const newest = news[0] === undefined ? 0 : Date.parse(news[0].received_at);
       since = new Date(Math.max(newest - CHANGING_MS, Date.parse(since))).toISOString();
-      for (const [key, { receivedAt }] of told) if (receivedAt < since) told.delete(key);
+      for (const [key, { receivedAt }] of shown) if (receivedAt < since) shown.delete(key);
       await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
     }
   } finally {

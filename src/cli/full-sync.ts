@@ -5,11 +5,12 @@ import type { Comparison, Differences } from '../ops/context.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { SyncRunReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
-import { describeDifferences } from './differences.ts';
 import { DifferenceFound } from './exit.ts';
 import { withApi } from './ops-api.ts';
 import { parseKinds } from './options.ts';
 import { describeSyncRuns, progressOn } from './progress.ts';
+import { renderPairs, renderTable } from './table.ts';
+import { printable } from './text.ts';
 
 /** How often a full sync is looked at that a person waits for. Milliseconds. */
 const LOOK_EVERY_MS = 500;
@@ -174,4 +175,25 @@ const differs = ({ missing, extra, different }: Pick<Differences, 'missing' | 'e
 function describe(syncRun: SyncRunReport): string {
   const figures = `${syncRun.seen} seen, ${syncRun.inserted} inserted, ${syncRun.updated} updated, ${syncRun.deleted} deleted`;
   return `Sync run ${syncRun.id} of ${syncRun.kind}: ${syncRun.outcome}, ${figures}${syncRun.error ? `: ${syncRun.error}` : ''}`;
+}
+
+/** What a reading of the API found to differ, as `sync --dry-run` and `sync-runs show` tell it. Ends with a newline. */
+export function describeDifferences(
+  title: string,
+  differences: Differences & { incomplete?: string | null },
+): string {
+  const { missing, extra, different, repaired, fields, examples, incomplete = null } = differences;
+  const figures = `${title}: ${missing} missing, ${extra} extra, ${different} different, ${repaired} repaired\n`;
+  const unnamed = missing + extra + different - examples.length;
+  const byField = Object.entries(fields).map(
+    ([name, count]) => [`  ${name}`, `differs in ${count}`] as const,
+  );
+  const rows = examples.map((one) => [one.id, one.what, one.fields.join(', '), one.repaired ? 'yes' : 'no']);
+  return [
+    figures,
+    incomplete === null ? '' : `  not the whole list, so nothing absent counts: ${printable(incomplete)}\n`,
+    byField.length === 0 ? '' : renderPairs(byField),
+    rows.length === 0 ? '' : renderTable(['ID', 'WHAT', 'FIELDS', 'REPAIRED'], rows),
+    rows.length > 0 && unnamed > 0 ? `  and ${unnamed} more\n` : '',
+  ].join('');
 }

@@ -1,134 +1,144 @@
 import type { Command } from 'commander';
-import type { ApiClient } from '../ops/api/client.ts';
+import { type ApiClient, changed } from '../ops/api/client.ts';
 import { indentedJson, isJson } from '../ops/body-text.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { Paging, Period } from '../store/reports.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
 import { withApi } from './ops-api.ts';
-import {
-  afterOption,
-  jsonOption,
-  type ListOptions,
-  limitOption,
-  pagingOf,
-  periodOf,
-  type TimedListOptions,
-  timed,
-} from './options.ts';
+import { afterOption, jsonOption, limitOption } from './options.ts';
 import { type Cell, renderPairs } from './table.ts';
 import { printableJson, printableLines } from './text.ts';
 
-/** The columns of a list, with what stands in each. */
-export type ListView<Item> = readonly (readonly [head: string, cell: (item: Item) => Cell])[];
+/** The columns of a list by their heads: the field that each shows, or what it makes of a row. */
+export type Columns<Item> = Readonly<Record<string, (keyof Item & string) | ((item: Item) => Cell)>>;
 
 interface ListPage<Item> {
   items: readonly Item[];
+  /** What `--after` takes to go on; null on the last page. */
   next: string | null;
 }
 
-/** One page of a list, as a table or as JSON; `next` is what `--after` takes to go on, and null on the last page. */
-export function writeList<Item>(
-  cli: Cli,
-  { items, next }: ListPage<Item>,
-  options: { json?: true },
-  view: ListView<Item>,
-): void {
-  if (options.json) {
-    writeJson(cli.out, { items, next });
-    return;
-  }
-  const rows = items.map((item) => view.map(([, cell]) => cell(item)));
-  writeTable(
-    cli.out,
-    view.map(([head]) => head),
-    rows,
-  );
-  if (next !== null) cli.err.write(`There may be more: --after '${next.replaceAll("'", `'\\''`)}'\n`);
-}
-
-/** Makes of `command` a list, a page at a time. Its own options stand before those that every list has. */
-export function listing<Item, Options extends ListOptions>(
+/**
+ * Makes of `command` a list, as a table or as JSON, a page at a time. `read` gets the options and arguments of the command,
+ * whose own options come before those that every list has.
+ */
+export function listing<Item, Options, Args extends unknown[]>(
   cli: Cli,
   command: Command,
-  view: ListView<Item>,
-  read: (api: ApiClient, options: Options) => Promise<ListPage<Item>>,
+  columns: Columns<Item> | ((options: Options) => Columns<Item>),
+  read: (api: ApiClient, query: Paging & Period, options: Options, ...args: Args) => Promise<ListPage<Item>>,
 ): void {
   command
     .addOption(limitOption())
     .addOption(afterOption())
     .addOption(jsonOption())
-    .action((options: Options) =>
-      withApi(cli, 'read', async (api) => writeList(cli, await read(api, options), options, view)),
+    .action(() =>
+      withApi(cli, 'read', async (api) => {
+        const options = command.opts() as Options & Paging & Period & { json?: true };
+        const { limit, after, since, until } = options;
+        const page = await fullPage(limit, after, (paging) =>
+          read(api, { ...paging, since, until }, options, ...(command.processedArgs as Args)),
+        );
+        if (options.json) writeJson(cli.out, page);
+        else writePage(cli, page, typeof columns === 'function' ? columns(options) : columns);
+      }),
     );
 }
 
-/** The same of a period's rows, newest first. */
-export function listByTime<Item>(
-  cli: Cli,
-  command: Command,
-  view: ListView<Item>,
-  read: (api: ApiClient, query: Period & Paging) => Promise<ListPage<Item>>,
-): void {
-  listing(cli, timed(command), view, (api, options: TimedListOptions) =>
-    read(api, { ...periodOf(options), ...pagingOf(options) }),
-  );
+/** One page of the API looks at a bounded number of rows. A command has time: it goes on until its own page is full. */
+async function fullPage<Item>(
+  limit: number,
+  after: string | undefined,
+  read: (paging: Paging) => Promise<ListPage<Item>>,
+): Promise<ListPage<Item>> {
+  const items: Item[] = [];
+  // A script that begins its loop has an empty key.
+  for (let from = after || undefined; ; ) {
+    const page = await read({ limit: limit - items.length, after: from });
+    items.push(...page.items);
+    if (page.next === null || items.length >= limit) return { items, next: page.next };
+    from = page.next;
+  }
 }
 
-/** Makes of `command`, which takes an id, one that shows what goes by it. */
-export function showing<Id>(
+function writePage<Item>(cli: Cli, { items, next }: ListPage<Item>, columns: Columns<Item>): void {
+  const cells = Object.values(columns);
+  const rows = items.map((item) =>
+    cells.map((cell) => (typeof cell === 'function' ? cell(item) : cellOf(item[cell]))),
+  );
+  writeTable(cli.out, Object.keys(columns), rows);
+  if (next !== null) cli.err.write(`There may be more: --after '${next.replaceAll("'", `'\\''`)}'\n`);
+}
+
+const isObject = (value: unknown) => typeof value === 'object' && value !== null;
+const cellOf = (value: unknown) => (isObject(value) ? JSON.stringify(value) : value) as Cell;
+
+/** What a group of commands shows and changes one by one. */
+export interface Thing<Args extends unknown[]> {
+  noun: string;
+  group: string;
+  missing: (...args: Args) => string;
+}
+
+/** Makes of `command`, which takes what names a thing, one that shows it. */
+export function showing<Args extends unknown[], Row extends object>(
   cli: Cli,
   command: Command,
-  read: (api: ApiClient, id: Id) => Promise<object | null>,
-  missing: (id: Id) => MirrorError,
+  { group, missing }: Pick<Thing<Args>, 'group' | 'missing'>,
+  read: (api: ApiClient, ...args: Args) => Promise<Row | null>,
+  write: (cli: Cli, row: Row) => void = writeOne,
 ): void {
-  command.addOption(jsonOption()).action((id: Id, options: { json?: true }) =>
+  command.addOption(jsonOption()).action(() =>
     withApi(cli, 'read', async (api) => {
-      const row = await read(api, id);
-      if (row === null) throw missing(id);
-      writeOne(cli, row, options);
+      const args = command.processedArgs as Args;
+      const row = await read(api, ...args);
+      if (row === null) throw notFound(missing(...args), `${group} list`);
+      if (command.opts()['json']) writeJson(cli.out, row);
+      else write(cli, row);
     }),
   );
 }
 
-/** `list` is the command that tells what there is. */
+/** Changes one thing. `participle`: what it is then. */
+export async function changeOne<Id extends string | number>(
+  cli: Cli,
+  { noun, group, missing }: Thing<[Id]>,
+  id: Id,
+  participle: string,
+  change: (api: ApiClient) => Parameters<typeof changed>[0],
+): Promise<void> {
+  await withApi(cli, 'change', async (api) => {
+    const outcome = await changed(change(api));
+    if (outcome === null) throw notFound(missing(id), `${group} list`);
+    if ('whyNot' in outcome) {
+      throw new MirrorError(`not_${participle}`, `${noun} ${id}: ${outcome.whyNot}`, {
+        remedy: `see "${group} show"`,
+      });
+    }
+    cli.out.write(`The ${noun} is ${participle}.\n`);
+  });
+}
+
+/** `list` is the command that shows what there is. */
 export function notFound(what: string, list: string): MirrorError {
   return new MirrorError('not_found', what, { remedy: `see "${list}"` });
 }
 
-/** One page of the API looks at a bounded number of rows. A command has time: it goes on until its own page is full. */
-export async function fullPage<Item>(
-  { limit, after }: { limit: number; after?: string | undefined },
-  read: (paging: { limit: number; after: string | undefined }) => Promise<ListPage<Item>>,
-): Promise<ListPage<Item>> {
-  const items: Item[] = [];
-  for (let next = after; ; ) {
-    const page = await read({ limit: limit - items.length, after: next });
-    items.push(...page.items);
-    if (page.next === null || items.length >= limit) return { items, next: page.next };
-    next = page.next;
-  }
-}
-
-/** One row, as a line for each field or as JSON. Bodies and what else holds JSON stand below, indented. */
-export function writeOne(cli: Cli, row: object, options: { json?: true }): void {
-  if (options.json) {
-    writeJson(cli.out, row);
-    return;
-  }
+/** A line for each field. Bodies and other JSON come below, indented. */
+function writeOne(cli: Cli, row: object): void {
   const lines: [string, Cell][] = [];
   const below: string[] = [];
   for (const [name, value] of Object.entries(row)) {
     // A body's bytes are for programs.
     if (name === 'body_base64') continue;
     if (name === 'body' && typeof value === 'string') below.push(`${name}\n${bodyText(value)}\n`);
-    else if (typeof value === 'object' && value !== null) below.push(`${name}\n${printableJson(value)}\n`);
-    else lines.push([name, value as Cell]);
+    else if (isObject(value)) below.push(`${name}\n${printableJson(value)}\n`);
+    else lines.push([name, value]);
   }
   cli.out.write([renderPairs(lines), ...below].join('\n'));
 }
 
-/** Indented where it is JSON. Otherwise as it came, line by line. */
+/** Indented where it is JSON, otherwise as it came. */
 function bodyText(body: string): string {
-  const lines = isJson(body) ? indentedJson(body) : body;
-  return printableLines(lines);
+  return printableLines(isJson(body) ? indentedJson(body) : body);
 }

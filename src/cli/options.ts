@@ -1,6 +1,6 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import { isKind, KINDS, type Kind } from '../compliance/kinds.ts';
-import { PAGE_LIMIT_MAX, type Paging, type Period } from '../store/reports.ts';
+import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 
 /** A screenful or two; more is asked for, with `--limit` and `--after`. Rows. */
 const DEFAULT_LIMIT = 50;
@@ -45,24 +45,6 @@ export function untilOption(): Option {
   return new Option('--until <instant>', 'before then').argParser(parseTime);
 }
 
-export interface ListOptions {
-  json?: true;
-  limit: number;
-  after?: string;
-}
-
-/** Of a list in the order of time. */
-export interface TimedListOptions extends ListOptions, Period {}
-
-export function pagingOf(options: ListOptions): Paging {
-  // A script that begins its loop has nothing to go on behind yet.
-  return { limit: options.limit, after: options.after || undefined };
-}
-
-export function periodOf({ since, until }: Period): Period {
-  return { since, until };
-}
-
 export function parseKind(text: string): Kind {
   if (isKind(text)) return text;
   throw new InvalidArgumentError(`It takes ${KINDS.join(', ')}.`);
@@ -84,8 +66,12 @@ export function integerBetween(least: number, most: number): (text: string) => n
 /** What the API takes, and room for the one after it. */
 const ROW_ID_MAX = 10 ** 15 - 2;
 
-/** The number that full syncs and quarantined deliveries go by. */
-export const parseRowId = integerBetween(1, ROW_ID_MAX);
+/** The number of a row, such as of a full sync or of a quarantined delivery. */
+export const rowId = (description?: string): Argument =>
+  new Argument('<id>', description).argParser(integerBetween(1, ROW_ID_MAX));
+
+export const kindArgument = (): Argument =>
+  new Argument('<kind>', 'policy, risk_assessment or vendor').argParser(parseKind);
 
 /** An instant with its zone, or a date, which is its first moment in UTC. Returns ISO 8601 UTC as the tables have it. */
 export function parseInstant(text: string): string {

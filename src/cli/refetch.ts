@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { Argument, Command } from 'commander';
+import { Command } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { isAddressable, isUsableId, MAX_ID_LENGTH } from '../compliance/pointers.ts';
 import { answered } from '../ops/api/client.ts';
@@ -7,14 +7,14 @@ import { describeError, UsageError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { withApi } from './ops-api.ts';
-import { parseKind } from './options.ts';
+import { kindArgument } from './options.ts';
 
 export function refetchCommand(cli: Cli): Command {
   return new Command('refetch')
     .description(
       'read records from the API again; policies, which have no address of their own, by one list scan',
     )
-    .addArgument(new Argument('<kind>', 'policy, risk_assessment or vendor').argParser(parseKind))
+    .addArgument(kindArgument())
     .argument('[ids...]', 'ids, known to the mirror or not; none: all that is known of the kind')
     .option('--ids <file>', 'a file with one id a line; # begins a comment line')
     .action((kind: Kind, ids: string[], options: { ids?: string }) =>

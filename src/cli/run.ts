@@ -21,14 +21,14 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   'Is it right?': {
     status: async (cli) => (await import('./status.ts')).statusCommand(cli),
     doctor: async (cli) => (await import('./doctor.ts')).doctorCommand(cli),
-    gaps: async (cli) => (await import('./gaps.ts')).gapsCommand(cli),
-    'sync-runs': async (cli) => (await import('./sync-runs.ts')).syncRunsCommand(cli),
+    gaps: async (cli) => (await import('./row-commands.ts')).gapsCommand(cli),
+    'sync-runs': async (cli) => (await import('./row-commands.ts')).syncRunsCommand(cli),
   },
   'What came in:': {
     deliveries: async (cli) => (await import('./deliveries.ts')).deliveriesCommand(cli),
     events: async (cli) => (await import('./events.ts')).eventsCommand(cli),
-    quarantine: async (cli) => (await import('./quarantine.ts')).quarantineCommand(cli),
-    rejections: async (cli) => (await import('./rejections.ts')).rejectionsCommand(cli),
+    quarantine: async (cli) => (await import('./row-commands.ts')).quarantineCommand(cli),
+    rejections: async (cli) => (await import('./row-commands.ts')).rejectionsCommand(cli),
   },
   'The records:': {
     records: async (cli) => (await import('./records.ts')).recordsCommand(cli),
@@ -51,7 +51,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   [LAST_GROUP]: {
     backup: async (cli) => (await import('./backup.ts')).backupCommand(cli),
     migrate: async (cli) => (await import('./migrate.ts')).migrateCommand(cli),
-    audit: async (cli) => (await import('./audit.ts')).auditCommand(cli),
+    audit: async (cli) => (await import('./row-commands.ts')).auditCommand(cli),
     completion: async (cli) =>
       (await import('./completion.ts')).completionCommand(cli, () => program(cli, undefined)),
   },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { describeDifferences } from '../../src/cli/differences.ts';
+import { describeDifferences } from '../../src/cli/full-sync.ts';
 
 const differences = { missing: 0, extra: 3, different: 0, repaired: 0, fields: {} };
 const one = (id: string) => ({ id, what: 'extra' as const, fields: [], repaired: false });
