@@ -1,5 +1,5 @@
 import { Command, Option } from 'commander';
-import type { Explained } from '../doctor/diagnosis-rejection.ts';
+import type { Explained } from '../doctor/diagnosis.ts';
 import { type Check, judge } from '../doctor/judge.ts';
 import { loadConfig } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';

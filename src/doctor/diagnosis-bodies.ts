@@ -1,4 +1,5 @@
-import type { Steps } from './diagnosis-steps.ts';
+/** Work that can be stopped between any two of its steps, each of which takes a few milliseconds at most. */
+export type Steps<Result> = Generator<undefined, Result, undefined>;
 
 /** What a body may have been when it was signed, and what happened to it since. */
 export interface BodyForm {
@@ -58,14 +59,19 @@ export function* bodyForms(received: Uint8Array): Steps<BodyForm[]> {
   const tree = parse(bare.toString('utf8'));
   if (tree === null) return forms;
   const longest = MAX_GROWTH * bytes.length + SHORT_CHARACTERS;
-  for (const [order, ordered] of orders(tree)) {
+  for (const [order, ordered] of orders(tree.value)) {
     for (const [spacing, layout] of LAYOUTS) {
-      for (const [escapes, quote] of ESCAPES) {
+      yield;
+      // Before it is printed: only indenting makes a short body very long.
+      if (typeof layout === 'string' && layout.length * tree.indents > longest) continue;
+      const printed = print(ordered, layout);
+      if (printed.length > longest) continue;
+      for (const [escapes, escaped] of ESCAPES) {
         yield;
-        const printed = print(ordered, layout, quote, longest);
-        if (printed === null) continue;
+        const form = escaped(printed);
+        if (form.length > longest) continue;
         const name = `as JSON ${[spacing, escapes, order].filter((part) => part !== '').join(', ')}`;
-        add('body_reserialised', name, Buffer.from(printed, 'utf8'));
+        add('body_reserialised', name, Buffer.from(form, 'utf8'));
       }
     }
   }
@@ -79,65 +85,48 @@ function withoutFinalLineEnds(text: string): string {
   return text.slice(0, end);
 }
 
-/** Numbers keep the digits they came with: a parsed and printed 1.0 is 1, and has another signature. */
-type Node =
-  | { kind: 'literal'; text: string }
-  | { kind: 'string'; value: string }
-  | { kind: 'array'; items: Node[] }
-  | { kind: 'object'; members: [string, Node][] };
-
-/** Deeper is never an event; the parser here calls itself. */
+/** No event is deeper, and what goes down here calls itself. */
 const MAX_DEPTH = 64;
-const TOKEN = /\s*("(?:[^"\\\u0000-\u001f]|\\.)*"|[[\]{}:,]|[^\s[\]{}:,"]+)/y;
+const STRING = /"((?:[^"\\]|\\.)*)"/g;
+const STRING_OR_MARK = /"(?:[^"\\]|\\.)*"|[[\]{},:]/g;
 
-function parse(text: string): Node | null {
+// What is newer than the language's types here.
+const { rawJSON, isRawJSON } = JSON as unknown as {
+  rawJSON(text: string): object;
+  isRawJSON(value: unknown): boolean;
+};
+
+/** `indents`: how many units of indentation all lines have together, if it is printed in lines; not less. */
+function parse(text: string): { value: unknown; indents: number } | null {
   try {
-    // The engine judges what is JSON; what follows need not.
     JSON.parse(text);
-  } catch {
-    return null;
-  }
-  let at = 0;
-  const next = (): string => {
-    TOKEN.lastIndex = at;
-    const token = TOKEN.exec(text)?.[1] ?? '';
-    at = TOKEN.lastIndex;
-    return token;
-  };
-  const stringOf = (token: string) => JSON.parse(token) as string;
-
-  function node(token: string, depth: number): Node {
-    if (depth > MAX_DEPTH) throw new RangeError('too deep');
-    if (token.startsWith('"')) return { kind: 'string', value: stringOf(token) };
-    if (token === '[') {
-      const items: Node[] = [];
-      for (let each = next(); each !== ']'; each = next()) {
-        if (each !== ',') items.push(node(each, depth + 1));
-      }
-      return { kind: 'array', items };
+    let depth = 0;
+    let indents = 0;
+    for (const [token] of text.matchAll(STRING_OR_MARK)) {
+      if (token === '[' || token === '{') depth += 1;
+      else if (token === ']' || token === '}') depth -= 1;
+      if (depth > MAX_DEPTH) return null;
+      if (token.length === 1 && token !== ':') indents += depth;
     }
-    if (token === '{') {
-      const members: [string, Node][] = [];
-      for (let each = next(); each !== '}'; each = next()) {
-        if (each === ',') continue;
-        next();
-        members.push([stringOf(each), node(next(), depth + 1)]);
-      }
-      return { kind: 'object', members };
-    }
-    return { kind: 'literal', text: token };
-  }
-  try {
-    return node(next(), 0);
+    // Keys that look like numbers would come first: with a character in front they keep their places.
+    return { value: JSON.parse(text.replace(STRING, '"=$1"'), exactly), indents };
   } catch {
     return null;
   }
 }
 
-/** As the specification lists an event's fields. */
-const ENVELOPE_ORDER = ['id', 'type', 'created', 'data'];
+/** Numbers keep the digits they came with: a parsed and printed 1.0 is 1, and has another signature. */
+function exactly(_key: string, value: unknown, { source }: { source?: string } = {}): unknown {
+  return typeof value === 'number' && source !== undefined ? rawJSON(source) : value;
+}
 
-function orders(tree: Node): [string, Node][] {
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !isRawJSON(value);
+
+/** As the specification lists an event's fields. */
+const ENVELOPE_ORDER = ['=id', '=type', '=created', '=data'];
+
+function orders(tree: unknown): [string, unknown][] {
   return [
     ['', tree],
     ['keys sorted', sorted(tree)],
@@ -145,76 +134,50 @@ function orders(tree: Node): [string, Node][] {
   ];
 }
 
-function sorted(node: Node): Node {
-  if (node.kind === 'array') return { ...node, items: node.items.map(sorted) };
-  if (node.kind !== 'object') return node;
-  const members = node.members.map(([key, value]): [string, Node] => [key, sorted(value)]);
-  return { ...node, members: members.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)) };
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (!isObject(value)) return value;
+  const members = Object.entries(value).map(([key, each]): [string, unknown] => [key, sorted(each)]);
+  return Object.fromEntries(members.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-function enveloped(node: Node): Node {
-  if (node.kind !== 'object') return node;
-  const rank = ([key]: [string, Node]) => {
-    const place = ENVELOPE_ORDER.indexOf(key);
-    return place === -1 ? ENVELOPE_ORDER.length : place;
-  };
-  return { ...node, members: [...node.members].sort((a, b) => rank(a) - rank(b)) };
+function enveloped(value: unknown): unknown {
+  if (!isObject(value)) return value;
+  const first = ENVELOPE_ORDER.filter((key) => key in value).map((key) => [key, value[key]]);
+  return Object.fromEntries([...first, ...Object.entries(value)]);
 }
 
-interface Layout {
-  comma: string;
-  colon: string;
-  /** Null: everything on one line. */
-  indent: string | null;
-}
+/** A layout is what a line is indented by, or what makes it of JSON without blanks. */
+type Layout = string | ((compact: string) => string);
 
 /** How the common libraries print: JavaScript and Go, Python, and the usual pretty printers. */
 const LAYOUTS: readonly (readonly [string, Layout])[] = [
-  ['without blanks', { comma: ',', colon: ':', indent: null }],
-  ['with ", " and ": "', { comma: ', ', colon: ': ', indent: null }],
-  ['indented by 2', { comma: ',', colon: ': ', indent: '  ' }],
-  ['indented by 4', { comma: ',', colon: ': ', indent: '    ' }],
-  ['indented by tabs', { comma: ',', colon: ': ', indent: '\t' }],
+  ['without blanks', (compact) => compact],
+  [
+    'with ", " and ": "',
+    (compact) => compact.replace(STRING_OR_MARK, (token) => (/^[,:]/.test(token) ? `${token} ` : token)),
+  ],
+  ['indented by 2', '  '],
+  ['indented by 4', '    '],
+  ['indented by tabs', '\t'],
 ];
+
+function print(value: unknown, layout: Layout): string {
+  const indent = typeof layout === 'string' ? layout : '';
+  const printed = JSON.stringify(value, null, indent).replace(STRING, (token) => `"${token.slice(2)}`);
+  return typeof layout === 'string' ? printed : layout(printed);
+}
 
 const unicode = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-const plain = (text: string) => JSON.stringify(text);
-const ascii = (text: string) => plain(text).replace(/[^\u0000-\u007e]/g, unicode);
-const slashed = (quote: (text: string) => string) => (text: string) => quote(text).replaceAll('/', '\\/');
+const ascii = (json: string) => json.replace(/[^\u0000-\u007e]/g, unicode);
+const slashed = (json: string) => json.replaceAll('/', '\\/');
 
-const ESCAPES: readonly (readonly [string, (text: string) => string])[] = [
-  ['', plain],
+/** Of printed JSON as a whole: outside of strings it has none of these characters. */
+const ESCAPES: readonly (readonly [string, (json: string) => string])[] = [
+  ['', (json) => json],
   ['non-ASCII as \\u', ascii],
-  ['slashes escaped', slashed(plain)],
-  ['non-ASCII as \\u and slashes escaped', slashed(ascii)],
+  ['slashes escaped', slashed],
+  ['non-ASCII as \\u and slashes escaped', (json) => slashed(ascii(json))],
   // Go's default.
-  ['<, > and & as \\u', (text) => plain(text).replace(/[<>&\u2028\u2029]/g, unicode)],
+  ['<, > and & as \\u', (json) => json.replace(/[<>&\u2028\u2029]/g, unicode)],
 ];
-
-/** Null: it is longer than `longest` characters. */
-function print(tree: Node, layout: Layout, quote: (text: string) => string, longest: number): string | null {
-  const margin = (depth: number) => (layout.indent === null ? '' : `\n${layout.indent.repeat(depth)}`);
-  let out = '';
-  const write = (node: Node, depth: number): void => {
-    if (out.length > longest) return;
-    if (node.kind === 'literal') out += node.text;
-    else if (node.kind === 'string') out += quote(node.value);
-    else {
-      const [open, close] = node.kind === 'array' ? '[]' : '{}';
-      const parts = node.kind === 'array' ? node.items : node.members;
-      out += open;
-      for (const [index, part] of parts.entries()) {
-        if (out.length > longest) return;
-        out += (index === 0 ? '' : layout.comma) + margin(depth + 1);
-        if (!Array.isArray(part)) write(part, depth + 1);
-        else {
-          out += quote(part[0]) + layout.colon;
-          write(part[1], depth + 1);
-        }
-      }
-      out += parts.length === 0 ? close : margin(depth) + close;
-    }
-  };
-  write(tree, 0);
-  return out.length > longest ? null : out;
-}

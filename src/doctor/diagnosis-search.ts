@@ -6,8 +6,7 @@ import {
   prefixesOf,
   type SecretEncoding,
 } from '../platform/signing-secret.ts';
-import { type BodyForm, bodyForms } from './diagnosis-bodies.ts';
-import type { Steps } from './diagnosis-steps.ts';
+import { type BodyForm, bodyForms, type Steps } from './diagnosis-bodies.ts';
 
 /** A secret to try, as text: what it means as bytes is one of the questions. */
 export interface CandidateSecret {

@@ -1,9 +1,18 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parseSignatureHeader } from '../receive/signature.ts';
-import { fitCauses } from './diagnosis-fit.ts';
-import { formCauses, looseElements, missingHeader, timeCauses } from './diagnosis-header.ts';
+import type { Rejection } from '../store/store.ts';
+import type { Steps } from './diagnosis-bodies.ts';
+import {
+  type Cause,
+  type DiagnosisSettings,
+  fitCauses,
+  formCauses,
+  looseElements,
+  missingHeader,
+  type Specimen,
+  timeCauses,
+} from './diagnosis-causes.ts';
 import { type CandidateSecret, type Fit, searchFit } from './diagnosis-search.ts';
-import type { Steps } from './diagnosis-steps.ts';
-import type { Cause, DiagnosisSettings, Specimen } from './diagnosis-terms.ts';
 
 export interface Diagnosis {
   /** The service would take it, as far as its signature goes. */
@@ -104,4 +113,77 @@ function describe(fit: Fit): Diagnosis['fit'] {
     body: fit.body.name,
     signature: `${fit.signature.key}, ${fit.signature.encoding}`,
   };
+}
+
+/** A diagnosis whose causes may also be the rejection's own reason, where there is nothing left to try. */
+export type Explained = Omit<Diagnosis, 'causes'> & {
+  causes: (Omit<Diagnosis['causes'][number], 'code'> & { code: string })[];
+  /** What else is known of a delivery that was kept, in sentences. */
+  known?: string[];
+};
+
+/**
+ * Why a kept delivery was rejected. Pure. Without its body only its form can be judged. `headers`: those of its other
+ * headers that somebody knows, since none is kept.
+ */
+export function* diagnoseRejection(
+  rejection: Rejection,
+  secrets: readonly CandidateSecret[],
+  settings: DiagnosisSettings,
+  headers: ReadonlyMap<string, string>,
+): Steps<Explained> {
+  const specimen = {
+    headerValue: rejection.header ?? undefined,
+    headers,
+    body: rejection.body ?? Buffer.alloc(0),
+    receivedSeconds: Math.floor(rejection.wall / 1000),
+  };
+  if (rejection.body !== null) return yield* diagnose(specimen, secrets, settings);
+  const { causes } = yield* diagnose(specimen, [], settings);
+  const form = causes.filter(({ code }) => code !== 'no_secret');
+  if (form.length > 0) return { healthy: false, causes: form, fit: null };
+  if (rejection.reason === 'no_signing_secret')
+    return { healthy: false, causes: [CAME_TOO_EARLY], fit: null };
+  return {
+    healthy: false,
+    causes: [
+      {
+        code: rejection.reason,
+        what: `It was rejected for "${rejection.reason}", and its body of ${rejection.bytes} bytes was not kept, so its signature cannot be tried.`,
+        remedy:
+          'Record one where it arrives, and give it to `compliance-mirror doctor` with --header and --body.',
+      },
+    ],
+    fit: null,
+  };
+}
+
+const CAME_TOO_EARLY = {
+  code: 'no_signing_secret',
+  what: 'No signing secret was known here when it came, so nothing could be verified, and nothing of it was kept.',
+  remedy:
+    'Register the webhook, or set WEBHOOK_SECRETS. It was answered 503, so that the sender tries again; what it does not send again, a full sync finds.',
+};
+
+/** For how long the event loop may be held at a time: a delivery that arrives meanwhile waits as long. */
+const SLICE_MS = 5;
+
+/** For a process that has nothing else to do. */
+export function allAtOnce<Result>(steps: Steps<Result>): Result {
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+  }
+}
+
+/** The same beside deliveries and probes: after each slice, whatever has arrived meanwhile goes first. */
+export async function inSlices<Result>(steps: Steps<Result>): Promise<Result> {
+  for (;;) {
+    const until = performance.now() + SLICE_MS;
+    do {
+      const step = steps.next();
+      if (step.done) return step.value;
+    } while (performance.now() < until);
+    await nextTurn();
+  }
 }

@@ -2,8 +2,7 @@ import { dirname, join, resolve } from 'node:path';
 import PQueue from 'p-queue';
 import { unreachableSince } from '../backfill/upstream.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import { diagnoseRejection } from '../doctor/diagnosis-rejection.ts';
-import { inSlices } from '../doctor/diagnosis-steps.ts';
+import { diagnoseRejection, inSlices } from '../doctor/diagnosis.ts';
 import type {
   CredentialFacts,
   LiveFacts,

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { diagnose as diagnosing } from '../../src/doctor/diagnosis.ts';
+import { allAtOnce, diagnose as diagnosing } from '../../src/doctor/diagnosis.ts';
+import { bodyForms } from '../../src/doctor/diagnosis-bodies.ts';
+import type { DiagnosisSettings, Specimen } from '../../src/doctor/diagnosis-causes.ts';
 import type { CandidateSecret } from '../../src/doctor/diagnosis-search.ts';
-import { allAtOnce } from '../../src/doctor/diagnosis-steps.ts';
-import type { DiagnosisSettings, Specimen } from '../../src/doctor/diagnosis-terms.ts';
 
 const diagnose = (...given: Parameters<typeof diagnosing>) => allAtOnce(diagnosing(...given));
 
@@ -88,6 +88,19 @@ describe('the cause that doctor names, on deliveries signed by openssl', () => {
       for (const secret of SECRETS) expect(text).not.toContain(secret.text);
     }
   });
+});
+
+it('prints a body anew with the digits of its numbers, and its keys where they were or sorted', () => {
+  const body = '{"type":"é/<","10":[1.0,12345678901234567890],"2":{"b":"=\\\\","a":[]},"id":-0}';
+  const forms = allAtOnce(bodyForms(Buffer.from(body))).map(({ bytes }) => Buffer.from(bytes).toString());
+  for (const form of [
+    '{"type": "é/<", "10": [1.0, 12345678901234567890], "2": {"b": "=\\\\", "a": []}, "id": -0}',
+    '{"10":[1.0,12345678901234567890],"2":{"a":[],"b":"=\\\\"},"id":-0,"type":"\\u00e9\\/<"}',
+    '{"id":-0,"type":"é/\\u003c","10":[1.0,12345678901234567890],"2":{"b":"=\\\\","a":[]}}',
+    '{\n\t"id": -0,\n\t"type": "é/<",\n\t"10": [\n\t\t1.0,\n\t\t12345678901234567890\n\t],\n\t"2": {\n\t\t"b": "=\\\\",\n\t\t"a": []\n\t}\n}',
+  ]) {
+    expect(forms).toContain(form);
+  }
 });
 
 describe('the setting that doctor proposes', () => {

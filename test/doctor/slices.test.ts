@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { allAtOnce, diagnoseRejection, inSlices } from '../../src/doctor/diagnosis.ts';
 import { bodyForms } from '../../src/doctor/diagnosis-bodies.ts';
-import { diagnoseRejection } from '../../src/doctor/diagnosis-rejection.ts';
-import { allAtOnce, inSlices } from '../../src/doctor/diagnosis-steps.ts';
 import { rejectionDiagnoses } from '../../src/service/operators.ts';
 import type { Rejection } from '../../src/store/store.ts';
 

@@ -1,7 +1,7 @@
 import { pointersSettingOf } from '../../compliance/pointers.ts';
-import type { Explained } from '../../doctor/diagnosis-rejection.ts';
+import type { Explained } from '../../doctor/diagnosis.ts';
+import { ASK_SENDER } from '../../doctor/diagnosis-causes.ts';
 import { templateText } from '../../doctor/diagnosis-search.ts';
-import { ASK_SENDER } from '../../doctor/diagnosis-terms.ts';
 import type { Config } from '../../platform/config.ts';
 import { parseEnvelope } from '../../receive/envelope.ts';
 import type { EventReport, QuarantineReport } from '../../store/reports.ts';

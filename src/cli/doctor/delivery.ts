@@ -1,8 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { diagnose } from '../../doctor/diagnosis.ts';
-import { diagnoseRejection, type Explained } from '../../doctor/diagnosis-rejection.ts';
+import { allAtOnce, diagnose, diagnoseRejection, type Explained } from '../../doctor/diagnosis.ts';
 import type { CandidateSecret } from '../../doctor/diagnosis-search.ts';
-import { allAtOnce } from '../../doctor/diagnosis-steps.ts';
 import { type Config, loadConfig } from '../../platform/config.ts';
 import { describeError, MirrorError, UsageError } from '../../platform/errors.ts';
 import { candidateSecrets } from '../../service/signing-secrets.ts';
