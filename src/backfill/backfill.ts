@@ -1,13 +1,13 @@
 import type { ComplianceClient } from '../compliance/client.ts';
 import { type FetchedKind, KINDS, type Kind } from '../compliance/kinds.ts';
-import type { PagingSettings } from '../compliance/paging.ts';
-import { backoffMs, type Clock, createNap } from '../platform/clock.ts';
+import { backoffMs, createNap } from '../platform/clock.ts';
 import { StoreUnavailable } from '../platform/errors.ts';
-import type { Applied, Conclusion, ProvisionalRules, RepairStore } from '../store/store.ts';
+import type { Conclusion, ProvisionalRules } from '../store/store.ts';
 import { createCandidateProof } from './candidate-proof.ts';
+import type { Context } from './context.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
 import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
-import { createConclude, type GapKeeper } from './gaps.ts';
+import { createConclude } from './gaps.ts';
 import { createIdsBeside } from './ids-beside.ts';
 import { FULL_SYNC_BACKOFF, fullSyncDueAt, scanCost, wayToVerify } from './plan.ts';
 import { createRefetch } from './refetch.ts';
@@ -31,25 +31,20 @@ const PAGES_WORTH_RESUMING = 10;
 /** After the database could not commit. */
 const STORE_PAUSE_MS = 1_000;
 
-export interface BackfillOptions {
-  store: RepairStore;
+export interface BackfillOptions
+  extends Pick<Context, 'store' | 'gaps' | 'clock' | 'paging' | 'random' | 'onApplied'> {
   client: ComplianceClient;
-  gaps: GapKeeper;
-  clock: Clock;
   /** How events are processed that were found out to be about some record; its pointers and its timing hold for reads as well. */
   rules: ProvisionalRules;
   requestsPerMinute: number;
-  paging: PagingSettings;
   /** 0: full syncs run at start and on demand only. */
   fullSyncMs: number;
   /** How far the last process had come with full syncs that it did not finish. */
   interrupted: readonly { kind: Kind; pages: number }[];
-  random: () => number;
   /** Ids to hold besides those seen; asked anew before each cycle. */
   riskIds: () => Promise<readonly string[]>;
   /** The print of the credentials and the address that requests go out with now. */
   access: () => string;
-  onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
   onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
   onFullSync: (result: FullSyncResult) => void;
   onProgress: (fullSync: RunningSyncRun) => void;
@@ -114,11 +109,11 @@ export function createBackfill(options: BackfillOptions): Backfill {
   const nap = createNap(clock);
   let woken = false;
 
-  const shared = { ...options, timing, pointers, signal };
+  const forReads = { ...options, timing, pointers, signal };
   /** By which credentials each kind was last noted as readable: it is noted once, not at each read. */
   const noted = new Map<string, string>();
   const upstream = createUpstream({
-    ...shared,
+    ...forReads,
     async onReadable(kind, how) {
       const access = options.access();
       if (noted.get(`${kind} ${how}`) === access) return;
@@ -126,12 +121,13 @@ export function createBackfill(options: BackfillOptions): Backfill {
       noted.set(`${kind} ${how}`, access);
     },
   });
-  const seekers = { ...shared, proof: createCandidateProof({ ...shared, upstream }), onFound: wake };
+  const context = { ...forReads, upstream };
+  const seekers = { ...context, proof: createCandidateProof(context), onFound: wake };
   const unnamedEvents = createUnnamedEvents(seekers);
-  const refetch = createRefetch({ ...shared, upstream, idsBeside: createIdsBeside(seekers) });
-  const conclude = createConclude(options);
-  const fullSyncer = createFullSyncer({ ...shared, upstream, refetch, conclude, reserved });
-  const dryRun = createDryRun(shared);
+  const refetch = createRefetch({ ...context, idsBeside: createIdsBeside(seekers) });
+  const conclude = createConclude(context);
+  const fullSyncer = createFullSyncer({ ...context, refetch, conclude, reserved });
+  const dryRun = createDryRun(context);
   let seeking: Promise<void> | null = null;
   const resumable = new Map(
     options.interrupted

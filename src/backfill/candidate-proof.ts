@@ -3,9 +3,8 @@ import { UpstreamError } from '../compliance/errors.ts';
 import { parseJson } from '../compliance/json.ts';
 import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
 import type { JsonObject } from '../compliance/pointers.ts';
-import type { Clock } from '../platform/clock.ts';
-import type { RepairStore, UnreadEvent } from '../store/store.ts';
-import type { Upstream } from './upstream.ts';
+import type { UnreadEvent } from '../store/store.ts';
+import type { Context } from './context.ts';
 
 /** Of the request budget, as a share of a minute's: events that nobody can read must not keep repairs waiting. */
 const SHARE_OF_BUDGET = 1 / 4;
@@ -27,12 +26,9 @@ export interface CandidateProof {
   ): Promise<Candidate[]>;
 }
 
-export function createCandidateProof(options: {
-  store: RepairStore;
-  upstream: Pick<Upstream, 'shows'>;
-  clock: Pick<Clock, 'steady'>;
-  requestsPerMinute: number;
-}): CandidateProof {
+export function createCandidateProof(
+  options: Pick<Context, 'store' | 'upstream' | 'clock'> & { requestsPerMinute: number },
+): CandidateProof {
   const { store, upstream, clock } = options;
   const perMinute = Math.max(1, Math.floor(options.requestsPerMinute * SHARE_OF_BUDGET));
   /** When each of the last minute's requests was sent. */

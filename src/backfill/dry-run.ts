@@ -2,16 +2,14 @@ import type { Lane } from '../compliance/budget.ts';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
 import type { FetchedKind, Kind, ListedKind } from '../compliance/kinds.ts';
-import type { PagingSettings } from '../compliance/paging.ts';
-import { type IdPointers, isAddressable } from '../compliance/pointers.ts';
-import { backoffMs, type Clock } from '../platform/clock.ts';
+import { isAddressable } from '../compliance/pointers.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { BackfillStore, ReadObject } from '../store/store.ts';
+import type { Context } from './context.ts';
 import { createDifferences, type DifferencesReport } from './differences.ts';
-import { SILENT_GAPS } from './gaps.ts';
+import type { GapKeeper } from './gaps.ts';
 import { contradiction, createPages } from './pages.ts';
-import { READ_BACKOFF } from './plan.ts';
-import { createUpstream } from './upstream.ts';
+import { createUpstream, retried } from './upstream.ts';
 
 /** Ids taken from the database at a time. */
 const BATCH = 100;
@@ -19,17 +17,9 @@ const BATCH = 100;
 /** A record whose read fails is tried this often; then the comparison is given up. */
 const TRIES_PER_RECORD = 4;
 
-export interface DryRunOptions {
-  store: Pick<BackfillStore, 'compareReads' | 'knownIds' | 'currentNumber' | 'touchedSince'>;
-  client: ComplianceClient;
-  clock: Clock;
-  pointers: IdPointers;
-  paging: PagingSettings;
-  random: () => number;
-  /** Ids of assessments to look for besides those known. */
-  riskIds: () => Promise<readonly string[]>;
-  signal: AbortSignal;
-}
+/** A reading that must leave no trace in the database: the next real one writes down what it finds. */
+const nothing = async () => undefined;
+const SILENT_GAPS: GapKeeper = { open: nothing, resolve: nothing, credentials: nothing };
 
 /** What a comparison found. */
 export interface DryRunReport extends DifferencesReport {
@@ -37,17 +27,22 @@ export interface DryRunReport extends DifferencesReport {
   incomplete: string | null;
 }
 
-export type DryRun = (kind: Kind, lane: Lane, stop?: AbortSignal) => Promise<DryRunReport>;
-
 /**
  * Compares a whole kind with the upstream and writes nothing at all: not even that it looked, nor what it learnt of the
  * upstream by failing. A record that the single reading misses counts as extra, although a full sync would look again
  * before it believed that. Rejects with UpstreamError when the API cannot be read, and with the signal's reason.
  */
-export function createDryRun(options: DryRunOptions): DryRun {
-  const { store, clock } = options;
+export function createDryRun(
+  options: Pick<Context, 'clock' | 'pointers' | 'paging' | 'random' | 'signal'> & {
+    store: Pick<BackfillStore, 'compareReads' | 'knownIds' | 'currentNumber' | 'touchedSince'>;
+    client: ComplianceClient;
+    /** Ids of assessments to look for besides those known. */
+    riskIds: () => Promise<readonly string[]>;
+  },
+) {
+  const { store } = options;
 
-  return async (kind, lane, stop) => {
+  return async (kind: Kind, lane: Lane, stop?: AbortSignal): Promise<DryRunReport> => {
     const signal = stop === undefined ? options.signal : AbortSignal.any([options.signal, stop]);
     // Not the one that repairs use: what that learns of outages and credentials, it writes down.
     const upstream = createUpstream({ ...options, gaps: SILENT_GAPS, signal });
@@ -89,18 +84,9 @@ export function createDryRun(options: DryRunOptions): DryRun {
     async function readRecord(fetched: FetchedKind, id: string): Promise<void> {
       if (asked.has(id) || !isAddressable(id)) return;
       asked.add(id);
-      for (let tries = 1; ; tries += 1) {
-        signal.throwIfAborted();
-        try {
-          const { answer } = await upstream.record(fetched, id, lane);
-          if (answer.outcome === 'found') await compare([{ id, data: answer.object }], false);
-          return;
-        } catch (error) {
-          const again = error instanceof UpstreamError && error.retryable && tries < TRIES_PER_RECORD;
-          if (!again) throw error;
-          await clock.sleep(backoffMs(READ_BACKOFF, tries, options.random()), signal);
-        }
-      }
+      const ask = () => upstream.record(fetched, id, lane);
+      const { answer } = await retried(ask, { ...options, signal }, TRIES_PER_RECORD);
+      if (answer.outcome === 'found') await compare([{ id, data: answer.object }], false);
     }
 
     if (kind === 'risk_assessment') {

@@ -4,9 +4,10 @@ import { isAddressable } from '../compliance/pointers.ts';
 import { backoffMs } from '../platform/clock.ts';
 import { describeError, StoreUnavailable } from '../platform/errors.ts';
 import type { SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
+import type { Context } from './context.ts';
 import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';
 import { type Conclude, type ConclusionRequest, listed } from './gaps.ts';
-import { createListScan, type ListScan, type ListScanOptions, scanWhole } from './list-scan.ts';
+import { createListScan, type ListScan, scanWhole } from './list-scan.ts';
 import { type Pace, paceOf, READ_BACKOFF } from './plan.ts';
 import type { Refetch } from './refetch.ts';
 
@@ -55,7 +56,7 @@ export interface FullSyncResult {
   durationMs: number;
 }
 
-export interface FullSyncerOptions extends ListScanOptions {
+interface FullSyncerOptions extends Context {
   refetch: Refetch;
   conclude: Conclude;
   /** Ids that the full sync reads itself, so that nobody else does at the same time. */

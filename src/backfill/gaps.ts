@@ -1,6 +1,7 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { BackfillStore, Conclusion, GapKey, OperatorStore } from '../store/store.ts';
+import type { Context } from './context.ts';
 
 /** Opens and resolves gaps. */
 export interface GapKeeper {
@@ -25,15 +26,6 @@ export function createGapKeeper(options: {
   };
 }
 
-const nothing = async () => undefined;
-
-/** Of a reading that must not be seen in the database: whatever it meets is the next real reading's to write down. */
-export const SILENT_GAPS: GapKeeper = {
-  open: nothing,
-  resolve: nothing,
-  credentials: nothing,
-};
-
 /** At most this many ids are named in a gap's text. */
 const NAMED_IDS = 20;
 
@@ -49,17 +41,16 @@ export interface ConclusionRequest {
   onlyAnnounced: boolean;
 }
 
-/** Turns proven absences into tombstones, or into a gap that asks an operator. */
-export type Conclude = (kind: Kind, request: ConclusionRequest) => Promise<Conclusion>;
+export type Conclude = ReturnType<typeof createConclude>;
 
-export function createConclude(options: {
-  store: Pick<BackfillStore, 'concludeDeletions'>;
-  gaps: GapKeeper;
-  clock: Clock;
-  onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
-}): Conclude {
+/** Turns proven absences into tombstones, or into a gap that asks an operator. */
+export function createConclude(
+  options: Pick<Context, 'store' | 'gaps' | 'clock'> & {
+    onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
+  },
+) {
   const { store, gaps, clock } = options;
-  return async (kind, request) => {
+  return async (kind: Kind, request: ConclusionRequest): Promise<Conclusion> => {
     const { proof, ...context } = request;
     const now = { wall: clock.wall(), steady: clock.steady() };
     const conclusion = await store.concludeDeletions(kind, proof, context, now);

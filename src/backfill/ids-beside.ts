@@ -1,10 +1,9 @@
 import { type Candidate, everyIdIn } from '../compliance/candidates.ts';
 import { UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { FetchedKind } from '../compliance/kinds.ts';
-import type { Clock } from '../platform/clock.ts';
-import type { ProvisionalRules, RepairStore, UnreadEvent } from '../store/store.ts';
+import type { UnreadEvent } from '../store/store.ts';
 import { type CandidateProof, isMalformed, MINUTE_MS, payloadOf } from './candidate-proof.ts';
-import type { GapKeeper } from './gaps.ts';
+import type { Context } from './context.ts';
 
 /** Events that are looked at in one go; then other work has its turn. */
 const EVENTS_AT_ONCE = 4;
@@ -45,17 +44,14 @@ export interface IdsBeside {
   answered(kind: FetchedKind, id: string, outcome: 'found' | 'missing'): Promise<void>;
 }
 
-export function createIdsBeside(options: {
-  store: RepairStore;
-  gaps: GapKeeper;
-  clock: Clock;
-  rules: Pick<ProvisionalRules, 'timing'>;
-  proof: CandidateProof;
-  signal: AbortSignal;
-  /** A record became dirty. */
-  onFound: () => void;
-}): IdsBeside {
-  const { store, gaps, clock, rules, proof, signal } = options;
+export function createIdsBeside(
+  options: Pick<Context, 'store' | 'gaps' | 'clock' | 'timing' | 'signal'> & {
+    proof: CandidateProof;
+    /** A record became dirty. */
+    onFound: () => void;
+  },
+): IdsBeside {
+  const { store, gaps, clock, proof, signal } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   /** Where a record stood beside an id that the API does not know, and nothing else did: it need not be found out again. */
   const placesBeside = new Set<string>();
@@ -162,7 +158,7 @@ export function createIdsBeside(options: {
       known,
       { through: isProven ? seq : 0, event: seq, named },
       now(),
-      rules.timing,
+      options.timing,
     );
     const [one, ...others] = shown;
     if (one === undefined) return;

@@ -1,14 +1,10 @@
 import type { Lane } from '../compliance/budget.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind, ListedKind } from '../compliance/kinds.ts';
-import type { PagingSettings } from '../compliance/paging.ts';
-import type { IdPointers } from '../compliance/pointers.ts';
-import type { Clock } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
-import type { Applied, BackfillStore, DirtyTiming, SyncRunProgress } from '../store/store.ts';
-import type { GapKeeper } from './gaps.ts';
+import type { Applied, SyncRunProgress } from '../store/store.ts';
+import type { Context } from './context.ts';
 import { contradiction, createPages } from './pages.ts';
-import type { Upstream } from './upstream.ts';
 
 /** List scans that each bring something which nobody has told of; then somebody should know. */
 const SCANS_MAX = 5;
@@ -43,19 +39,6 @@ export interface ListScan {
   total: number | null;
 }
 
-export interface ListScanOptions {
-  store: BackfillStore;
-  upstream: Upstream;
-  clock: Clock;
-  timing: DirtyTiming;
-  pointers: IdPointers;
-  gaps: GapKeeper;
-  paging: PagingSettings;
-  random: () => number;
-  signal: AbortSignal;
-  onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
-}
-
 interface ListScanRequest {
   kind: ListedKind;
   syncRunId: number;
@@ -69,14 +52,12 @@ interface ListScanRequest {
   skip: number;
 }
 
-type ScanList = (request: ListScanRequest) => Promise<ListScan>;
-
 /** Reads a whole list, page by page, each object brought into sync as it is seen. */
-export function createListScan(options: ListScanOptions): ScanList {
+export function createListScan(options: Context) {
   const { store, upstream, clock } = options;
   const pages = createPages(options);
 
-  return async (request) => {
+  return async (request: ListScanRequest): Promise<ListScan> => {
     const { kind, syncRunId, progress } = request;
     const scan: ListScan = {
       complete: false,

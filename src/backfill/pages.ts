@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Lane } from '../compliance/budget.ts';
 import { idCandidatesIn } from '../compliance/candidates.ts';
-import type { Page, PageCallOptions } from '../compliance/client.ts';
+import type { Page } from '../compliance/client.ts';
 import { isUnreadable, UpstreamError } from '../compliance/errors.ts';
 import type { ListedKind } from '../compliance/kinds.ts';
 import {
@@ -12,7 +12,6 @@ import {
   isOffset,
   isWholeList,
   type PagingFinding,
-  type PagingSettings,
   type SeenPage,
 } from '../compliance/paging.ts';
 import {
@@ -22,11 +21,10 @@ import {
   recordIdIn,
   whyNoId,
 } from '../compliance/pointers.ts';
-import { backoffMs, type Clock } from '../platform/clock.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { ReadMoment, ReadObject } from '../store/store.ts';
-import { READ_BACKOFF } from './plan.ts';
-import type { Upstream } from './upstream.ts';
+import type { Context } from './context.ts';
+import { retried, type Upstream } from './upstream.ts';
 
 /** A page that fails is asked for this often in all; then the reading ends and proves nothing. */
 const TRIES_PER_PAGE = 4;
@@ -43,15 +41,6 @@ export interface ListPage {
   read: ReadMoment;
 }
 
-export interface PagesOptions {
-  upstream: Pick<Upstream, 'page'>;
-  clock: Clock;
-  pointers: IdPointers;
-  paging: PagingSettings;
-  random: () => number;
-  signal: AbortSignal;
-}
-
 export interface PagesRequest {
   kind: ListedKind;
   lane: Lane;
@@ -66,32 +55,14 @@ export interface PagesRequest {
  * `endless_list`) for one that no list has, or `paging`, whose message says which setting does not fit. Where a row had no
  * usable id, `malformed_page` comes in the place of the end.
  */
-export type Pages = (request: PagesRequest) => AsyncGenerator<ListPage, void, undefined>;
-
-export function createPages(options: PagesOptions): Pages {
-  const { upstream, clock, paging, signal } = options;
+export function createPages(
+  options: Pick<Context, 'clock' | 'pointers' | 'paging' | 'random' | 'signal'> & {
+    upstream: Pick<Upstream, 'page'>;
+  },
+) {
+  const { upstream, paging } = options;
 
   const byOffset = isOffset(paging.pageParam);
-
-  async function readPage(
-    { kind, lane }: PagesRequest,
-    page: number,
-    how: Pick<PageCallOptions, 'isBehindLast' | 'query'>,
-    triesMax = TRIES_PER_PAGE,
-    isWanted = () => true,
-  ) {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        return await upstream.page(kind, page, lane, how);
-      } catch (error) {
-        const again = error instanceof UpstreamError && error.retryable && tries < triesMax;
-        if (!again) throw error;
-        await clock.sleep(backoffMs(READ_BACKOFF, tries, options.random()), signal);
-        signal.throwIfAborted();
-        if (!isWanted()) throw error;
-      }
-    }
-  }
 
   const seenIn = ({ kind }: PagesRequest, answer: Page): SeenPage => ({
     ids: answer.objects.flatMap((object) => recordIdIn(object, kind, options.pointers) ?? []),
@@ -103,12 +74,9 @@ export function createPages(options: PagesOptions): Pages {
   function askWith(request: PagesRequest): AskForPage {
     return async (page, query) => {
       try {
-        const { answer } = await readPage(
-          request,
-          page,
-          query === null ? {} : { query },
-          TRIES_OUT_OF_CURIOSITY,
-        );
+        const how = query === null ? {} : { query };
+        const askOnce = () => upstream.page(request.kind, page, request.lane, how);
+        const { answer } = await retried(askOnce, options, TRIES_OUT_OF_CURIOSITY);
         return seenIn(request, answer);
       } catch (error) {
         // There are services that fail at a page of the number 0.
@@ -119,7 +87,7 @@ export function createPages(options: PagesOptions): Pages {
     };
   }
 
-  return async function* pages(request) {
+  return async function* pages(request: PagesRequest): AsyncGenerator<ListPage, void, undefined> {
     let isReading = true;
     try {
       yield* pagesOf(request, () => isReading);
@@ -141,7 +109,8 @@ export function createPages(options: PagesOptions): Pages {
     const ask = (page: number) => {
       const number = byOffset ? offset : paging.firstPage + page;
       const how = { isBehindLast: isAllSeen() };
-      const asked = readPage(request, number, how, TRIES_PER_PAGE, isReading);
+      const askOnce = () => upstream.page(request.kind, number, request.lane, how);
+      const asked = retried(askOnce, options, TRIES_PER_PAGE, isReading);
       // It may fail before anybody waits for it.
       asked.catch(() => undefined);
       return { number, asked };

@@ -1,8 +1,8 @@
 import type { Lane } from '../compliance/budget.ts';
 import type { Candidate } from '../compliance/candidates.ts';
 import { isUnreadable, UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
-import type { FetchedKind, Kind } from '../compliance/kinds.ts';
-import { firstPageOf, type PagingSettings } from '../compliance/paging.ts';
+import type { FetchedKind } from '../compliance/kinds.ts';
+import { firstPageOf } from '../compliance/paging.ts';
 import {
   type IdPointers,
   isAddressable,
@@ -11,15 +11,16 @@ import {
   pointersToSet,
   recordIdIn,
 } from '../compliance/pointers.ts';
-import { backoffMs, type Clock } from '../platform/clock.ts';
+import { backoffMs } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
-import type { Applied, BackfillStore, DirtyTiming, MissingOutcome, ReadMoment } from '../store/store.ts';
-import { type GapKeeper, listed } from './gaps.ts';
+import type { Applied, BackfillStore, MissingOutcome, ReadMoment } from '../store/store.ts';
+import type { Context } from './context.ts';
+import { listed } from './gaps.ts';
 import type { IdsBeside } from './ids-beside.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 import type { Upstream } from './upstream.ts';
 
-export type RefetchOutcome =
+type RefetchOutcome =
   | { outcome: 'applied'; applied: Applied }
   /** `pending`: gone on two reads, and nothing alive can be read that would show the credentials still see. */
   | { outcome: 'missing'; missing: MissingOutcome | 'pending' }
@@ -31,20 +32,7 @@ const AT_ONCE_MS = 5_000;
 /** So often a witness is looked for in vain before a person is asked: what is unverified for a moment is none either. */
 const WITNESS_TRIES = 2;
 
-export interface RefetchOptions {
-  store: BackfillStore;
-  upstream: Upstream;
-  gaps: GapKeeper;
-  idsBeside: IdsBeside;
-  clock: Clock;
-  timing: DirtyTiming;
-  pointers: IdPointers;
-  paging: PagingSettings;
-  random: () => number;
-  onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
-}
-
-export interface RefetchRequest {
+interface RefetchRequest {
   kind: FetchedKind;
   id: string;
   /** Failed reads before this one. */
@@ -71,7 +59,7 @@ interface Asked {
   again: () => Promise<RefetchOutcome>;
 }
 
-export type Refetch = (request: RefetchRequest) => Promise<RefetchOutcome>;
+export type Refetch = ReturnType<typeof createRefetch>;
 
 const STILL_ASKING = 'other ids in its events are still asked for';
 const UNASKABLE = 'no request path can carry this id';
@@ -94,7 +82,7 @@ function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
 }
 
 /** Reads one record and brings its row into sync. Never deletes: a 404 only adds to a proof. */
-export function createRefetch(options: RefetchOptions): Refetch {
+export function createRefetch(options: Context & { idsBeside: IdsBeside }) {
   const { store, upstream, gaps, clock, timing } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
 
@@ -340,5 +328,5 @@ export function createRefetch(options: RefetchOptions): Refetch {
     return { outcome: 'missing', missing };
   }
 
-  return (request) => refetch(request);
+  return (request: RefetchRequest): Promise<RefetchOutcome> => refetch(request);
 }

@@ -1,9 +1,10 @@
 import { type Candidate, idCandidatesIn } from '../compliance/candidates.ts';
 import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
 import { pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
-import { backoffMs, type Clock } from '../platform/clock.ts';
-import type { ProvisionalRules, RepairStore, UnreadEvent } from '../store/store.ts';
+import { backoffMs } from '../platform/clock.ts';
+import type { ProvisionalRules, UnreadEvent } from '../store/store.ts';
 import { type CandidateProof, isMalformed, payloadOf } from './candidate-proof.ts';
+import type { Context } from './context.ts';
 import { UNLISTED } from './ids-beside.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 
@@ -15,17 +16,6 @@ const REREAD_BATCH = 100;
 
 /** A wall clock that falls behind by more than this was set back: what drifts does not by as much between two looks. */
 const STEP_MS = 1_000;
-
-export interface UnnamedEventsOptions {
-  store: RepairStore;
-  clock: Clock;
-  rules: ProvisionalRules;
-  proof: CandidateProof;
-  random: () => number;
-  signal: AbortSignal;
-  /** A record became dirty. */
-  onFound: () => void;
-}
 
 /**
  * Finds out which record an event is about that names none where the pointers look: values in its payload that may be an id
@@ -43,7 +33,14 @@ export interface UnnamedEvents {
   look(): Promise<boolean>;
 }
 
-export function createUnnamedEvents(options: UnnamedEventsOptions): UnnamedEvents {
+export function createUnnamedEvents(
+  options: Pick<Context, 'store' | 'clock' | 'random' | 'signal'> & {
+    rules: ProvisionalRules;
+    proof: CandidateProof;
+    /** A record became dirty. */
+    onFound: () => void;
+  },
+): UnnamedEvents {
   const { store, clock, rules, proof, signal } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   /** After requests that nobody answered. */

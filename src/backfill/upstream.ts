@@ -10,12 +10,12 @@ import {
 import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import { firstPageOf, type PagingSettings } from '../compliance/paging.ts';
-import { backoffMs, type Clock } from '../platform/clock.ts';
+import { firstPageOf } from '../compliance/paging.ts';
+import { backoffMs } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
 import type { BackfillStore, ReadMoment } from '../store/store.ts';
-import type { GapKeeper } from './gaps.ts';
-import { OUTAGE_BACKOFF } from './plan.ts';
+import type { Context } from './context.ts';
+import { OUTAGE_BACKOFF, READ_BACKOFF } from './plan.ts';
 
 /** Failures in a row before all reading waits: one failed answer says nothing of the next. */
 const PATIENCE_FAILURES = 3;
@@ -106,23 +106,44 @@ export interface Upstream {
   witnessedAt(kind: Kind, before: number): number | null;
 }
 
+/**
+ * Asks until there is an answer, at most `triesMax` times, as long as the error is one that may pass. After each wait
+ * `isWanted` says whether anybody still reads on.
+ */
+export async function retried<T>(
+  ask: () => Promise<T>,
+  { clock, random, signal }: Pick<Context, 'clock' | 'random' | 'signal'>,
+  triesMax: number,
+  isWanted = () => true,
+): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    signal.throwIfAborted();
+    try {
+      return await ask();
+    } catch (error) {
+      const again = error instanceof UpstreamError && error.retryable && tries < triesMax;
+      if (!again) throw error;
+      await clock.sleep(backoffMs(READ_BACKOFF, tries, random()), signal);
+      signal.throwIfAborted();
+      if (!isWanted()) throw error;
+    }
+  }
+}
+
 /** No record, or another one's, or an id that is none in the service's eyes. */
 const isNoRecord = ({ kind }: UpstreamError) => kind === 'malformed' || kind === 'unexpected_status';
 
 const isGarbled = ({ kind, cause }: UpstreamError) =>
   kind === 'malformed' && !(cause instanceof OtherRecordAnswered);
 
-export function createUpstream(options: {
-  client: ComplianceClient;
-  store: Pick<BackfillStore, 'currentNumber'>;
-  gaps: GapKeeper;
-  clock: Clock;
-  paging: PagingSettings;
-  random: () => number;
-  signal: AbortSignal;
-  /** Told of each kind that can be read with the credentials as they are, and how that showed. Absent: nobody is told. */
-  onReadable?: (kind: Kind, how: 'read' | 'absence') => Promise<void>;
-}): Upstream {
+export function createUpstream(
+  options: Pick<Context, 'gaps' | 'clock' | 'paging' | 'random' | 'signal'> & {
+    client: ComplianceClient;
+    store: Pick<BackfillStore, 'currentNumber'>;
+    /** Gets each kind that can be read with the credentials as they are, and how that showed. */
+    onReadable?: (kind: Kind, how: 'read' | 'absence') => Promise<void>;
+  },
+): Upstream {
   const { client, store, gaps, clock, signal } = options;
   const health = { ...NOTHING_KNOWN };
   const witnesses = new Map<Kind, Witness[]>();

@@ -3,7 +3,7 @@ import { createListScan } from '../../src/backfill/list-scan.ts';
 import type { Upstream } from '../../src/backfill/upstream.ts';
 import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import { openStore } from '../../src/store/open.ts';
-import type { BackfillStore } from '../../src/store/store.ts';
+import type { RepairStore } from '../../src/store/store.ts';
 
 const ORIGIN = { wall: 1_800_000_000_000, steady: 0 };
 const COUNTS = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
@@ -25,7 +25,7 @@ it('a page is saved in parts of 500, so that deliveries wait for no more, and co
   const store = await openStore(':memory:');
   onTestFinished(() => store.close());
   const saved: { records: number; isCounted: boolean }[] = [];
-  const watched: BackfillStore = {
+  const watched: RepairStore = {
     ...store,
     applyReads(kind, objects, read, context) {
       saved.push({ records: objects.length, isCounted: context.progress !== undefined });
