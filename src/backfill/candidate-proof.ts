@@ -5,6 +5,7 @@ import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
 import type { JsonObject } from '../compliance/pointers.ts';
 import type { UnreadEvent } from '../store/store.ts';
 import type { Context } from './context.ts';
+import type { Upstream } from './upstream.ts';
 
 /** Of the request budget, as a share of a minute's: events that nobody can read must not keep repairs waiting. */
 const SHARE_OF_BUDGET = 1 / 4;
@@ -27,7 +28,10 @@ export interface CandidateProof {
 }
 
 export function createCandidateProof(
-  options: Pick<Context, 'store' | 'upstream' | 'clock'> & { requestsPerMinute: number },
+  options: Pick<Context, 'store' | 'clock'> & {
+    upstream: Pick<Upstream, 'shows'>;
+    requestsPerMinute: number;
+  },
 ): CandidateProof {
   const { store, upstream, clock } = options;
   const perMinute = Math.max(1, Math.floor(options.requestsPerMinute * SHARE_OF_BUDGET));

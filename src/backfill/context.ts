@@ -2,14 +2,19 @@ import type { Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import type { Clock } from '../platform/clock.ts';
-import type { Applied, DirtyTiming, RepairStore } from '../store/store.ts';
-import type { GapKeeper } from './gaps.ts';
-import type { Upstream } from './upstream.ts';
+import type { Applied, DirtyTiming, GapKey, RepairStore } from '../store/store.ts';
+
+/** Opens and resolves gaps. */
+export interface GapKeeper {
+  open(gap: GapKey, error: string | null): Promise<void>;
+  resolve(gap: GapKey): Promise<void>;
+  /** Writes the API's verdict on our credentials into the audit trail. */
+  credentials(kind: Kind, outcome: string): Promise<void>;
+}
 
 /** What the parts of the backfill work with. A part that needs little of it picks that. */
 export interface Context {
   store: RepairStore;
-  upstream: Upstream;
   gaps: GapKeeper;
   clock: Clock;
   timing: DirtyTiming;

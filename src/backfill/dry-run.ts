@@ -5,9 +5,8 @@ import type { FetchedKind, Kind, ListedKind } from '../compliance/kinds.ts';
 import { isAddressable } from '../compliance/pointers.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { BackfillStore, ReadObject } from '../store/store.ts';
-import type { Context } from './context.ts';
+import type { Context, GapKeeper } from './context.ts';
 import { createDifferences, type DifferencesReport } from './differences.ts';
-import type { GapKeeper } from './gaps.ts';
 import { contradiction, createPages } from './pages.ts';
 import { createUpstream, retried } from './upstream.ts';
 

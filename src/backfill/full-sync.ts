@@ -10,6 +10,7 @@ import { type Conclude, type ConclusionRequest, listed } from './gaps.ts';
 import { createListScan, type ListScan, scanWhole } from './list-scan.ts';
 import { type Pace, paceOf, READ_BACKOFF } from './plan.ts';
 import type { Refetch } from './refetch.ts';
+import type { Upstream } from './upstream.ts';
 
 /** Without a total, nothing but one more list scan tells that a list did not move. */
 const PAIRS_WITHOUT_TOTAL = 2;
@@ -57,6 +58,7 @@ export interface FullSyncResult {
 }
 
 interface FullSyncerOptions extends Context {
+  upstream: Upstream;
   refetch: Refetch;
   conclude: Conclude;
   /** Ids that the full sync reads itself, so that nobody else does at the same time. */

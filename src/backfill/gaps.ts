@@ -1,15 +1,7 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { Clock } from '../platform/clock.ts';
-import type { BackfillStore, Conclusion, GapKey, OperatorStore } from '../store/store.ts';
-import type { Context } from './context.ts';
-
-/** Opens and resolves gaps. */
-export interface GapKeeper {
-  open(gap: GapKey, error: string | null): Promise<void>;
-  resolve(gap: GapKey): Promise<void>;
-  /** What the upstream said of our credentials, for the audit trail. */
-  credentials(kind: Kind, outcome: string): Promise<void>;
-}
+import type { BackfillStore, Conclusion, OperatorStore } from '../store/store.ts';
+import type { Context, GapKeeper } from './context.ts';
 
 export function createGapKeeper(options: {
   store: Pick<BackfillStore, 'openGap' | 'resolveGap'> & Pick<OperatorStore, 'audit'>;

@@ -5,6 +5,7 @@ import { describeError, MirrorError } from '../platform/errors.ts';
 import type { Applied, SyncRunProgress } from '../store/store.ts';
 import type { Context } from './context.ts';
 import { contradiction, createPages } from './pages.ts';
+import type { Upstream } from './upstream.ts';
 
 /** List scans that each bring something which nobody has told of; then somebody should know. */
 const SCANS_MAX = 5;
@@ -53,7 +54,7 @@ interface ListScanRequest {
 }
 
 /** Reads a whole list, page by page, each object brought into sync as it is seen. */
-export function createListScan(options: Context) {
+export function createListScan(options: Context & { upstream: Upstream }) {
   const { store, upstream, clock } = options;
   const pages = createPages(options);
 

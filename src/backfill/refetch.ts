@@ -82,7 +82,7 @@ function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
 }
 
 /** Reads one record and brings its row into sync. Never deletes: a 404 only adds to a proof. */
-export function createRefetch(options: Context & { idsBeside: IdsBeside }) {
+export function createRefetch(options: Context & { upstream: Upstream; idsBeside: IdsBeside }) {
   const { store, upstream, gaps, clock, timing } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
 

@@ -1,5 +1,5 @@
 import type { Backfill } from '../backfill/backfill.ts';
-import type { GapKeeper } from '../backfill/gaps.ts';
+import type { GapKeeper } from '../backfill/context.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { DeliveryOutcome } from '../receive/routes.ts';

@@ -1,4 +1,4 @@
-import type { GapKeeper } from '../backfill/gaps.ts';
+import type { GapKeeper } from '../backfill/context.ts';
 import { unreachableSince } from '../backfill/upstream.ts';
 import { KINDS } from '../compliance/kinds.ts';
 import type { LiveFacts } from '../ops/context.ts';
