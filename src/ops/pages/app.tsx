@@ -1,19 +1,31 @@
 import { Hono } from 'hono';
+import type { z } from 'zod';
 import type { OpsEnv, OpsHandlerContext } from '../access.ts';
-import { waitingIn } from '../attention.ts';
 import type { OpsContext } from '../context.ts';
 import type { Operations } from '../operations.ts';
-import { createCharts, isRange } from '../series.ts';
 import type { Snapshots } from '../snapshot.ts';
+import { createAnswers } from './answers.tsx';
+import { auditList } from './audit-page.tsx';
+import { deliveriesList } from './deliveries-page.tsx';
 import { createDryRuns } from './dry-runs.ts';
+import { eventPage } from './event-page.tsx';
+import { eventsList } from './events-page.tsx';
 import { createForms, TICKED_PATH } from './forms.ts';
-import { fragment, Pages, page } from './layout.tsx';
-import { createListPages } from './lists.tsx';
-import { pageQueries } from './query.ts';
-import { StatusPage, StatusParts } from './status-page.tsx';
+import { gapsList } from './gaps-page.tsx';
+import { type List, listHandlers } from './list-page.tsx';
+import {
+  quarantinedPage,
+  quarantineList,
+  rejectionPage,
+  rejectionsList,
+} from './quarantine-and-rejections-pages.tsx';
+import { recordsPages } from './records-page.tsx';
+import { statusPages } from './status-page.tsx';
 import { createStream } from './stream.ts';
+import { syncRunPage } from './sync-run-page.tsx';
+import { syncRunsPages } from './sync-runs-page.tsx';
 
-/** What people look at, and what their buttons post. Who asks is known before a request comes here. */
+/** The pages, and what their buttons post. Who asks is known before a request comes here. */
 export function createPages(
   context: OpsContext,
   parts: {
@@ -24,60 +36,44 @@ export function createPages(
   },
 ): Hono<OpsEnv> {
   const { operations, snapshots } = parts;
+  const answers = createAnswers(context, snapshots);
   const dryRuns = createDryRuns(operations, context);
-  const lists = createListPages(context, snapshots, dryRuns);
   const forms = createForms(context, operations, dryRuns);
   const stream = createStream(context, parts.mayGoOn);
-  const charts = createCharts(context);
-  const status = async (c: OpsHandlerContext) => {
-    const asked = c.req.query('range') ?? '';
-    const range = isRange(asked) ? asked : 'hour';
-    const [snapshot, series] = await Promise.all([snapshots.current(), charts(range)]);
-    const waiting = waitingIn(snapshot);
-    return {
-      view: { snapshot, traffic: { range, series } },
-      visit: { identity: c.get('identity'), now: snapshot.at, notice: null, waiting },
-    };
-  };
+  const status = statusPages(context, snapshots, answers);
+  const records = recordsPages(context, snapshots, answers);
+  const syncRuns = syncRunsPages(context, snapshots, dryRuns, answers);
+  const event = eventPage(context, answers);
 
   const pages = new Hono<OpsEnv>();
-  pages.get('/', async (c) => {
-    const { view, visit } = await status(c);
-    return c.html(page(<StatusPage {...view} />, visit));
+  const addList = <Filters extends z.ZodObject, Row>(path: string, list: List<Filters, Row>) => {
+    const handlers = listHandlers(path, list, answers);
+    pages.get(path, handlers.page);
+    pages.get(`/stream${path}`, stream(handlers.stream, handlers.streamQuery));
+  };
+
+  pages.get('/', status.page);
+  pages.get('/stream', stream(status.stream));
+  addList('/deliveries', deliveriesList(context));
+  // The filter's form has a field for the id of one event.
+  pages.get('/events', (c, next) => {
+    const id = c.req.query('id');
+    return id ? event(c, id) : next();
   });
-  pages.get(
-    '/stream',
-    stream(async (c) => {
-      const { view, visit } = await status(c);
-      const parts = (
-        <>
-          <StatusParts {...view} />
-          <Pages current="Status" />
-        </>
-      );
-      return fragment(parts, visit);
-    }),
-  );
-  pages.get('/deliveries', lists.deliveries);
-  pages.get('/stream/deliveries', stream(lists.newDeliveries, pageQueries.newDeliveries));
-  pages.get('/events', lists.events);
-  pages.get('/stream/events', stream(lists.newEvents, pageQueries.newEvents));
-  pages.get('/events/:id', lists.event);
-  pages.get('/records/:kind', lists.records);
-  pages.get('/download/records/:kind', lists.download);
-  pages.get('/records/:kind/:id', lists.record);
-  pages.get('/gaps', lists.gaps);
-  pages.get('/stream/gaps', stream(lists.newGaps, pageQueries.newRows));
-  pages.get('/sync-runs', lists.syncRuns);
-  pages.get('/stream/sync-runs', stream(lists.syncRunsParts));
-  pages.get('/sync-runs/:id', lists.syncRun);
-  pages.get('/quarantine', lists.quarantine);
-  pages.get('/stream/quarantine', stream(lists.newQuarantined, pageQueries.newRows));
-  pages.get('/quarantine/:id', lists.quarantined);
-  pages.get('/rejections', lists.rejections);
-  pages.get('/stream/rejections', stream(lists.newRejections, pageQueries.newRows));
-  pages.get('/rejections/:id', lists.rejection);
-  pages.get('/audit', lists.audit);
+  addList('/events', eventsList(context));
+  pages.get('/events/:id', (c) => event(c, c.req.param('id')));
+  pages.get('/records/:kind', records.records);
+  pages.get('/download/records/:kind', records.download);
+  pages.get('/records/:kind/:id', records.record);
+  addList('/gaps', gapsList(context));
+  pages.get('/sync-runs', syncRuns.page);
+  pages.get('/stream/sync-runs', stream(syncRuns.stream));
+  pages.get('/sync-runs/:id', syncRunPage(context, answers));
+  addList('/quarantine', quarantineList(context));
+  pages.get('/quarantine/:id', quarantinedPage(context, answers));
+  addList('/rejections', rejectionsList(context));
+  pages.get('/rejections/:id', rejectionPage(context, answers));
+  addList('/audit', auditList(context));
 
   pages.post('/actions/sync', forms.fullSync);
   pages.post('/actions/retry', forms.retryWithoutRecord);

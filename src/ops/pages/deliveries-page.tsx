@@ -1,39 +1,32 @@
+import { z } from 'zod';
 import { EVENT_TYPES } from '../../compliance/kinds.ts';
 import type { DeliveryReport, ListedOutcome } from '../../store/reports.ts';
-import type { AnswerTimes } from '../answer-times.ts';
+import { queries } from '../api/query.ts';
+import type { OpsContext } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
 import { codeWords, figure } from '../words.ts';
-import { Frame, type ListView } from './layout.tsx';
-import {
-  About,
-  Choice,
-  Empty,
-  ErrorCell,
-  Field,
-  From,
-  Instant,
-  LookedBack,
-  NewRows,
-  Table,
-  Title,
-} from './pieces.tsx';
+import type { List } from './list-page.tsx';
+import { About, Choice, ErrorCell, Field, From, Instant, Table } from './pieces.tsx';
 import { eventHref } from './query.ts';
 
-export interface DeliveriesView extends ListView {
-  filter: {
-    outcome?: ListedOutcome | undefined;
-    type?: string | undefined;
-    search?: string | undefined;
-    since?: string | undefined;
-    until?: string | undefined;
-  };
-  deliveries: readonly DeliveryReport[];
-  answerTimes: Pick<AnswerTimes, 'of'>;
-  /** The page ended there, before its rows were full: ISO 8601. Null: it did not. */
-  lookedBackTo: string | null;
-  /** Where the page is told of what comes in; null: it is not the newest page. */
-  stream: string | null;
-}
+/** As a browser's field has it, without a zone, or as the API has it: both are UTC. */
+const instant = z
+  .string()
+  .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z?$/)
+  .transform((given) => ({
+    day: given.slice(0, 10),
+    wall: Date.parse(given.endsWith('Z') ? given : `${given}Z`),
+  }))
+  // Date.parse takes 30 February for 2 March.
+  .refine(({ day, wall }) => !Number.isNaN(wall) && new Date(wall).toISOString().startsWith(day))
+  .transform(({ wall }) => new Date(wall).toISOString())
+  .optional();
+
+const filters = queries.deliveries
+  .pick({ outcome: true, type: true, search: true })
+  .extend({ since: instant, until: instant });
+
+type Filter = z.output<typeof filters>;
 
 const OUTCOMES: readonly (readonly [ListedOutcome | '', string])[] = [
   ['', 'any'],
@@ -43,43 +36,40 @@ const OUTCOMES: readonly (readonly [ListedOutcome | '', string])[] = [
   ['rejected', 'rejected'],
 ];
 
-/** All that came in, found by what a sender would name. */
-export function DeliveriesPage({ filter, deliveries, stream, ...view }: DeliveriesView) {
-  return (
-    <Frame title="Deliveries" current="Deliveries" stream={stream}>
-      <Title note="All that came in, whatever became of it, the newest first.">Deliveries</Title>
-      <form class="filters" method="get" action="/deliveries" aria-label="Search">
-        <Field
-          name="search"
-          label="Event’s id, record’s id or text in the body"
-          value={filter.search}
-          shortcut="/"
-        />
-        <Choice name="outcome" label="Outcome" value={filter.outcome} options={OUTCOMES} />
-        <Choice name="type" label="Type" value={filter.type} options={typesAmong(filter.type, deliveries)} />
-        <Field name="since" label="Since (UTC)" value={inField(filter.since)} type="datetime-local" />
-        <Field name="until" label="Until (UTC)" value={inField(filter.until)} type="datetime-local" />
-        <button class="button" type="submit">
-          Search
-        </button>
-      </form>
-      <NewRows words={null} href="/deliveries" />
-      {deliveries.length === 0 ? (
-        <Empty>{emptyWords(filter, view.lookedBackTo)}</Empty>
-      ) : (
-        <DeliveryTable deliveries={deliveries} answerTimes={view.answerTimes} />
-      )}
-      <LookedBack {...view} what="deliveries" />
-    </Frame>
-  );
-}
-
-function DeliveryTable({ deliveries, answerTimes }: Pick<DeliveriesView, 'deliveries' | 'answerTimes'>) {
-  return (
+export const deliveriesList = ({
+  store,
+  answerTimes,
+}: Pick<OpsContext, 'store' | 'answerTimes'>): List<typeof filters, DeliveryReport> => ({
+  name: 'Deliveries',
+  note: 'All that came in, whatever became of it, the newest first.',
+  noun: ['delivery', 'deliveries'],
+  filters,
+  cursor: queries.deliveries.shape.after.unwrap(),
+  read: (filter, paging) => store.listDeliveries(filter, paging),
+  isWatched: ({ until }) => until === undefined,
+  form: (filter, rows) => (
+    <form class="filters" method="get" action="/deliveries" aria-label="Search">
+      <Field
+        name="search"
+        label="Event’s id, record’s id or text in the body"
+        value={filter.search}
+        shortcut="/"
+      />
+      <Choice name="outcome" label="Outcome" value={filter.outcome} options={OUTCOMES} />
+      <Choice name="type" label="Type" value={filter.type} options={typesAmong(filter.type, rows)} />
+      <Field name="since" label="Since (UTC)" value={inField(filter.since)} type="datetime-local" />
+      <Field name="until" label="Until (UTC)" value={inField(filter.until)} type="datetime-local" />
+      <button class="button" type="submit">
+        Search
+      </button>
+    </form>
+  ),
+  empty: emptyWords,
+  table: (rows) => (
     <Table
       label="Deliveries"
       dense
-      rows={deliveries}
+      rows={rows}
       columns={[
         [
           'Received',
@@ -118,8 +108,8 @@ function DeliveryTable({ deliveries, answerTimes }: Pick<DeliveriesView, 'delive
         },
       ]}
     />
-  );
-}
+  ),
+});
 
 function Outcome({ outcome, state }: DeliveryReport) {
   if (state === null) return <span class={`state ${outcome}`}>{outcome}</span>;
@@ -155,7 +145,7 @@ function typesAmong(
 /** As the field of a browser has it: without a zone. */
 const inField = (instant: string | undefined) => instant?.slice(0, 19);
 
-function emptyWords(filter: DeliveriesView['filter'], lookedBackTo: string | null): string {
+function emptyWords(filter: Filter, lookedBackTo: string | null): string {
   if (lookedBackTo !== null) return 'No delivery like that among these.';
   if (filter.search !== undefined && (filter.outcome ?? 'rejected') === 'rejected')
     return 'No matching deliveries. One that was rejected for its headers alone had no body read that names an event: look by its time.';

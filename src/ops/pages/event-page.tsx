@@ -1,24 +1,55 @@
 import type { EventReport } from '../../store/reports.ts';
-import type { Aftermath } from '../aftermath.ts';
+import type { OpsHandlerContext } from '../access.ts';
+import { type Aftermath, aftermathOf } from '../aftermath.ts';
 import type { OpsContext } from '../context.ts';
 import { count, figure } from '../words.ts';
+import { type Answers, missing } from './answers.tsx';
 import { BodyText } from './body.tsx';
-import { State } from './events-page.tsx';
+import { noticeOfEvent } from './form-outcome.ts';
 import { Frame } from './layout.tsx';
-import { ActionForm, Cause, Facts, Instant, RecordLink, Title } from './pieces.tsx';
+import { ActionForm, Cause, Facts, Instant, RecordLink, State, Title } from './pieces.tsx';
+import { eventHref } from './query.ts';
 import { Change } from './record-page.tsx';
 
-export interface EventView {
+/** Later changes of the record that are read. The one of the event is among the first, except where very many waited. */
+const CHANGES_LOOKED_AT = 200;
+
+export function eventPage(context: OpsContext, { html }: Answers) {
+  const { store } = context;
+  const aftermath = async (event: EventReport): Promise<Aftermath | null> => {
+    const { kind, record_id, seq } = event;
+    if (kind === null || record_id === null) return null;
+    const [later, record] = await Promise.all([
+      store.recordChangesAfter(kind, record_id, seq, CHANGES_LOOKED_AT),
+      store.showRecord(kind, record_id),
+    ]);
+    return aftermathOf(event, later, record);
+  };
+  return async (c: OpsHandlerContext, id: string): Promise<Response> => {
+    const event = await store.showEvent(id);
+    if (event === null) return missing('There is no event of this id.');
+    const tookMs = context.answerTimes.of({ ...event, outcome: 'accepted', event_id: event.id });
+    return html(
+      c,
+      <EventPage {...{ event, receiver: context.receiver, tookMs, aftermath: await aftermath(event) }} />,
+      (outcome) => noticeOfEvent(outcome, event),
+    );
+  };
+}
+
+function EventPage({
+  event,
+  aftermath,
+  receiver,
+  tookMs,
+}: {
   event: EventReport;
   /** Null: it names no record. */
   aftermath: Aftermath | null;
   receiver: OpsContext['receiver'];
-  /** How long its answer took; null: nobody remembers. */
+  /** How long its answer took; null: not known. */
   tookMs: number | null;
-  here: string;
-}
-
-export function EventPage({ event, aftermath, receiver, tookMs, here }: EventView) {
+}) {
   return (
     <Frame title={`Event ${event.id}`} current="Events">
       <Title>
@@ -48,7 +79,7 @@ export function EventPage({ event, aftermath, receiver, tookMs, here }: EventVie
       {event.state === 'failed' || event.state === 'pending' ? (
         <ActionForm action="/actions/events" className="actions">
           <input type="hidden" name="id" value={event.id} />
-          <input type="hidden" name="back" value={here} />
+          <input type="hidden" name="back" value={eventHref(event.id)} />
           {event.state === 'failed' ? (
             <button class="button" type="submit" name="do" value="retry" id="retry">
               Retry

@@ -1,38 +1,24 @@
-import { EVENT_TYPES, KINDS, type Kind } from '../../compliance/kinds.ts';
+import type { z } from 'zod';
+import { EVENT_TYPES, KINDS } from '../../compliance/kinds.ts';
 import type { EventReport, EventState } from '../../store/reports.ts';
+import { queries } from '../api/query.ts';
+import type { OpsContext } from '../context.ts';
 import { figure, kindNoun } from '../words.ts';
-import { Frame, type ListView } from './layout.tsx';
+import { type List, numbered } from './list-page.tsx';
 import {
   About,
   ActionForm,
   Choice,
-  Empty,
   ErrorCell,
   EventLink,
   Field,
   Instant,
-  LookedBack,
   mayOperate,
-  NewRows,
+  State,
   Table,
-  Title,
 } from './pieces.tsx';
 
-export interface EventsView extends ListView {
-  filter: {
-    state?: EventState | undefined;
-    type?: string | undefined;
-    kind?: Kind | undefined;
-    record_id?: string | undefined;
-  };
-  events: readonly EventReport[];
-  /** The page ended there, before its rows were full: ISO 8601. Null: it did not. */
-  lookedBackTo: string | null;
-  /** Where a form leads back to. */
-  here: string;
-  /** Where the page is told of what comes in; null: it is not the newest page. */
-  stream: string | null;
-}
+const filters = queries.events.pick({ state: true, type: true, kind: true, record_id: true });
 
 const STATES: readonly (readonly [EventState | '', string])[] = [
   ['', 'any'],
@@ -43,58 +29,63 @@ const STATES: readonly (readonly [EventState | '', string])[] = [
   ['discarded', 'discarded'],
 ];
 
-export function EventsPage(view: EventsView) {
-  const { filter, events } = view;
-  const changeable = mayOperate() && events.some(isChangeable);
+export const eventsList = ({ store }: Pick<OpsContext, 'store'>): List<typeof filters, EventReport> => ({
+  name: 'Events',
+  note: 'Every delivery that was verified and committed, the newest first.',
+  noun: ['event', 'events'],
+  filters: filters,
+  async read({ record_id: recordId, ...filter }, paging) {
+    const { items, ...rest } = await store.listEvents({ ...filter, recordId }, paging);
+    return { ...numbered(items, paging, ({ seq }) => seq), ...rest };
+  },
+  form: (filter) => (
+    <form class="filters" method="get" action="/events" aria-label="Filter">
+      <Choice name="state" label="State" value={filter.state} options={STATES} />
+      <Field name="type" label="Type" value={filter.type} list="types" />
+      <Choice
+        name="kind"
+        label="Kind"
+        value={filter.kind}
+        options={[['', 'any'], ...KINDS.map((kind) => [kind, kindNoun(kind, 1)] as const)]}
+      />
+      <Field name="record_id" label="Record’s id" value={filter.record_id} />
+      <Field name="id" label="Event’s id" value={undefined} />
+      <button class="button" type="submit">
+        Show
+      </button>
+      <datalist id="types">
+        {EVENT_TYPES.map((type) => (
+          <option value={type} />
+        ))}
+      </datalist>
+    </form>
+  ),
+  empty: (filter, lookedBackTo) =>
+    lookedBackTo === null ? emptyWords(filter) : 'No event like that among these.',
+  table: (events, _, here) => <Events {...{ events, here }} />,
+});
+
+/** With boxes to tick, where somebody may change one of them. */
+function Events({ events, here }: { events: readonly EventReport[]; here: string }) {
+  if (!mayOperate() || !events.some(isChangeable)) return <EventTable events={events} ticks={false} />;
   return (
-    <Frame title="Events" current="Events" stream={view.stream}>
-      <Title note="Every delivery that was verified and committed, the newest first.">Events</Title>
-      <form class="filters" method="get" action="/events" aria-label="Filter">
-        <Choice name="state" label="State" value={filter.state} options={STATES} />
-        <Field name="type" label="Type" value={filter.type} list="types" />
-        <Choice
-          name="kind"
-          label="Kind"
-          value={filter.kind}
-          options={[['', 'any'], ...KINDS.map((kind) => [kind, kindNoun(kind, 1)] as const)]}
-        />
-        <Field name="record_id" label="Record’s id" value={filter.record_id} />
-        <Field name="id" label="Event’s id" value={undefined} />
-        <button class="button" type="submit">
-          Show
+    <ActionForm action="/actions/events">
+      <input type="hidden" name="back" value={here} />
+      <EventTable events={events} ticks />
+      <div class="actions bulk">
+        <button class="button" type="submit" name="do" value="retry">
+          Retry the ticked
         </button>
-        <datalist id="types">
-          {EVENT_TYPES.map((type) => (
-            <option value={type} />
-          ))}
-        </datalist>
-      </form>
-      <NewRows words={null} href="/events" />
-      {events.length === 0 ? (
-        <Empty>{view.lookedBackTo === null ? emptyWords(filter) : 'No event like that among these.'}</Empty>
-      ) : changeable ? (
-        <ActionForm action="/actions/events">
-          <input type="hidden" name="back" value={view.here} />
-          <EventTable {...view} ticks />
-          <div class="actions bulk">
-            <button class="button" type="submit" name="do" value="retry">
-              Retry the ticked
-            </button>
-            <button class="button" type="submit" name="do" value="discard">
-              Discard the ticked
-            </button>
-            <span class="note">Failed ones can be tried again; failed and pending ones discarded.</span>
-          </div>
-        </ActionForm>
-      ) : (
-        <EventTable {...view} ticks={false} />
-      )}
-      <LookedBack {...view} what="events" />
-    </Frame>
+        <button class="button" type="submit" name="do" value="discard">
+          Discard the ticked
+        </button>
+        <span class="note">Failed ones can be tried again; failed and pending ones discarded.</span>
+      </div>
+    </ActionForm>
   );
 }
 
-function EventTable({ events, ticks }: EventsView & { ticks: boolean }) {
+function EventTable({ events, ticks }: { events: readonly EventReport[]; ticks: boolean }) {
   return (
     <Table
       label="Events"
@@ -138,15 +129,11 @@ function EventTable({ events, ticks }: EventsView & { ticks: boolean }) {
   );
 }
 
-export function State({ state }: { state: EventState }) {
-  return <span class={`state ${state}`}>{state}</span>;
-}
-
 function isChangeable({ state }: EventReport): boolean {
   return state === 'failed' || state === 'pending';
 }
 
-function emptyWords(filter: EventsView['filter']): string {
+function emptyWords(filter: z.output<typeof filters>): string {
   if (filter.state === 'failed')
     return 'No failed events. One that cannot be processed would stand here, to be tried again or discarded.';
   if (filter.state === 'pending') return 'No pending events: all are processed.';

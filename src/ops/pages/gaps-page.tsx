@@ -1,61 +1,62 @@
+import { z } from 'zod';
 import type { GapReport } from '../../store/reports.ts';
+import type { OpsContext } from '../context.ts';
 import { gapGuide, gapText, isEndedByPerson } from '../gap-texts.ts';
 import { figure, kindPlural } from '../words.ts';
-import { Frame, type ListView } from './layout.tsx';
-import { ActionForm, Empty, Facts, Instant, NewRows, Pager, RecordLink, Table, Title } from './pieces.tsx';
+import { type List, numbered } from './list-page.tsx';
+import { ActionForm, Facts, Instant, RecordLink, Table } from './pieces.tsx';
 
-interface GapsView extends ListView {
-  show: 'open' | 'resolved';
-  gaps: readonly GapReport[];
-  eventsOnly: boolean;
-  /** Where the page is told of what opens; null: it is not the newest page of what is open. */
-  stream: string | null;
-}
+const SHOWN = ['open', 'resolved'] as const;
+const filters = z.strictObject({ show: z.enum(SHOWN).default('open') });
 
-export function GapsPage(view: GapsView) {
-  const { show, gaps, stream } = view;
-  const groups = [...Map.groupBy(gaps, (gap) => gap.reason)].sort(
-    ([a], [b]) => Number(gapText(b).needsPerson) - Number(gapText(a).needsPerson),
-  );
-  return (
-    <Frame title="Gaps" current="Gaps" stream={stream}>
-      <Title note="What is known to be missing or in doubt. Most gaps are repaired by the service itself.">
-        Gaps
-      </Title>
-      <nav class="tabs" aria-label="Which gaps">
-        <ul>
-          {(['open', 'resolved'] as const).map((each) => (
-            <li>
-              <a href={`/gaps?show=${each}`} {...(each === show ? { 'aria-current': 'true' } : {})}>
-                {each}
-              </a>
-            </li>
-          ))}
-        </ul>
-      </nav>
-      <NewRows words={null} href="/gaps" />
-      {groups.length === 0 ? (
-        <Empty>
-          {show === 'open'
-            ? 'None open.'
-            : 'None is resolved yet. A gap stands here with its history once it is repaired.'}
-        </Empty>
-      ) : (
-        groups.map(([reason, members]) => <Group {...view} {...{ reason, members }} />)
-      )}
-      <Pager next={view.next} first={view.first} words="Older gaps" />
-    </Frame>
-  );
+export const gapsList = (context: Pick<OpsContext, 'store' | 'facts'>): List<typeof filters, GapReport> => ({
+  name: 'Gaps',
+  note: 'What is known to be missing or in doubt. Most gaps are repaired by the service itself.',
+  noun: ['gap', 'gaps'],
+  filters,
+  read: async ({ show }, paging) =>
+    numbered(await context.store.listGaps({ open: show === 'open' }, paging), paging, ({ id }) => id),
+  isWatched: ({ show }) => show === 'open',
+  form: ({ show }) => (
+    <nav class="tabs" aria-label="Which gaps">
+      <ul>
+        {SHOWN.map((each) => (
+          <li>
+            <a href={`/gaps?show=${each}`} {...(each === show ? { 'aria-current': 'true' } : {})}>
+              {each}
+            </a>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  ),
+  empty: ({ show }) =>
+    show === 'open'
+      ? 'None open.'
+      : 'None is resolved yet. A gap stands here with its history once it is repaired.',
+  table: (gaps, { show }) =>
+    byUrgency(Map.groupBy(gaps, (gap) => gap.reason)).map(([reason, members]) => (
+      <Group {...{ reason, members }} isOpen={show === 'open'} eventsOnly={context.facts().eventsOnly} />
+    )),
+});
+
+/** Those that need a person come first. */
+function byUrgency<Gap>(byReason: ReadonlyMap<string, Gap>): (readonly [reason: string, Gap])[] {
+  return [...byReason].sort(([a], [b]) => Number(gapText(b).needsPerson) - Number(gapText(a).needsPerson));
 }
 
 function Group({
-  show,
   reason,
   members,
+  isOpen,
   eventsOnly,
-}: GapsView & { reason: string; members: readonly GapReport[] }) {
+}: {
+  reason: string;
+  members: readonly GapReport[];
+  isOpen: boolean;
+  eventsOnly: boolean;
+}) {
   const { title, remedy, needsPerson } = gapText(reason);
-  const isOpen = show === 'open';
   // What is resolved needs nobody any more.
   const guide = isOpen ? gapGuide(reason) : null;
   return (

@@ -80,12 +80,6 @@ export function Pages({ current }: { current: PageName | null }) {
   );
 }
 
-/** Where the other rows of a list are. */
-export interface ListView {
-  next: string | null;
-  first: string | null;
-}
-
 /** Everything around a page's own content. `stream`: where its parts are sent anew; null: it stands still. */
 export function Frame({
   title,

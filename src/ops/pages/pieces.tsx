@@ -121,43 +121,6 @@ export function Empty({ children }: PropsWithChildren) {
   return <p class="empty">{children}</p>;
 }
 
-/** What has come to a list since it was made, told by its stream: the rows themselves stand still. Null: nothing. */
-export function NewRows({ words, href }: { words: string | null; href: string }) {
-  return (
-    <div data-part="new-rows" role="status">
-      {words === null ? null : (
-        <p class="new-rows">
-          <a href={href}>{words}: show them</a>
-        </p>
-      )}
-    </div>
-  );
-}
-
-/** Of a list that is searched by walking back: how far this page came, and the way on. */
-export function LookedBack({
-  what,
-  lookedBackTo,
-  next,
-  first,
-}: {
-  what: string;
-  lookedBackTo: string | null;
-  next: string | null;
-  first: string | null;
-}) {
-  return (
-    <>
-      {lookedBackTo === null ? null : (
-        <p class="note" role="status">
-          This page looked back to <Instant at={lookedBackTo} />. There are older {what}.
-        </p>
-      )}
-      <Pager {...{ next, first }} words={lookedBackTo === null ? `Older ${what}` : 'Look further back'} />
-    </>
-  );
-}
-
 /** To the rows that follow; `first`: where the newest are, if this is not that page. */
 export function Pager({ next, first, words }: { next: string | null; first: string | null; words: string }) {
   if (next === null && first === null) return null;
@@ -270,6 +233,11 @@ export function RecordLink({ kind, id }: { kind: Kind; id: string }) {
       {kindNoun(kind, 1)} <code>{id}</code>
     </a>
   );
+}
+
+/** A state in its colour, by the name that the style sheet knows. */
+export function State({ state }: { state: string }) {
+  return <span class={`state ${state}`}>{state}</span>;
 }
 
 /** The record that something tells of; `otherwise` where that is not known. */

@@ -1,65 +1,108 @@
+import { z } from 'zod';
 import type { QuarantineReport, RejectionReport } from '../../store/reports.ts';
 import type { Rejection } from '../../store/store.ts';
+import type { OpsHandlerContext } from '../access.ts';
 import { HEX_SHOWN_BYTES, hexDump, utf8Text } from '../body-text.ts';
 import type { OpsContext, RejectionDiagnosis } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
 import { bytes as bytesWords, codeWords, figure } from '../words.ts';
+import { type Answers, missing } from './answers.tsx';
 import { BodyText } from './body.tsx';
-import { Frame, type ListView } from './layout.tsx';
-import {
-  ActionForm,
-  Empty,
-  Facts,
-  From,
-  Instant,
-  NewRows,
-  Pager,
-  Pre,
-  SignedAt,
-  Table,
-  Title,
-} from './pieces.tsx';
+import { Frame } from './layout.tsx';
+import { type List, numbered } from './list-page.tsx';
+import { ActionForm, Facts, From, Instant, Pre, SignedAt, Table, Title } from './pieces.tsx';
+import { rowNumber } from './query.ts';
 
-interface List<Row> extends ListView {
-  rows: readonly Row[];
-  /** Where the page is told of what comes in; null: it is not the newest page. */
-  stream: string | null;
-}
+const noFilters = z.strictObject({});
 
-export function QuarantinePage({ rows, next, first, stream }: List<QuarantineReport>) {
-  return (
-    <Frame title="Quarantine" current="Quarantine" stream={stream}>
-      <Title note="Deliveries whose signature is right, and whose content no event can be made of.">
-        Quarantine
-      </Title>
-      <NewRows words={null} href="/quarantine" />
-      {rows.length === 0 ? (
-        <Empty>
-          Nothing is in quarantine. A signed delivery that is no event would stand here, with its bytes.
-        </Empty>
-      ) : (
-        <Table
-          label="Quarantine"
-          rows={rows}
-          columns={[
-            ['Number', (row) => <a href={`/quarantine/${row.id}`}>Delivery {row.id}</a>],
-            ['Received', (row) => <Instant at={row.received_at} />, 'wide'],
-            ['Why', (row) => codeWords(row.reason), 'full'],
-            [
-              'Released',
-              ({ released_at: at }) =>
-                at === null ? <span class="state pending">not yet</span> : <Instant at={at} />,
-              'wide',
-            ],
-          ]}
-        />
-      )}
-      <Pager next={next} first={first} words="Older deliveries" />
-    </Frame>
-  );
-}
+export const quarantineList = ({
+  store,
+}: Pick<OpsContext, 'store'>): List<typeof noFilters, QuarantineReport> => ({
+  name: 'Quarantine',
+  note: 'Deliveries whose signature is right, and whose content no event can be made of.',
+  noun: ['delivery', 'deliveries'],
+  filters: noFilters,
+  read: async (_, paging) => numbered(await store.listQuarantine(paging), paging, ({ id }) => id),
+  empty: () =>
+    'Nothing is in quarantine. A signed delivery that is no event would stand here, with its bytes.',
+  table: (rows) => (
+    <Table
+      label="Quarantine"
+      rows={rows}
+      columns={[
+        ['Number', (row) => <a href={`/quarantine/${row.id}`}>Delivery {row.id}</a>],
+        ['Received', (row) => <Instant at={row.received_at} />, 'wide'],
+        ['Why', (row) => codeWords(row.reason), 'full'],
+        [
+          'Released',
+          ({ released_at: at }) =>
+            at === null ? <span class="state pending">not yet</span> : <Instant at={at} />,
+          'wide',
+        ],
+      ]}
+    />
+  ),
+});
 
-export function QuarantinedPage({
+export const rejectionsList = ({
+  store,
+}: Pick<OpsContext, 'store'>): List<typeof noFilters, RejectionReport> => ({
+  name: 'Rejections',
+  title: 'Rejected deliveries',
+  note: 'Rejected before anything in them was believed. Of each reason, sender and minute the first two are kept, and the newest, which stands for the others: a flood does not push out what another sent.',
+  noun: ['rejection', 'rejections'],
+  filters: noFilters,
+  read: async (_, paging) => numbered(await store.listRejections(paging), paging, ({ id }) => id),
+  empty: () =>
+    'None. A delivery whose signature is missing, wrong or late would stand here, with what is wrong with it.',
+  table: (rows) => (
+    <Table
+      label="Rejected deliveries"
+      rows={rows}
+      columns={[
+        ['Number', (row) => <a href={`/rejections/${row.id}`}>Rejection {row.id}</a>],
+        ['At', (row) => <Instant at={row.at} />, 'wide'],
+        ['Why', (row) => codeWords(row.reason), 'wide'],
+        ['From', (row) => <From address={row.address} />, 'wide'],
+        ['Count', (row) => figure(row.times), 'n'],
+        ['Size', (row) => bytesWords(row.bytes), 'n'],
+        [
+          'Signed at',
+          ({ t }) => (t === null ? <span class="quiet">not said</span> : <SignedAt t={t} />),
+          'wide',
+        ],
+      ]}
+    />
+  ),
+});
+
+export const quarantinedPage =
+  (context: OpsContext, { html }: Answers) =>
+  async (c: OpsHandlerContext): Promise<Response> => {
+    const id = rowNumber(c.req.param('id'));
+    const delivery = id === null ? null : await context.store.showQuarantined(id);
+    if (id === null || delivery === null) {
+      return missing('There is no delivery of this number in quarantine.');
+    }
+    const { receiver } = context;
+    const body = await context.store.readQuarantinedBody(id);
+    return html(c, <QuarantinedPage {...{ delivery, body, receiver }} />);
+  };
+
+export const rejectionPage =
+  (context: OpsContext, { html }: Answers) =>
+  async (c: OpsHandlerContext): Promise<Response> => {
+    const id = rowNumber(c.req.param('id'));
+    const rejection = id === null ? null : await context.store.readRejection(id);
+    if (id === null || rejection === null) {
+      return missing('This rejection is not kept any more, or never was.');
+    }
+    const { receiver } = context;
+    const diagnosis = await context.diagnose(id);
+    return html(c, <RejectionPage {...{ diagnosis, receiver, rejection: { id, ...rejection } }} />);
+  };
+
+function QuarantinedPage({
   delivery,
   body,
   receiver,
@@ -99,48 +142,12 @@ export function QuarantinedPage({
   );
 }
 
-export function RejectionsPage({ rows, next, first, stream }: List<RejectionReport>) {
-  return (
-    <Frame title="Rejected deliveries" current="Rejections" stream={stream}>
-      <Title note="Rejected before anything in them was believed. Of each reason, sender and minute the first two are kept, and the newest, which stands for the others: a flood does not push out what another sent.">
-        Rejected deliveries
-      </Title>
-      <NewRows words={null} href="/rejections" />
-      {rows.length === 0 ? (
-        <Empty>
-          None. A delivery whose signature is missing, wrong or late would stand here, with what is wrong with
-          it.
-        </Empty>
-      ) : (
-        <Table
-          label="Rejected deliveries"
-          rows={rows}
-          columns={[
-            ['Number', (row) => <a href={`/rejections/${row.id}`}>Rejection {row.id}</a>],
-            ['At', (row) => <Instant at={row.at} />, 'wide'],
-            ['Why', (row) => codeWords(row.reason), 'wide'],
-            ['From', (row) => <From address={row.address} />, 'wide'],
-            ['Count', (row) => figure(row.times), 'n'],
-            ['Size', (row) => bytesWords(row.bytes), 'n'],
-            [
-              'Signed at',
-              ({ t }) => (t === null ? <span class="quiet">not said</span> : <SignedAt t={t} />),
-              'wide',
-            ],
-          ]}
-        />
-      )}
-      <Pager next={next} first={first} words="Older rejections" />
-    </Frame>
-  );
-}
-
 const NOT_EXAMINED: RejectionDiagnosis = { causes: [], fit: null };
 const NOT_KEPT = 'It is not kept any more.';
 const BUSY = 'Others are being examined. Reload this page in a few seconds.';
 const MENDED = 'With the settings of now it would be taken: what was wrong has been mended since.';
 
-export function RejectionPage({
+function RejectionPage({
   rejection,
   diagnosis,
   receiver,

@@ -9,63 +9,10 @@ export const PAGE_ROWS = 50;
 /** An id has at most 255 characters. */
 export const TEXT_MAX_LENGTH = 255;
 
-const text = z.string().min(1).max(TEXT_MAX_LENGTH).optional();
-const yesOrNo = z
-  .enum(['yes', 'no'])
-  .transform((answer) => answer === 'yes')
-  .optional();
-
-/** As a browser's field has it, without a zone, or as the API: both are UTC. */
-const instant = z
-  .string()
-  .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z?$/)
-  .transform((given) => ({
-    day: given.slice(0, 10),
-    wall: Date.parse(given.endsWith('Z') ? given : `${given}Z`),
-  }))
-  // Date.parse takes 30 February for 2 March.
-  .refine(({ day, wall }) => !Number.isNaN(wall) && new Date(wall).toISOString().startsWith(day))
-  .transform(({ wall }) => new Date(wall).toISOString())
-  .optional();
-/** As the API takes them, but for instants. */
-const deliveries = queries.deliveries
-  .pick({ outcome: true, type: true, search: true })
-  .extend({ since: instant, until: instant });
-const events = queries.events.pick({ state: true, type: true, kind: true, record_id: true });
-const { after: numberCursor } = queries.byNumber.shape;
-const { after: deliveriesCursor } = queries.deliveries.shape;
-/** The newest row as the page was made; 0: it had none. */
-const above = z
-  .string()
-  .regex(/^\d{1,15}$/)
-  .transform(Number);
-
-export const pageQueries = {
-  events: events.extend({
-    after: numberCursor,
-    /** Leads to the one event. */
-    id: text,
-  }),
-  newEvents: events.extend({ above }),
-  newRows: z.strictObject({ above }),
-  deliveries: deliveries.extend({ after: deliveriesCursor }),
-  newDeliveries: deliveries.extend({ above: deliveriesCursor.unwrap() }),
-  records: queries.records.omit({ limit: true }).extend({
-    unverified: yesOrNo,
-    deleted: yesOrNo,
-    /** Of a record whose id no path can carry. */
-    id: text,
-  }),
-  gaps: z.strictObject({ after: numberCursor, show: z.enum(['open', 'resolved']).default('open') }),
-  byNumber: z.strictObject({ after: numberCursor }),
-  /** Of a sync run: a kind stands before the id. */
-  deletions: z.strictObject({
-    after: z
-      .string()
-      .max(TEXT_MAX_LENGTH + 100)
-      .optional(),
-  }),
-};
+/** An id in an address. */
+export const idText = z.string().min(1).max(TEXT_MAX_LENGTH).optional();
+/** The last row of the page before, in lists that are ordered by a number. */
+export const numberCursor = queries.byNumber.shape.after.unwrap();
 
 /**
  * The query of a page. A form sends its empty fields too, so an empty one counts as not given; what is given and
@@ -84,12 +31,25 @@ export function pageQuery<Schema extends z.ZodType>(
   return { ok: false, response: problem(400, 'invalid_parameter', 'This address is not usable.', detail) };
 }
 
-/** The same page from another row on: filters stay. Null: there is no such page. */
-export function nextPath(c: OpsHandlerContext, after: string | number | null): string | null {
-  if (after === null) return null;
+/** Where the other rows of a list are; null: there are none, or this is the first page. */
+export interface Links {
+  next: string | null;
+  first: string | null;
+}
+
+/** The same page with its filters, from the row `after` on, and from the first row on. */
+export function linksOf(c: OpsHandlerContext, after: string | null): Links {
   const { pathname, searchParams } = new URL(c.req.url);
-  searchParams.set('after', String(after));
-  return `${pathname}?${searchParams}`;
+  const query = Object.fromEntries(searchParams);
+  return {
+    next: after === null ? null : pathWith(pathname, { ...query, after }),
+    first: query.after === undefined ? null : pathWith(pathname, { ...query, after: undefined }),
+  };
+}
+
+export function pathWith(path: string, query: Readonly<Record<string, string | undefined>>): string {
+  const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
 }
 
 /** The number of a row, as an address or a form names it; null: it is none. */

@@ -1,20 +1,44 @@
+import { z } from 'zod';
 import type { Kind } from '../../compliance/kinds.ts';
 import type { ChangeReport, RecordReport } from '../../store/reports.ts';
+import type { OpsHandlerContext } from '../access.ts';
+import { nextKey } from '../api/answers.ts';
 import { FIELDS_SHOWN, fieldChanges, NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
+import type { OpsContext } from '../context.ts';
 import { kindNoun } from '../words.ts';
-import { Frame, type ListView } from './layout.tsx';
+import { type Answers, missing } from './answers.tsx';
+import { Frame } from './layout.tsx';
 import { ActionForm, Cause, Empty, EventLink, Facts, Instant, Pager, Table, Text, Title } from './pieces.tsx';
-import { recordHref } from './query.ts';
-import { Verified } from './records-page.tsx';
+import { idText, type Links, linksOf, numberCursor, PAGE_ROWS, recordHref } from './query.ts';
 
-export interface RecordView extends ListView {
+const query = z.strictObject({ after: numberCursor.optional(), id: idText });
+
+export const recordPage =
+  (context: OpsContext, { paged }: Answers) =>
+  (c: OpsHandlerContext, kind: Kind, id: string): Promise<Response> =>
+    paged(query, async (c, { after }) => {
+      const { store, facts } = context;
+      const record = await store.showRecord(kind, id);
+      if (record === null) return missing('There is no record of this kind and id.');
+      const changes = await store.recordHistory(kind, id, { limit: PAGE_ROWS, after });
+      const next = nextKey(changes, PAGE_ROWS, (change) => change.seq);
+      const { eventsOnly } = facts();
+      return <RecordPage {...{ kind, record, changes, eventsOnly, ...linksOf(c, next) }} />;
+    })(c);
+
+function RecordPage({
+  kind,
+  record,
+  changes,
+  eventsOnly,
+  next,
+  first,
+}: Links & {
   kind: Kind;
   record: RecordReport;
   changes: readonly ChangeReport[];
   eventsOnly: boolean;
-}
-
-export function RecordPage({ kind, record, changes, eventsOnly, next, first }: RecordView) {
+}) {
   const events = `/events?${new URLSearchParams({ kind, record_id: record.id })}`;
   return (
     <Frame title={shortened(record.name ?? record.id, NAME_SHOWN_CHARACTERS)} current="Records">
@@ -106,4 +130,19 @@ export function Change({ change }: { change: ChangeReport }) {
 
 function Value({ value }: { value: string | null }) {
   return value === null ? <span class="quiet">not there</span> : <code>{shortened(value)}</code>;
+}
+
+export function Verified({ record }: { record: RecordReport }) {
+  if (record.unverified_since !== null) {
+    return (
+      <span class="state pending">
+        not since <Instant at={record.unverified_since} />
+      </span>
+    );
+  }
+  return record.verified_at === null ? (
+    <span class="quiet">never, known from payloads</span>
+  ) : (
+    <Instant at={record.verified_at} />
+  );
 }

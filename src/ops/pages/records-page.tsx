@@ -1,4 +1,5 @@
-import type { Kind } from '../../compliance/kinds.ts';
+import { z } from 'zod';
+import { isKind, type Kind } from '../../compliance/kinds.ts';
 import {
   type KindStatus,
   type RecordFilter,
@@ -7,95 +8,175 @@ import {
   STATUS_COUNT_MAX,
   type StatusCount,
 } from '../../store/reports.ts';
+import type { OpsHandlerContext } from '../access.ts';
+import { queries } from '../api/query.ts';
 import { NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
+import type { OpsContext } from '../context.ts';
+import { recordsCsv } from '../csv.ts';
+import type { Snapshots } from '../snapshot.ts';
 import { figure, kindPlural } from '../words.ts';
-import { Frame, type ListView } from './layout.tsx';
-import { Choice, Empty, Field, Instant, Pager, Table, Title } from './pieces.tsx';
-import { recordHref } from './query.ts';
+import { type Answers, missing } from './answers.tsx';
+import { ListPage } from './list-page.tsx';
+import { Choice, Field, Instant, Table } from './pieces.tsx';
+import { idText, type Links, linksOf, PAGE_ROWS, pageQuery, recordHref } from './query.ts';
+import { recordPage, Verified } from './record-page.tsx';
 
-export interface RecordsView extends ListView {
+const yesOrNo = z
+  .enum(['yes', 'no'])
+  .transform((answer) => answer === 'yes')
+  .optional();
+
+const query = queries.records.omit({ limit: true }).extend({
+  unverified: yesOrNo,
+  deleted: yesOrNo,
+  /** Of a record whose id no path can carry. */
+  id: idText,
+});
+
+/** The records of a kind, the same as CSV, and one record. */
+export function recordsPages(context: OpsContext, snapshots: Snapshots, answers: Answers) {
+  const { store } = context;
+  const showRecord = recordPage(context, answers);
+
+  const list = (c: OpsHandlerContext, kind: Kind) =>
+    answers.paged(query, async (c, { after, id: _, order, ...filter }) => {
+      const [{ items, next, searched_to }, statuses, { summary }] = await Promise.all([
+        store.listRecords(kind, filter, { limit: PAGE_ROWS, after, order }),
+        store.listStatuses(kind),
+        snapshots.current(),
+      ]);
+      const links = linksOf(c, next);
+      const { pathname, search } = new URL(c.req.url);
+      return (
+        <RecordsPage
+          {...{ kind, filter, order, statuses, records: items, searchedTo: searched_to, ...links }}
+          kinds={summary?.kinds ?? []}
+          csv={`/download${links.first ?? pathname + search}`}
+        />
+      );
+    })(c);
+
+  const download = (c: OpsHandlerContext, kind: Kind): Response => {
+    const found = pageQuery(c, query);
+    if (!found.ok) return found.response;
+    const { after: _, id: __, order, ...filter } = found.value;
+    return new Response(recordsCsv(context, kind, filter, order), {
+      headers: {
+        'content-type': 'text/csv; charset=utf-8',
+        'content-disposition': `attachment; filename="${kindPlural(kind).replaceAll(' ', '-')}.csv"`,
+      },
+    });
+  };
+
+  const ofKind =
+    (answer: (c: OpsHandlerContext, kind: Kind) => Response | Promise<Response>) =>
+    (c: OpsHandlerContext) => {
+      const kind = c.req.param('kind') ?? '';
+      return isKind(kind) ? answer(c, kind) : missing('Kinds are policy, risk_assessment and vendor.');
+    };
+
+  return {
+    download: ofKind(download),
+    record: ofKind((c, kind) => showRecord(c, kind, c.req.param('id') ?? '')),
+    records: ofKind((c, kind) => {
+      const id = c.req.query('id');
+      return id ? showRecord(c, kind, id) : list(c, kind);
+    }),
+  };
+}
+
+interface RecordsView extends Links {
   kind: Kind;
-  /** With how many are held of each; none where that could not be read. */
+  /** With the number of records of each; empty: it could not be read. */
   kinds: readonly KindStatus[];
   statuses: readonly StatusCount[];
   filter: RecordFilter;
   order: RecordOrder | undefined;
   records: readonly RecordReport[];
-  /** The page ended there, before its rows were full. Null: it did not. */
+  /** The search ended there before the page was full. Null: it did not. */
   searchedTo: string | null;
-  /** Where all that fit can be had. */
+  /** Address of all that fit, as CSV. */
   csv: string;
 }
 
-const yesNo = (value: boolean | undefined) => (value === undefined ? undefined : value ? 'yes' : 'no');
-
-export function RecordsPage(view: RecordsView) {
-  const { kind, kinds, filter, records, searchedTo } = view;
+function RecordsPage(view: RecordsView) {
+  const { kind, kinds, filter, records, searchedTo, next, first } = view;
   const name = kindPlural(kind);
   const title = name.charAt(0).toUpperCase() + name.slice(1);
   return (
-    <Frame title={title} current="Records">
-      <Title note="What the tables hold, as last written.">{title}</Title>
-      <nav class="tabs" aria-label="Kinds">
-        <ul>
-          {kinds.map((each) => (
-            <li>
-              <a href={`/records/${each.kind}`} {...(each.kind === kind ? { 'aria-current': 'true' } : {})}>
-                {kindPlural(each.kind)} <span class="quiet">{figure(each.records)}</span>
+    <ListPage
+      {...{ title, next, first }}
+      name="Records"
+      note="What the tables hold, as last written."
+      form={
+        <>
+          <nav class="tabs" aria-label="Kinds">
+            <ul>
+              {kinds.map((each) => (
+                <li>
+                  <a
+                    href={`/records/${each.kind}`}
+                    {...(each.kind === kind ? { 'aria-current': 'true' } : {})}
+                  >
+                    {kindPlural(each.kind)} <span class="quiet">{figure(each.records)}</span>
+                  </a>
+                </li>
+              ))}
+            </ul>
+          </nav>
+          <Filters {...view} />
+        </>
+      }
+      empty={records.length === 0 ? emptyWords(view) : null}
+      foot={
+        <p class="note" role="status">
+          {searchedTo === null ? null : (
+            <>
+              This page searched to <code>{searchedTo}</code>. There are more records.{' '}
+            </>
+          )}
+          {filter.deleted === undefined ? 'Deleted ones are among them. ' : ''}
+          {view.order === 'changed' ? 'Those whose last change is trimmed are not. ' : ''}
+          <a href={view.csv} download>
+            Download them as CSV
+          </a>
+        </p>
+      }
+      more={searchedTo === null ? 'More' : 'Search further'}
+    >
+      <Table
+        label={title}
+        rows={records}
+        columns={[
+          [
+            'Id',
+            ({ id }) => (
+              <a href={recordHref(kind, id)}>
+                <code>{id}</code>
               </a>
-            </li>
-          ))}
-        </ul>
-      </nav>
-      <Filters {...view} />
-      {records.length === 0 ? (
-        <Empty>{emptyWords(view)}</Empty>
-      ) : (
-        <Table
-          label={title}
-          rows={records}
-          columns={[
-            [
-              'Id',
-              ({ id }) => (
-                <a href={recordHref(kind, id)}>
-                  <code>{id}</code>
-                </a>
-              ),
-            ],
-            [
-              'Name',
-              ({ name }) =>
-                name === null ? <span class="quiet">no name</span> : shortened(name, NAME_SHOWN_CHARACTERS),
-              'full',
-            ],
-            ...(kind === 'policy' ? [['Version', (record: RecordReport) => record.version] as const] : []),
-            [
-              'Status',
-              (record) => (record.deleted_at === null ? record.status : <span class="state">deleted</span>),
-              'wide',
-            ],
-            ['Verified', (record) => <Verified record={record} />, 'wide'],
-            ['Written', (record) => <Instant at={record.synced_at} />, 'wide'],
-          ]}
-        />
-      )}
-      <p class="note" role="status">
-        {searchedTo === null ? null : (
-          <>
-            This page searched to <code>{searchedTo}</code>. There are more records.{' '}
-          </>
-        )}
-        {filter.deleted === undefined ? 'Deleted ones are among them. ' : ''}
-        {view.order === 'changed' ? 'Those whose last change is trimmed are not. ' : ''}
-        <a href={view.csv} download>
-          Download them as CSV
-        </a>
-      </p>
-      <Pager next={view.next} first={view.first} words={searchedTo === null ? 'More' : 'Search further'} />
-    </Frame>
+            ),
+          ],
+          [
+            'Name',
+            ({ name }) =>
+              name === null ? <span class="quiet">no name</span> : shortened(name, NAME_SHOWN_CHARACTERS),
+            'full',
+          ],
+          ...(kind === 'policy' ? [['Version', (record: RecordReport) => record.version] as const] : []),
+          [
+            'Status',
+            (record) => (record.deleted_at === null ? record.status : <span class="state">deleted</span>),
+            'wide',
+          ],
+          ['Verified', (record) => <Verified record={record} />, 'wide'],
+          ['Written', (record) => <Instant at={record.synced_at} />, 'wide'],
+        ]}
+      />
+    </ListPage>
   );
 }
+
+const yesNo = (value: boolean | undefined) => (value === undefined ? undefined : value ? 'yes' : 'no');
 
 function Filters({ kind, statuses, filter, order }: RecordsView) {
   const { field } = filter;
@@ -161,19 +242,4 @@ function emptyWords({ kind, filter, searchedTo }: RecordsView): string {
   return Object.values(filter).some((value) => value !== undefined)
     ? `None of the ${kindPlural(kind)} is like that.`
     : `No ${kindPlural(kind)} yet. They come with the first full sync, or with the first event about one.`;
-}
-
-export function Verified({ record }: { record: RecordReport }) {
-  if (record.unverified_since !== null) {
-    return (
-      <span class="state pending">
-        not since <Instant at={record.unverified_since} />
-      </span>
-    );
-  }
-  return record.verified_at === null ? (
-    <span class="quiet">never, known from payloads</span>
-  ) : (
-    <Instant at={record.verified_at} />
-  );
 }

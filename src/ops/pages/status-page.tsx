@@ -1,5 +1,9 @@
+import type { OpsHandlerContext } from '../access.ts';
 import { attentionOf } from '../attention.ts';
-import type { Snapshot } from '../snapshot.ts';
+import type { OpsContext } from '../context.ts';
+import { createCharts, isRange } from '../series.ts';
+import type { Snapshot, Snapshots } from '../snapshot.ts';
+import type { Answers } from './answers.tsx';
 import { DeliveriesTile, streamOf, type Traffic } from './deliveries-tile.tsx';
 import { EventsTile } from './events-tile.tsx';
 import { GapsTile } from './gaps-tile.tsx';
@@ -10,13 +14,27 @@ import { SyncRunsTile } from './sync-runs-tile.tsx';
 import { UpstreamTile } from './upstream-tile.tsx';
 import { VerdictSection } from './verdict-section.tsx';
 
+export function statusPages(context: OpsContext, snapshots: Snapshots, { html, parts }: Answers) {
+  const charts = createCharts(context);
+  const view = async (c: OpsHandlerContext): Promise<Props> => {
+    const asked = c.req.query('range') ?? '';
+    const range = isRange(asked) ? asked : 'hour';
+    const [snapshot, series] = await Promise.all([snapshots.current(), charts(range)]);
+    return { snapshot, traffic: { range, series } };
+  };
+  return {
+    page: async (c: OpsHandlerContext) => html(c, <StatusPage {...(await view(c))} />),
+    stream: async (c: OpsHandlerContext) => parts(c, 'Status', <StatusParts {...(await view(c))} />),
+  };
+}
+
 interface Props {
   snapshot: Snapshot;
   traffic: Traffic;
 }
 
 /** What the stream sends anew. Everything that changes stands in a part; nothing outside one does. */
-export function StatusParts({ snapshot, traffic }: Props) {
+function StatusParts({ snapshot, traffic }: Props) {
   return (
     <>
       <VerdictSection snapshot={snapshot} />
@@ -52,7 +70,7 @@ function AttentionSection({ snapshot }: { snapshot: Snapshot }) {
   );
 }
 
-export function StatusPage({ snapshot, traffic }: Props) {
+function StatusPage({ snapshot, traffic }: Props) {
   return (
     <Frame title={snapshot.verdict.sentence} current="Status" stream={streamOf(traffic.range)}>
       <StatusParts {...{ snapshot, traffic }} />

@@ -1,27 +1,61 @@
+import { z } from 'zod';
 import type { Kind } from '../../compliance/kinds.ts';
-import type { PendingDeletionReport, SyncRunReport } from '../../store/reports.ts';
+import { type PendingDeletionReport, pendingDeletionKey, type SyncRunReport } from '../../store/reports.ts';
+import { nextKey } from '../api/answers.ts';
 import { shortened } from '../body-text.ts';
-import type { RunningSyncRun } from '../context.ts';
-import type { PendingOfSyncRun } from '../pending-deletions.ts';
+import type { OpsContext, RunningSyncRun } from '../context.ts';
+import { type PendingOfSyncRun, pendingBySyncRun } from '../pending-deletions.ts';
 import { codeWords, count, figure, kindNoun, kindPlural } from '../words.ts';
+import { type Answers, missing } from './answers.tsx';
 import { DifferencesDetails } from './differences.tsx';
-import { Frame, type ListView } from './layout.tsx';
+import { Frame } from './layout.tsx';
 import { ActionForm, Facts, Instant, Pager, Table, Title, useVisit } from './pieces.tsx';
-import { recordHref } from './query.ts';
+import { type Links, linksOf, recordHref, rowNumber, TEXT_MAX_LENGTH } from './query.ts';
 import { Running, tookWords } from './sync-runs-tile.tsx';
 
-export interface PendingOnPage extends Pick<PendingOfSyncRun, 'waiting' | 'approved' | 'digest'> {
+/** Ids of pending deletions on one page. */
+const PENDING_SHOWN = 200;
+
+const query = z.strictObject({
+  // A kind stands before the id.
+  after: z
+    .string()
+    .max(TEXT_MAX_LENGTH + 100)
+    .optional(),
+});
+
+export const syncRunPage = (context: OpsContext, { paged }: Answers) =>
+  paged(query, async (c, { after }) => {
+    const { store, clock, facts } = context;
+    const id = rowNumber(c.req.param('id'));
+    const syncRun = id === null ? null : await store.showSyncRun(id);
+    if (syncRun === null) return missing('There is no full sync of this number.');
+    const [pending] = await pendingBySyncRun(store, clock.wall(), syncRun.id);
+    const shown =
+      pending === undefined
+        ? []
+        : await store.listPendingDeletions({ syncRunId: syncRun.id }, { limit: PENDING_SHOWN, after });
+    return (
+      <SyncRunPage
+        {...{ syncRun, ...linksOf(c, nextKey(shown, PENDING_SHOWN, pendingDeletionKey)) }}
+        running={facts().runningSyncRuns.find((each) => each.id === syncRun.id) ?? null}
+        pending={pending === undefined ? null : { ...pending, shown }}
+      />
+    );
+  });
+
+interface PendingOnPage extends Pick<PendingOfSyncRun, 'waiting' | 'approved' | 'digest'> {
   /** One page of both. */
   shown: readonly PendingDeletionReport[];
 }
 
-export function SyncRunPage({
+function SyncRunPage({
   syncRun,
   running,
   pending,
   next,
   first,
-}: ListView & { syncRun: SyncRunReport; running: RunningSyncRun | null; pending: PendingOnPage | null }) {
+}: Links & { syncRun: SyncRunReport; running: RunningSyncRun | null; pending: PendingOnPage | null }) {
   return (
     <Frame title={`Sync run ${syncRun.id}`} current="Sync runs">
       <Title>
@@ -75,7 +109,7 @@ function PendingDeletions({
   pending,
   next,
   first,
-}: ListView & { syncRun: SyncRunReport; pending: PendingOnPage }) {
+}: Links & { syncRun: SyncRunReport; pending: PendingOnPage }) {
   const { now } = useVisit();
   const until = pending.shown.find(({ approved_until }) => approved_until !== null)?.approved_until ?? null;
   return (

@@ -1,23 +1,53 @@
+import { z } from 'zod';
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { SyncRunReport } from '../../store/reports.ts';
-import type { Snapshot } from '../snapshot.ts';
+import type { OpsHandlerContext } from '../access.ts';
+import { nextKey } from '../api/answers.ts';
+import type { OpsContext } from '../context.ts';
+import type { Snapshot, Snapshots } from '../snapshot.ts';
 import { count, kindPlural } from '../words.ts';
+import type { Answers } from './answers.tsx';
 import { DifferencesDetails } from './differences.tsx';
-import type { DryRun } from './dry-runs.ts';
-import { Frame, type ListView } from './layout.tsx';
+import type { DryRun, DryRuns } from './dry-runs.ts';
+import { Frame } from './layout.tsx';
 import { ActionForm, Ago, Empty, Pager, Title } from './pieces.tsx';
+import { type Links, linksOf, numberCursor, PAGE_ROWS } from './query.ts';
 import { Running, SyncRuns } from './sync-runs-tile.tsx';
 
-export interface SyncRunsView extends ListView {
+export function syncRunsPages(
+  { store }: OpsContext,
+  snapshots: Snapshots,
+  dryRuns: DryRuns,
+  { paged, parts }: Answers,
+) {
+  const view = async (c: OpsHandlerContext, after?: string): Promise<SyncRunsView> => {
+    const syncRuns = await store.listSyncRuns({ limit: PAGE_ROWS, after });
+    return {
+      ...{ syncRuns, snapshot: await snapshots.current(), dryRun: dryRuns.current() },
+      ...linksOf(
+        c,
+        nextKey(syncRuns, PAGE_ROWS, ({ id }) => id),
+      ),
+    };
+  };
+  return {
+    page: paged(z.strictObject({ after: numberCursor.optional() }), async (c, { after }) => (
+      <SyncRunsPage {...(await view(c, after))} />
+    )),
+    stream: async (c: OpsHandlerContext) => parts(c, 'Sync runs', <SyncRunsParts {...(await view(c))} />),
+  };
+}
+
+interface SyncRunsView extends Links {
   snapshot: Snapshot;
   syncRuns: readonly SyncRunReport[];
   dryRun: DryRun;
 }
 
-export function SyncRunsPage(view: SyncRunsView) {
-  const { snapshot } = view;
+function SyncRunsPage(view: SyncRunsView) {
+  const { snapshot, first } = view;
   return (
-    <Frame title="Sync runs" current="Sync runs" stream={view.first === null ? '/stream/sync-runs' : null}>
+    <Frame title="Sync runs" current="Sync runs" stream={first === null ? '/stream/sync-runs' : null}>
       <Title note="A full sync compares every record of a kind with the compliance service, and repairs what differs.">
         Sync runs
       </Title>
@@ -28,7 +58,7 @@ export function SyncRunsPage(view: SyncRunsView) {
 }
 
 /** What the stream sends anew. */
-export function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncRunsView) {
+function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncRunsView) {
   const { live, pending } = snapshot;
   const running = new Set(live.runningSyncRuns.map((syncRun) => syncRun.id));
   const ended = syncRuns.filter((syncRun) => !running.has(syncRun.id));

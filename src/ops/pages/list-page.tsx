@@ -1,0 +1,156 @@
+import type { Child } from 'hono/jsx';
+import type { z } from 'zod';
+import type { Paging } from '../../store/reports.ts';
+import type { OpsHandlerContext } from '../access.ts';
+import { nextKey } from '../api/answers.ts';
+import { count } from '../words.ts';
+import type { Answers } from './answers.tsx';
+import { Frame, type PageName } from './layout.tsx';
+import { Empty, Instant, Pager, Title } from './pieces.tsx';
+import { type Links, linksOf, numberCursor, PAGE_ROWS, pathWith } from './query.ts';
+
+/** Rows of a list, as the store reads them. */
+interface Rows<Row> {
+  items: readonly Row[];
+  next: string | null;
+  /** `above` of the page's stream: the newest row. */
+  newest: string;
+  /** The search ended there before the page was full: ISO 8601. Null: it did not. */
+  looked_back_to?: string | null;
+}
+
+type ListPaging = Paging & {
+  /** Only the rows newer than this. */
+  above?: string | undefined;
+};
+
+/** A list of rows, the newest first. The schemas of its page and of its stream follow from `filters`. */
+export interface List<Filters extends z.ZodObject, Row> {
+  name: PageName;
+  title?: string;
+  note: string;
+  /** What a row is called, for one and for many. */
+  noun: readonly [one: string, many: string];
+  filters: Filters;
+  /** What `after` and `above` look like, where it is not a number. */
+  cursor?: z.ZodString;
+  read(filter: z.output<Filters>, paging: ListPaging): Promise<Rows<Row>>;
+  /** Whether new rows belong to this filter. Default: always. */
+  isWatched?: (filter: z.output<Filters>) => boolean;
+  form?: (filter: z.output<Filters>, rows: readonly Row[]) => Child;
+  /** `here`: the address of this page. */
+  table(rows: readonly Row[], filter: z.output<Filters>, here: string): Child;
+  empty(filter: z.output<Filters>, lookedBackTo: string | null): string;
+}
+
+/** The rows of a list that is ordered by a number. */
+export function numbered<Row>(
+  rows: readonly Row[],
+  { limit, above }: ListPaging,
+  number: (row: Row) => number,
+) {
+  const items = above === undefined ? rows : rows.filter((row) => number(row) > Number(above));
+  return { items, next: nextKey(items, limit, number), newest: String(rows[0] ? number(rows[0]) : 0) };
+}
+
+/** The two handlers of a list: its page, and the stream that says how many rows are new since the page was made. */
+export function listHandlers<Filters extends z.ZodObject, Row>(
+  path: string,
+  list: List<Filters, Row>,
+  answers: Answers,
+) {
+  type Filter = z.output<Filters>;
+  const { name, title, note, noun, filters, cursor = numberCursor, isWatched = () => true } = list;
+  return {
+    page: answers.paged(filters.extend({ after: cursor.optional() }), async (c, query) => {
+      const { after, ...rest } = query as { after?: string };
+      const filter = rest as Filter;
+      const rows = await list.read(filter, { limit: PAGE_ROWS, after });
+      const lookedBackTo = rows.looked_back_to ?? null;
+      const { pathname, search } = new URL(c.req.url);
+      return (
+        <ListPage
+          {...{ name, title, note, ...linksOf(c, rows.next) }}
+          stream={
+            after === undefined && isWatched(filter)
+              ? pathWith(`/stream${path}`, { ...rest, above: rows.newest })
+              : null
+          }
+          form={list.form?.(filter, rows.items)}
+          empty={rows.items.length === 0 ? list.empty(filter, lookedBackTo) : null}
+          foot={
+            lookedBackTo === null ? null : (
+              <p class="note" role="status">
+                This page looked back to <Instant at={lookedBackTo} />. There are older {noun[1]}.
+              </p>
+            )
+          }
+          more={lookedBackTo === null ? `Older ${noun[1]}` : 'Look further back'}
+        >
+          {rows.items.length === 0 ? null : list.table(rows.items, filter, pathname + search)}
+        </ListPage>
+      );
+    }),
+
+    streamQuery: filters.extend({ above: cursor }),
+    async stream(c: OpsHandlerContext, query: object): Promise<string> {
+      const { above, ...rest } = query as { above: string };
+      const { items, next } = await list.read(rest as Filter, { limit: PAGE_ROWS, above });
+      const found = count(items.length, `new ${noun[0]}`, `new ${noun[1]}`);
+      const words = items.length === 0 ? null : `${found}${next === null ? '' : ' and more'}`;
+      return answers.parts(c, name, <NewRows {...{ words, href: pathWith(path, rest) }} />);
+    },
+  };
+}
+
+/** A page with a list: what it is, its filters, its rows or why there are none, and the way to older rows. */
+export function ListPage({
+  name,
+  title = name,
+  note,
+  stream = null,
+  form = null,
+  empty,
+  children,
+  foot,
+  more,
+  next,
+  first,
+}: Links & {
+  name: PageName;
+  title?: string | undefined;
+  note: string;
+  /** Where the page hears of new rows; null: this is not the newest page. */
+  stream?: string | null;
+  form?: Child;
+  /** What to expect here; null: there are rows. */
+  empty: string | null;
+  /** The rows. */
+  children?: Child;
+  foot: Child;
+  more: string;
+}) {
+  return (
+    <Frame title={title} current={name} stream={stream}>
+      <Title note={note}>{title}</Title>
+      {form}
+      {stream === null ? null : <NewRows words={null} href="" />}
+      {empty === null ? children : <Empty>{empty}</Empty>}
+      {foot}
+      <Pager next={next} first={first} words={more} />
+    </Frame>
+  );
+}
+
+/** New rows are counted only: the rows that a person reads must not move. Null: there are none. */
+function NewRows({ words, href }: { words: string | null; href: string }) {
+  return (
+    <div data-part="new-rows" role="status">
+      {words === null ? null : (
+        <p class="new-rows">
+          <a href={href}>{words}: show them</a>
+        </p>
+      )}
+    </div>
+  );
+}
