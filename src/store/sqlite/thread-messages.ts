@@ -14,13 +14,13 @@ import type {
 } from '../store.ts';
 import type { ThreadVerb } from './thread-turns.ts';
 
-/** What passes between the event loop and the threads that hold the file. */
+/** The messages between the event loop and the threads that have the file open. */
 
 export type Asked =
-  /** First of all, and once. */
+  /** The first message. */
   | { what: 'open'; path: string; isReader: boolean }
   | Call
-  /** Once all that was called has been answered. */
+  /** The last message: the thread ends once all calls are answered. */
   | { what: 'close' };
 
 export interface Call {
@@ -33,21 +33,18 @@ export interface Call {
 export type Answer =
   | { what: 'migrating' }
   | { what: 'backed up'; to: string }
-  /** With the gaps that were opened as it was. */
-  | { what: 'opened'; gaps: GapChange[] }
+  /** `gaps`: those that opening the store has opened. */
+  | { what: 'opened'; verbs: ThreadVerb[]; gaps: GapChange[] }
   | { what: 'not opened'; error: CrossingError }
   | Done;
 
-/** What came of a call, and what it has done to gaps; absent: nothing. */
+/** The result of a call, and the gaps that it has opened or resolved, if any. */
 export type Done = { what: 'done'; id: number; gaps?: GapChange[] } & (
   | { value: unknown }
   | { error: CrossingError }
 );
 
-/**
- * What of a value can cross: callers may hand over more than a verb asks for, as an object with methods of its own. Data goes
- * as it is, and everything else is left out.
- */
+/** The part of a value that can cross: data. A caller may pass an object that has methods besides what the verb asks for. */
 export function dataOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(dataOf);
   if (typeof value !== 'object' || value === null) return typeof value === 'function' ? undefined : value;
@@ -57,73 +54,40 @@ export function dataOf(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, dataOf(each)]));
 }
 
-/** An error as a message: a class would arrive as a plain Error, without what we added to it. */
+const ERRORS: Readonly<Record<string, { prototype: Error }>> = {
+  MirrorError,
+  NotMigrated,
+  StoreUnavailable,
+  UsageError,
+};
+const FIELDS = ['name', 'message', 'stack', 'code', 'remedy', 'retryable', 'fatal'] as const;
+
+/** An error as a message: copied as it is, it would arrive as a plain Error, without its class and our fields. */
 export interface CrossingError {
-  kind: 'StoreUnavailable' | 'NotMigrated' | 'UsageError' | 'MirrorError' | 'Error';
-  name: string;
-  message: string;
-  stack: string | undefined;
-  code: unknown;
-  remedy: string | undefined;
-  retryable: boolean;
-  fatal: boolean;
+  fields: { name: string; message: string };
   cause: CrossingError | null;
 }
 
 export function crossing(error: unknown): CrossingError {
-  const { name, message, stack, cause } = error instanceof Error ? error : new Error(String(error));
+  const from = (error instanceof Error ? error : new Error(String(error))) as Error & Record<string, unknown>;
+  const fields = FIELDS.filter((each) => from[each] !== undefined).map((each) => [each, from[each]]);
   return {
-    ...{ kind: kindOf(error), name, message, stack },
-    code: (error as { code?: unknown } | null)?.code,
-    remedy: error instanceof MirrorError ? error.remedy : undefined,
-    retryable: error instanceof MirrorError && error.retryable,
-    fatal: error instanceof StoreUnavailable && error.fatal,
-    cause: cause === undefined ? null : crossing(cause),
+    fields: Object.fromEntries(fields) as CrossingError['fields'],
+    cause: from.cause === undefined ? null : crossing(from.cause),
   };
 }
 
-function kindOf(error: unknown): CrossingError['kind'] {
-  if (error instanceof StoreUnavailable) return 'StoreUnavailable';
-  if (error instanceof NotMigrated) return 'NotMigrated';
-  if (error instanceof UsageError) return 'UsageError';
-  return error instanceof MirrorError ? 'MirrorError' : 'Error';
-}
-
-/** The error as it was thrown on the other side: its class, its words, and what callers decide by. */
-export function crossed(it: CrossingError): Error {
-  const error = rebuilt(it);
-  if (it.stack !== undefined) error.stack = it.stack;
-  return error;
-}
-
-function rebuilt(it: CrossingError): Error {
-  const { message, remedy, fatal, retryable } = it;
-  const details = {
-    ...(remedy === undefined ? {} : { remedy }),
-    ...(it.cause === null ? {} : { cause: crossed(it.cause) }),
-  };
-  switch (it.kind) {
-    case 'StoreUnavailable':
-      return new StoreUnavailable(message, { ...details, fatal });
-    case 'NotMigrated':
-      return new NotMigrated(message, remedy);
-    case 'UsageError':
-      return new UsageError(message, remedy);
-    case 'MirrorError':
-      return new MirrorError(String(it.code), message, { ...details, retryable });
-    case 'Error':
-      return Object.assign(new Error(message, details), {
-        name: it.name,
-        ...(it.code === undefined ? {} : { code: it.code }),
-      });
-  }
+/** The error as it was thrown on the other side: its class, its message, and what callers decide by. */
+export function crossed({ fields, cause }: CrossingError): Error {
+  const error = new Error(fields.message, cause === null ? undefined : { cause: crossed(cause) });
+  Object.setPrototypeOf(error, (ERRORS[fields.name] ?? Error).prototype);
+  return Object.assign(error, fields);
 }
 
 /**
- * Verbs that cross for every delivery, and with every page, laid out so that it costs little. Events: bodies as they are and all
- * else as one JSON text, which takes less than half as long as copying value by value, and nothing twice. Records of a page: as
- * texts, which cross at a twentieth of what objects cost, and of which only those are taken apart that are not held just so.
- * Most come back as they were, so that of those nothing is told.
+ * Verbs that are called for every delivery and every page cross in a cheaper form. Events: bodies as they are and all else as
+ * one JSON text, which takes less than half as long as copying value by value. Records of a page: as one text, which costs a
+ * twentieth of what objects do; only those that differ from their rows are parsed. Most are unchanged: those have no result.
  */
 type HotVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'applyEvents' | 'releaseEvents'> &
   Pick<BackfillStore, 'applyReads'>;
@@ -131,20 +95,20 @@ type Args<Name extends keyof HotVerbs> = Parameters<HotVerbs[Name]>;
 
 type Rest<List extends unknown[]> = List extends [unknown, ...infer Others] ? Others : never;
 
-/** Without the payload, which the thread can read in the body: copied, it would cost more than to parse it again. */
+/** Without the payload: to copy it costs more than to parse the body again in the thread. */
 const EVENT_COLUMNS: readonly (keyof IncomingEvent)[] = [
   ...(['id', 'type', 'created', 'createdMs', 'kind', 'recordId', 'known', 't', 'address'] as const),
 ];
 
-/** Not what it says: whoever works on it gives it back, and the thread has it. */
+/** Without type and body: the thread keeps those until the event comes back. */
 const CLAIM_COLUMNS: readonly (keyof ClaimedEvent)[] = [
   ...(['seq', 'id', 'kind', 'recordId', 'receivedWall', 'attempts', 'owner'] as const),
 ];
 
-/** Columns in their order, each of as many values as there are rows. */
+/** JSON: one array of values for each column, in the order of the column names. */
 type Columns = string;
 
-/** Events that the other side has: it was given them with the claim. */
+/** Claimed events, which the thread keeps. */
 interface Claims {
   seqs: number[];
   owners: string[];
@@ -154,24 +118,24 @@ interface Outcomes {
   seqs: number[];
   outcomes: ProvisionalOutcome['outcome'][];
   errors: (string | null)[];
-  /** What has been told anew, and so differs from what was claimed: by its place in the list. */
+  /** Events whose record was recognised anew, so that it differs from the claim's: by index in the list. */
   named: { at: number; kind: ClaimedEvent['kind']; recordId: string | null }[];
 }
 
-/** In place of the number that an accepted event has. */
+/** Instead of the number of an accepted event. */
 const DUPLICATE = -1;
 const CONFLICTING = -2;
 
-/** A line for each record: neither ids nor JSON as JSON.stringify writes it hold a line's end. One text crosses faster than many. */
+/** One line for each record: neither ids nor the JSON of JSON.stringify contain a newline. One text crosses faster than many. */
 interface Page {
   ids: string;
   jsons: string;
 }
 
-/** What came of records, by their places in the page; JSON, as it is cheaper than copying value by value. */
+/** JSON of the results that are not `AS_IT_WAS`, each with its index in the page; cheaper than copying value by value. */
 type Others = string;
 
-/** What is told of a record that was alive and verified, and that the read has shown as it was. */
+/** The result for a record that was alive and verified, and that the read has shown unchanged. */
 const AS_IT_WAS: Omit<Applied, 'id'> = {
   ...{ outcome: 'unchanged', differences: [], verified: true },
   ...{ lagMs: null, witness: true, announced: false, lacks: false },
@@ -192,7 +156,7 @@ export interface CrossingVerbs {
   ): Promise<Others>;
 }
 
-/** On the event loop: the verbs as the port has them. */
+/** On the event loop: the port's verbs over the thread's. */
 export function hotVerbs(call: CrossingVerbs): HotVerbs {
   return {
     async accept({ events, unusable }, ...rest) {
@@ -234,10 +198,10 @@ export function hotVerbs(call: CrossingVerbs): HotVerbs {
   };
 }
 
-/** In the thread: the same over the store. */
+/** In the thread: the verbs that cross over the store's. */
 export function crossingVerbs(store: HotVerbs): CrossingVerbs {
   const claimed = new Map<number, ClaimedEvent>();
-  // One that is not here was worked on, or is claimed anew by another: the store leaves such out, too.
+  // An event that is not here is finished, or claimed by another meanwhile: the store leaves such out, too.
   const held = ({ seqs, owners }: Claims) =>
     seqs.flatMap((seq, at) => {
       const event = claimed.get(seq);
@@ -277,7 +241,7 @@ export function crossingVerbs(store: HotVerbs): CrossingVerbs {
       await store.releaseEvents(events);
     },
     async applyReads(kind, { ids, jsons }, read, context) {
-      // Of no records there is no line, and not an empty one.
+      // No records are no lines, not one empty line.
       const lines = jsons === '' ? [] : jsons.split('\n');
       const named = ids.split('\n');
       const objects = lines.map((json, at) => new CrossedObject(named[at]!, json));

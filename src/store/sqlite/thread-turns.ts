@@ -1,31 +1,31 @@
 import type { Store } from '../store.ts';
 
 /**
- * Of verbs that wait for a thread, which does one at a time: in the order in which they go where none has waited for too long.
- * `reports` only look, and may look for long, questions of a sync among them: they have a thread and a connection of their own.
+ * The classes in which verbs wait for a thread, which runs one at a time, first to last while none has waited too long.
+ * `reports` only read and may take long (some are asked by a full sync): they have a thread and a connection of their own.
  */
 const CLASSES = ['deliveries', 'processing', 'operators', 'syncs', 'reports'] as const;
 export type VerbClass = (typeof CLASSES)[number];
 
-/** Turns that others may have while a verb of the class waits. Then it goes before what stands above it. */
+/** How many turns others may have while a verb of the class waits. After that it goes before the classes above it. */
 const PATIENCE: Readonly<Record<VerbClass, number>> = {
-  // First but for what has waited for long: a sender waits for it, or a probe.
+  // A sender waits for the answer, or a health probe.
   deliveries: 1,
-  // At least a quarter of the turns, however many deliveries come: a batch is larger than most groups of them.
+  // At least a quarter of the turns, however many deliveries come: a batch holds more events than most groups of deliveries.
   processing: 3,
-  // Rare and short, and mostly somebody waits for it.
+  // Rare and short, and often a person waits for the answer.
   operators: 4,
-  // Pages of a full sync, and upkeep.
+  // Pages of a full sync, and periodic work.
   syncs: 7,
   reports: 7,
 };
 
-/** What waits, and how many turns others have had since it does. */
+/** Each class that waits, and how many turns others have had since. */
 export type Waiting = Readonly<Partial<Record<VerbClass, number>>>;
 
 /**
- * Whose turn it is: the class that waits the longest beyond its patience, or else the first. Null: nobody waits. A class that
- * waits has its turn before the others have had as many as its patience and one more each. Pure.
+ * The class that has waited the longest beyond its patience, or else the first that waits; null if none waits. A waiting class
+ * gets its turn before the others have had as many as its patience and one more each.
  */
 export function nextTurn(waiting: Waiting): VerbClass | null {
   let chosen: VerbClass | null = null;
@@ -41,10 +41,10 @@ export function nextTurn(waiting: Waiting): VerbClass | null {
   return chosen;
 }
 
-/** What waits, each class in the order in which it came. */
+/** A queue for each class, in order of arrival. */
 export interface Line<Item> {
   add(ofClass: VerbClass, item: Item): void;
-  /** Takes out whose turn it is. */
+  /** Removes and returns the item whose turn it is. */
   next(): Item | undefined;
 }
 
@@ -71,14 +71,16 @@ export function createLine<Item>(): Line<Item> {
   };
 }
 
-/** Those that answer without the database, or hand a function over, stay where they are called. */
+/** The verbs of the port that are called on a thread; the others need no database, or take a function. */
 export type ThreadVerb = Exclude<
   keyof Store,
   'engine' | 'watchGaps' | 'sharedTime' | 'notify' | 'listen' | 'close'
 >;
 
-/** A new verb of the port has its place here, or this does not compile. */
-export const CLASS_OF: Readonly<Record<ThreadVerb, VerbClass>> = {
+/** On which thread a verb runs, and in which class it waits there. One that is not in the list waits among the pages of a full sync. */
+export const classOf = (verb: ThreadVerb): VerbClass => CLASS_OF[verb] ?? 'syncs';
+
+const CLASS_OF: Readonly<Partial<Record<ThreadVerb, Exclude<VerbClass, 'syncs'>>>> = {
   accept: 'deliveries',
   recordRejections: 'deliveries',
   checkWritable: 'deliveries',
@@ -112,46 +114,11 @@ export const CLASS_OF: Readonly<Record<ThreadVerb, VerbClass>> = {
   findSession: 'operators',
   touchSession: 'operators',
   closeSession: 'operators',
-  // What the view `sync_status` and our own downtime are told from.
+  // The view `sync_status` and the length of our own downtime depend on it.
   beat: 'operators',
   lastBeat: 'operators',
   epoch: 'operators',
   addTraffic: 'operators',
-
-  currentNumber: 'syncs',
-  markUnverifiedDirty: 'syncs',
-  dueRecords: 'syncs',
-  nextDueAt: 'syncs',
-  makeKnown: 'syncs',
-  makeDue: 'syncs',
-  applyReads: 'syncs',
-  recordMissing: 'syncs',
-  recordReadFailure: 'syncs',
-  concludeDeletions: 'syncs',
-  addPendingDeletion: 'syncs',
-  markSynced: 'syncs',
-  startSyncRun: 'syncs',
-  progressSyncRun: 'syncs',
-  finishSyncRun: 'syncs',
-  interruptSyncRuns: 'syncs',
-  putOffUnread: 'syncs',
-  seekAnew: 'syncs',
-  noteSearched: 'syncs',
-  learnPointer: 'syncs',
-  openGap: 'syncs',
-  resolveGap: 'syncs',
-  noteAccess: 'syncs',
-  trim: 'syncs',
-  learnFields: 'syncs',
-  beatReplica: 'syncs',
-  leaveReplicas: 'syncs',
-  countReplicas: 'syncs',
-  takeLease: 'syncs',
-  releaseLease: 'syncs',
-  requestSyncRuns: 'syncs',
-  takeSyncRequests: 'syncs',
-  sharePlaces: 'syncs',
-  pausePlaces: 'syncs',
 
   seeFields: 'reports',
   failedWithoutRecord: 'reports',

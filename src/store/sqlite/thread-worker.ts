@@ -2,10 +2,10 @@ import { parentPort, receiveMessageOnPort } from 'node:worker_threads';
 import type { GapChange, Store } from '../store.ts';
 import { openMigrated, openSqlite } from './sqlite.ts';
 import { type Answer, type Asked, type Call, crossing, crossingVerbs, type Done } from './thread-messages.ts';
-import { CLASS_OF, createLine } from './thread-turns.ts';
+import { classOf, createLine, type ThreadVerb } from './thread-turns.ts';
 
-/** What a thread of the service runs (`thread.ts`): the one that writes to the file, or the one for reports. */
-if (parentPort === null) throw new Error('this is a thread of the service, and no program of its own');
+/** Runs in a thread that `thread.ts` starts: the one that writes to the file, or the one for reports. */
+if (parentPort === null) throw new Error('this runs in a thread of the service only');
 const port = parentPort;
 
 type Verbs = Record<string, (...args: unknown[]) => Promise<unknown>>;
@@ -15,7 +15,7 @@ let close: (() => Promise<void>) | null = null;
 let isWorking = false;
 let isClosing = false;
 const line = createLine<Call>();
-/** What the verb that runs has done to gaps. */
+/** Gaps that the running verb has opened or resolved. */
 let gaps: GapChange[] = [];
 
 const tell = (answer: Answer) => port.postMessage(answer);
@@ -28,18 +28,18 @@ port.on('message', (asked: Asked) => {
 function take(asked: Asked): void {
   if (asked.what === 'open') void open(asked);
   else if (asked.what === 'close') isClosing = true;
-  else line.add(CLASS_OF[asked.verb], asked);
+  else line.add(classOf(asked.verb), asked);
 }
 
 async function open({ path, isReader }: Extract<Asked, { what: 'open' }>): Promise<void> {
   try {
-    // The schema is this version's where only reports are read: the writing thread has just seen to that.
+    // The reader finds the schema migrated: the writing thread has opened the file before.
     const store = isReader ? await openSqlite({ path, readOnly: true }) : await writing(path);
     const verbs = { ...store, ...crossingVerbs(store) } as unknown as Verbs;
     run = ({ verb, args }) => verbs[verb]!(...args);
     close = store.close;
     store.watchGaps((change) => gaps.push(change));
-    tell({ what: 'opened', gaps: noted() });
+    tell({ what: 'opened', verbs: Object.keys(verbs) as ThreadVerb[], gaps: noted() });
   } catch (error) {
     tell({ what: 'not opened', error: crossing(error) });
   }
@@ -51,7 +51,7 @@ const writing = (path: string): Promise<Store> =>
     onBackup: (to) => tell({ what: 'backed up', to }),
   });
 
-/** One verb at a time, from begin to end. What came meanwhile is looked at before the next is chosen. */
+/** One verb at a time. Messages that arrived meanwhile are taken in before the next verb is chosen. */
 async function work(): Promise<void> {
   isWorking = true;
   for (let call = line.next(); call !== undefined; call = line.next()) {
@@ -63,19 +63,16 @@ async function work(): Promise<void> {
   isWorking = false;
   if (!isClosing) return;
   await close?.();
-  // Nothing is left to wait for: the thread ends.
+  // This ends the thread.
   port.close();
 }
 
 async function answer(call: Call): Promise<void> {
-  const { id } = call;
-  let came: { value: unknown } | { error: ReturnType<typeof crossing> };
-  try {
-    came = { value: await run!(call) };
-  } catch (error) {
-    came = { error: crossing(error) };
-  }
-  const done: Done = { what: 'done', id, ...came };
+  const result = await run!(call).then(
+    (value) => ({ value }),
+    (error: unknown) => ({ error: crossing(error) }),
+  );
+  const done: Done = { what: 'done', id: call.id, ...result };
   const changes = noted();
   tell(changes.length === 0 ? done : { ...done, gaps: changes });
 }

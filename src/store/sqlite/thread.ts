@@ -12,39 +12,36 @@ import {
   dataOf,
   hotVerbs,
 } from './thread-messages.ts';
-import { CLASS_OF, type ThreadVerb } from './thread-turns.ts';
+import { classOf, type ThreadVerb } from './thread-turns.ts';
 
-/** Beside this file, as it was built, or as it was written. */
+/** JavaScript once it is built, TypeScript before. */
 const WORKER = new URL(`./thread-worker${extname(import.meta.url)}`, import.meta.url);
 
 export interface ThreadOptions extends OpeningOptions {
-  /** A thread has ended that was not asked to. Every verb rejects from then on. */
+  /** A thread ended by itself: every verb rejects from then on. */
   onLost?: (error: StoreUnavailable) => void;
 }
 
 /**
- * The store in the file at `path`, migrated, where nothing that it does holds up the event loop that calls it: not a flush, and
- * not a page of a full sync. A thread of its own writes. Another one only reads, so that a report holds up no delivery either.
+ * Opens and migrates the store in the file at `path`, so that nothing blocks the event loop: not a flush, and not a page of a full
+ * sync. One thread writes. Another one only reads, so that no delivery waits for a report.
  */
 export async function openInThread(path: string, options: ThreadOptions = {}): Promise<Store> {
-  let told: ((change: GapChange) => void) | null = null;
-  const onGap = (change: GapChange) => told?.(change);
+  let watcher: ((change: GapChange) => void) | null = null;
+  const onGap = (change: GapChange) => watcher?.(change);
   const writer = startThread('database', { ...options, onGap });
-  let opened: GapChange[];
+  let opened: Opened;
   try {
     opened = await writer.open(path, false);
   } catch (error) {
     await writer.end();
     throw error;
   }
-  // Not waited for: what it is asked meanwhile, it answers once it is there.
+  // Not awaited: it answers the calls that come meanwhile once it is open.
   const reader = startThread('reports', { ...options, onGap });
   void reader.open(path, true).catch(reader.lose);
   const verbs = Object.fromEntries(
-    (Object.keys(CLASS_OF) as ThreadVerb[]).map((verb) => [
-      verb,
-      (CLASS_OF[verb] === 'reports' ? reader : writer).caller(verb),
-    ]),
+    opened.verbs.map((verb) => [verb, (classOf(verb) === 'reports' ? reader : writer).caller(verb)]),
   );
   return {
     ...(verbs as unknown as Pick<Store, ThreadVerb>),
@@ -52,18 +49,18 @@ export async function openInThread(path: string, options: ThreadOptions = {}): P
     ...ALONE,
     engine: 'sqlite',
     watchGaps(next) {
-      told = next;
-      opened.splice(0).forEach(next);
+      watcher = next;
+      opened.gaps.splice(0).forEach(next);
     },
     async close() {
-      // The last to close folds the log back into the file, which a reader cannot.
+      // The last to close moves the log back into the file, which a reader cannot.
       await reader.close();
       await writer.close();
     },
   };
 }
 
-/** Of each thread's heap: what a group leaves behind is soon garbage. By default it grew to 64 MB in each, and nothing was faster. */
+/** For each thread: by default it grew to 64 MB, and nothing was faster. */
 const YOUNG_GENERATION_MB = 12;
 
 interface Waiting {
@@ -71,13 +68,15 @@ interface Waiting {
   reject: (error: unknown) => void;
 }
 
+type Opened = Extract<Answer, { what: 'opened' }>;
+
 interface Thread {
-  open(path: string, isReader: boolean): Promise<GapChange[]>;
+  open(path: string, isReader: boolean): Promise<Opened>;
   caller(verb: ThreadVerb): (...args: readonly unknown[]) => Promise<unknown>;
-  /** It is of no use. */
+  /** Rejects all calls from now on. */
   lose(error: unknown): void;
   close(): Promise<void>;
-  /** At once, whatever it is at. */
+  /** At once, without an answer to its calls. */
   end(): Promise<unknown>;
 }
 
@@ -86,7 +85,7 @@ function startThread(name: string, options: ThreadOptions & { onGap: (change: Ga
     name,
     resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },
   });
-  const opening = Promise.withResolvers<GapChange[]>();
+  const opening = Promise.withResolvers<Opened>();
   opening.promise.catch(() => undefined);
   const ended = Promise.withResolvers<void>();
   const waiting = new Map<number, Waiting>();
@@ -104,7 +103,7 @@ function startThread(name: string, options: ThreadOptions & { onGap: (change: Ga
 
   function answered(answer: Answer): void {
     if (answer.what === 'done') done(answer);
-    else if (answer.what === 'opened') opening.resolve(answer.gaps);
+    else if (answer.what === 'opened') opening.resolve(answer);
     else if (answer.what === 'not opened') opening.reject(crossed(answer.error));
     else if (answer.what === 'migrating') options.onMigrating?.();
     else options.onBackup?.(answer.to);
@@ -114,7 +113,7 @@ function startThread(name: string, options: ThreadOptions & { onGap: (change: Ga
     const call = waiting.get(answer.id);
     waiting.delete(answer.id);
     try {
-      // Before whoever called goes on.
+      // Before the caller goes on.
       answer.gaps?.forEach(options.onGap);
       if ('error' in answer) call?.reject(crossed(answer.error));
       else call?.resolve(answer.value);
