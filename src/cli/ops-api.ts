@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type ApiClient, remoteApi } from '../ops/api/client.ts';
-import { OPS_TOKEN_FILE } from '../ops/token-file.ts';
+import { OPS_TOKEN_FILE } from '../ops/tokens.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';

@@ -5,9 +5,9 @@ import type { OpsToken } from '../platform/config.ts';
 import { problem } from '../platform/problem.ts';
 import type { AuditLog } from './audit.ts';
 import type { OpsContext } from './context.ts';
-import { type Attempts, createAttempts, createRefusedNotes } from './guess-limit.ts';
-import { createSessions, createSharedSessions, SESSION_LIFETIME_MS, type Sessions } from './sessions.ts';
-import { createTokens, type Tokens } from './tokens.ts';
+import { createAttempts, createRefusedNotes } from './guess-limit.ts';
+import { createSessions, SESSION_LIFETIME_MS, sessionsInMemory } from './sessions.ts';
+import { createTokens } from './tokens.ts';
 
 export interface Identity {
   /** The token's, as the audit shows it. */
@@ -57,13 +57,10 @@ export interface Access {
 }
 
 export function createAccess(context: OpsContext, audit: AuditLog): Access {
-  const attempts: Attempts = createAttempts(context.clock);
-  const tokens: Tokens = createTokens(context.tokens);
-  const { clock, sessionStore = null } = context;
-  const sessions: Sessions =
-    sessionStore === null
-      ? createSessions(clock)
-      : createSharedSessions({ store: sessionStore, clock, tokenKeys: tokens.keys });
+  const { clock, sessionStore = sessionsInMemory() } = context;
+  const attempts = createAttempts(clock);
+  const tokens = createTokens(context.tokens);
+  const sessions = createSessions({ store: sessionStore, clock, tokens: tokens.known });
   const secure = context.publicUrl?.protocol === 'https:';
   const cookieName = secure ? '__Host-compliance-mirror' : 'compliance-mirror';
   const cookieOptions = { path: '/', httpOnly: true, sameSite: 'Strict', secure } as const;
@@ -119,13 +116,7 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
 
   const sessionIdentity = async (c: OpsHandlerContext): Promise<Identity | null> => {
     const id = getCookie(c, cookieName);
-    const session = id === undefined ? null : await sessions.find(id);
-    if (id === undefined || session === null) return null;
-    const token = tokens.find(session.tokenKey);
-    if (token !== null) return { name: token.name, role: token.role, csrf: session.csrf };
-    // Whoever took the token away meant its sessions too.
-    await sessions.close(id);
-    return null;
+    return id === undefined ? null : await sessions.find(id);
   };
 
   const bearerOf = (authorization: string) => /^Bearer +([^\s]+)$/i.exec(authorization)?.[1] ?? '';

@@ -10,6 +10,7 @@ import type { ReportStore, TrafficReport, TrafficStep } from '../store/reports.t
 import type { Now, RetryOutcome, Store } from '../store/store.ts';
 import type { AnswerTimes } from './answer-times.ts';
 import type { RecentDeliveries } from './recent.ts';
+import type { SessionStore } from './sessions.ts';
 
 /** The store's verbs that operators reach; the other stages' verbs stay out of this listener's hands. */
 export type OpsStore = ReportStore &
@@ -173,8 +174,8 @@ export interface OpsContext {
   prove?: (request: AddressedRequest) => void;
   store: OpsStore;
   actions: OpsActions;
-  /** Where sessions are kept that several replicas share; absent: in memory. */
-  sessionStore?: Pick<Store, 'openSession' | 'findSession' | 'touchSession' | 'closeSession'>;
+  /** What several replicas share their sessions in. Default: memory. */
+  sessionStore?: SessionStore;
   facts(): LiveFacts;
   pendingDeletions(): Promise<PendingDeletions[]>;
   /** Null: no API credentials. */

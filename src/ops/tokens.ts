@@ -1,21 +1,28 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { closeSync, fchmodSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
 import type { OpsToken } from '../platform/config.ts';
+import { describeError, UsageError } from '../platform/errors.ts';
+import { estimatedBits, TOKEN_MIN_BITS } from '../platform/token-strength.ts';
 
-/** Longer than any token; what is longer is not hashed, so that a header cannot cost time. */
+/** No token is longer, and nothing longer is hashed, so that a header cannot cost time. */
 const MAX_TOKEN_LENGTH = 1024;
+/** 256 bits: no rate of guessing finds it. */
+const TOKEN_BYTES = 32;
+
+export const OPS_TOKEN_FILE = 'ops-token';
 
 /** A token without its text. */
 export interface KnownToken extends Pick<OpsToken, 'name' | 'role'> {
-  /** Tells it from every other one, and says nothing of it. */
+  /** Differs from token to token; the text cannot be found from it. */
   key: string;
 }
 
 export interface Tokens {
   /** Null: no such token, now. */
   match(presented: string): KnownToken | null;
-  /** The token of that key; null: it is gone. */
-  find(key: string): KnownToken | null;
-  keys(): string[];
+  /** All that are good now. */
+  known(): readonly KnownToken[];
 }
 
 /** Compares hashes of equal length in constant time, and always against every token. */
@@ -36,6 +43,7 @@ export function createTokens(current: () => readonly OpsToken[]): Tokens {
   };
 
   return {
+    known,
     match(presented) {
       if (presented.length === 0 || presented.length > MAX_TOKEN_LENGTH) return null;
       const hash = sha256(presented);
@@ -45,8 +53,6 @@ export function createTokens(current: () => readonly OpsToken[]): Tokens {
       }
       return match;
     },
-    find: (key) => known().find((token) => token.key === key) ?? null,
-    keys: () => known().map((token) => token.key),
   };
 }
 
@@ -54,9 +60,63 @@ function sha256(text: string): Buffer {
   return createHash('sha256').update(text, 'utf8').digest();
 }
 
-/** Signs in whoever opens it. The token stands behind the `#`, which browsers send to nobody. */
+/** Signs in whoever opens it. The token is behind the `#`, which browsers send to nobody. */
 export function signInLink(baseUrl: string | URL, token: string): string {
   const url = new URL('/sign-in', baseUrl);
   url.hash = new URLSearchParams({ token }).toString();
   return url.href;
+}
+
+/**
+ * The `operate` token of a service whose OPS_TOKENS is not set: read from `ops-token` in `dir`, or made there,
+ * readable by its owner only. Throws UsageError when the file cannot be read, made or used.
+ */
+export function loadOrCreateOpsToken(dir: string): OpsToken {
+  const path = join(dir, OPS_TOKEN_FILE);
+  const token = createExclusively(path, dir) ?? readExisting(path);
+  return { name: 'first-start', role: 'operate', token };
+}
+
+/** Null when the file is there already. */
+function createExclusively(path: string, dir: string): string | null {
+  const token = randomBytes(TOKEN_BYTES).toString('base64url');
+  try {
+    mkdirSync(dir, { recursive: true });
+    // `wx` and the mode in one call: never a moment in which another user could read or plant the file.
+    const file = openSync(path, 'wx', 0o600);
+    try {
+      // The umask can only have narrowed the mode; this makes it exact.
+      fchmodSync(file, 0o600);
+      writeSync(file, `${token}\n`);
+    } finally {
+      closeSync(file);
+    }
+    return token;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return null;
+    throw new UsageError(
+      `cannot write the operators' token to ${path}: ${describeError(error)}`,
+      'make the folder writable for the service, or set OPS_TOKENS',
+    );
+  }
+}
+
+function readExisting(path: string): string {
+  let token: string;
+  try {
+    token = readFileSync(path, 'utf8').trim();
+  } catch (error) {
+    throw new UsageError(
+      `cannot read the operators' token from ${path}: ${describeError(error)}`,
+      'make the file readable for the service, or set OPS_TOKENS',
+    );
+  }
+  // The same rule as for OPS_TOKENS.
+  if (estimatedBits(token) < TOKEN_MIN_BITS || /\s/.test(token)) {
+    throw new UsageError(
+      `${path} does not hold a token of at least ${TOKEN_MIN_BITS} bits`,
+      'delete the file to have a new one made, or set OPS_TOKENS',
+    );
+  }
+  return token;
 }

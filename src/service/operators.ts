@@ -13,8 +13,7 @@ import type {
 } from '../ops/context.ts';
 import { createOps } from '../ops/routes.ts';
 import { createSnapshots } from '../ops/snapshot.ts';
-import { loadOrCreateOpsToken, OPS_TOKEN_FILE } from '../ops/token-file.ts';
-import { signInLink } from '../ops/tokens.ts';
+import { loadOrCreateOpsToken, OPS_TOKEN_FILE, signInLink } from '../ops/tokens.ts';
 import type { Config } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
 import { version } from '../platform/package.ts';

@@ -1,28 +1,31 @@
 import { expect, test } from 'vitest';
 import {
   createSessions,
-  createSharedSessions,
   SESSION_IDLE_MS,
   SESSION_LIFETIME_MS,
+  sessionsInMemory,
 } from '../../src/ops/sessions.ts';
+import type { KnownToken } from '../../src/ops/tokens.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
 
 /** In memory, and in a database that another process opens as well. */
 const KEPT = ['in memory', 'in the database'] as const;
 
+const TOKEN: KnownToken = { name: 'olga', role: 'operate', key: 'key' };
+const ANOTHER: KnownToken = { name: 'rita', role: 'read', key: 'another' };
+
 async function sessionsAt(where: (typeof KEPT)[number]) {
   const clock = { now: 0, steady: () => clock.now };
-  if (where === 'in memory') return { clock, sessions: createSessions(clock) };
-  const store = await openSqlite({ path: ':memory:' });
-  const tokens = new Set(['key', 'another']);
-  const open = () => createSharedSessions({ store, clock, tokenKeys: () => [...tokens] });
+  const store = where === 'in memory' ? sessionsInMemory() : await openSqlite({ path: ':memory:' });
+  const tokens = new Set([ANOTHER, TOKEN]);
+  const open = () => createSessions({ store, clock, tokens: () => [...tokens] });
   return { clock, store, tokens, sessions: open(), elsewhere: open() };
 }
 
 test.each(KEPT)('%s: a session is found by its id alone, and not after it is closed', async (where) => {
   const { sessions } = await sessionsAt(where);
   const id = await sessions.open('key');
-  expect(await sessions.find(id)).toMatchObject({ tokenKey: 'key' });
+  expect(await sessions.find(id)).toEqual({ name: 'olga', role: 'operate', csrf: expect.any(String) });
   expect(await sessions.find(`${id}x`)).toBeNull();
   await sessions.close(id);
   expect(await sessions.find(id)).toBeNull();
@@ -50,6 +53,17 @@ test.each(KEPT)('%s: no use keeps a session beyond its lifetime', async (where) 
   expect(await sessions.find(id)).toBeNull();
 });
 
+test.each(KEPT)('%s: beyond 200 sessions the oldest is closed', async (where) => {
+  const { clock, sessions } = await sessionsAt(where);
+  const ids: string[] = [];
+  for (let opened = 0; opened < 201; opened += 1) {
+    clock.now += 1;
+    ids.push(await sessions.open('key'));
+  }
+  expect(await sessions.find(ids[0]!)).toBeNull();
+  for (const id of [ids[1]!, ids[200]!]) expect(await sessions.find(id)).not.toBeNull();
+});
+
 test.each(KEPT)('%s: ids and form secrets differ from session to session', async (where) => {
   const { sessions } = await sessionsAt(where);
   const [a, b] = [await sessions.open('key'), await sessions.open('key')];
@@ -60,34 +74,34 @@ test.each(KEPT)('%s: ids and form secrets differ from session to session', async
 test('a session opened at one replica is known to the others, and closed for all', async () => {
   const { sessions, elsewhere } = await sessionsAt('in the database');
   const id = await sessions.open('key');
-  const seen = await elsewhere!.find(id);
+  const seen = await elsewhere.find(id);
   expect(seen).toEqual(await sessions.find(id));
-  expect(seen).toMatchObject({ tokenKey: 'key' });
-  await elsewhere!.close(id);
+  expect(seen).toMatchObject({ name: 'olga' });
+  await elsewhere.close(id);
   expect(await sessions.find(id)).toBeNull();
 });
 
-test('a session ends with the token that opened it, and no other token takes it over', async () => {
-  const { sessions, tokens } = await sessionsAt('in the database');
+test.each(KEPT)('%s: a session ends with its token, and no other token takes it over', async (where) => {
+  const { sessions, tokens } = await sessionsAt(where);
   const id = await sessions.open('key');
-  tokens!.delete('key');
+  tokens.delete(TOKEN);
   expect(await sessions.find(id)).toBeNull();
-  tokens!.add('key');
+  tokens.add(TOKEN);
   expect(await sessions.find(id)).toBeNull();
 });
 
-test('what the database holds of a session is no way in', async () => {
-  const { store, sessions } = await sessionsAt('in the database');
+test.each(KEPT)('%s: what is kept of a session is no way in', async (where) => {
+  const { store, sessions } = await sessionsAt(where);
   const kept: string[] = [];
-  const spied = createSharedSessions({
+  const spied = createSessions({
     store: {
-      ...store!,
+      ...store,
       openSession: async (session, keep) => {
         kept.push(...Object.values(session).map(String));
-        await store!.openSession(session, keep);
+        await store.openSession(session, keep);
       },
     },
-    ...{ clock: { steady: () => 0 }, tokenKeys: () => ['key'] },
+    ...{ clock: { steady: () => 0 }, tokens: () => [TOKEN] },
   });
   const id = await spied.open('key');
   const { csrf } = (await spied.find(id))!;

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { loadOrCreateOpsToken, OPS_TOKEN_FILE } from '../../src/ops/token-file.ts';
+import { loadOrCreateOpsToken, OPS_TOKEN_FILE } from '../../src/ops/tokens.ts';
 import { UsageError } from '../../src/platform/errors.ts';
 
 let dir: string;
