@@ -1,13 +1,13 @@
 import { backoffMs } from '../platform/clock.ts';
 
-/** What somebody outside is told: the verdict of the status page. */
+/** What NOTIFY_URL receives: the verdict of the status page. */
 export interface Verdict {
   verdict: string;
   /** Stable code of what decided it. */
   reason: string;
   sentence: string;
   remedy: string | null;
-  /** ISO 8601; null where nobody can say. */
+  /** ISO 8601; null: unknown. */
   since: string | null;
 }
 
@@ -22,14 +22,14 @@ const HOLD_MS = 3_000;
 /** A refused connection is tried again soon; a receiver that is down for a day is not asked a thousand times. */
 const RETRY = { firstMs: 1_000, longestMs: 300_000 };
 
-/** What is being told, or was last. Instants by the steady clock, milliseconds. */
+/** The topic being sent, or sent last. Instants by the steady clock, milliseconds. */
 export interface NotifyState {
-  /** The topic last told; null: nothing was, ever. */
+  /** The topic last sent; null: none yet. */
   told: string | null;
   /** The topic now, and since when. */
   topic: string | null;
   topicAt: number;
-  /** Of telling the topic now. */
+  /** Failed attempts to send the present topic, and when the next one is due. */
   failures: number;
   nextAttemptAt: number;
 }
@@ -39,8 +39,8 @@ export const NOTHING_TOLD: Omit<NotifyState, 'told'> = {
 };
 
 /**
- * Two verdicts of one topic are one piece of news. What somebody must act on is told by its reason, because
- * another reason asks for another act; how the mirror comes into sync is not.
+ * Verdicts of one topic are one piece of news. Where a person must act, the reason is part of the topic, because another
+ * reason needs another action.
  */
 export function topicOf({ verdict, reason }: Verdict): string {
   const isTrouble =
@@ -56,7 +56,7 @@ function isPassing({ reason }: Verdict): boolean {
   return reason === 'starting' || reason === 'migrating' || reason === 'draining';
 }
 
-/** Whether to tell `verdict` now. A new topic drops whatever was still being tried for the one before. */
+/** Whether to send `verdict` now. A new topic replaces one that is still being retried. */
 export function look(
   state: NotifyState,
   verdict: Verdict,

@@ -6,7 +6,7 @@ import { attempted, look, NOTHING_TOLD, type NotifyState, type Verdict } from '.
 const LOOK_MS = 1_000;
 /** A receiver that takes longer is tried again. */
 const TIMEOUT_MS = 10_000;
-/** The topic last told, across restarts: the same news is not told twice. */
+/** The topic last sent, kept across restarts: the same news is not sent twice. */
 const TOLD_FACT = 'notified';
 
 export interface NotifierOptions {
@@ -26,7 +26,7 @@ export interface NotifierOptions {
   onError(error: unknown): void;
 }
 
-/** Tells NOTIFY_URL of each change of the verdict, one at a time, until `signal` aborts. Never rejects. */
+/** Sends each change of the verdict to NOTIFY_URL, one at a time, until `signal` aborts. Never rejects. */
 export async function notify(options: NotifierOptions, signal: AbortSignal): Promise<void> {
   const { clock, facts } = options;
   let state: NotifyState | null = null;
@@ -51,7 +51,7 @@ export async function notify(options: NotifierOptions, signal: AbortSignal): Pro
   }
 }
 
-/** Null when it was taken; else why not, without the address. */
+/** Null if it was received; else the reason, without the address. */
 async function post(
   { url, format, clock, about }: NotifierOptions,
   verdict: Verdict,
@@ -62,7 +62,7 @@ async function post(
   try {
     const response = await fetch(url, {
       method: 'POST',
-      // What a receiver is told is not for wherever it points to.
+      // The news is for this receiver, not for an address that it redirects to.
       redirect: 'error',
       signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
       headers: { 'content-type': 'application/json', 'user-agent': `compliance-mirror/${about.version}` },
@@ -81,7 +81,7 @@ interface About {
   version: string;
   /** Address of the status page. */
   operators: string;
-  /** The verdict told before this one. */
+  /** The verdict sent before this one. */
   previous: string | null;
   /** Wall-clock milliseconds. */
   at: number;

@@ -11,7 +11,7 @@ export interface Clock {
    * share the database's time, within `marginMs`.
    */
   steady(): number;
-  /** How far off the shared time `steady` may be, either way. Milliseconds; absent: it is shared with nobody. */
+  /** Largest error of `steady` against the shared time, either way, in milliseconds; absent: the time is not shared. */
   marginMs?(): number;
   /** Resolves after `ms` milliseconds, or at once when `signal` aborts. Never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
@@ -40,7 +40,7 @@ export function systemClock(): Clock {
 export interface Nap {
   /** Resolves after `ms` milliseconds, or at once when `signal` aborts or somebody wakes it. Never rejects. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
-  /** Does nothing while nobody sleeps. */
+  /** Ends the sleep, if there is one. */
   wake(): void;
 }
 
@@ -112,7 +112,7 @@ export async function sharedClock(
   const estimate = (at: number) => (held?.steady ?? 0) + at;
 
   function steady(): number {
-    // What was told once is not taken back: it stands still until the time has come.
+    // It never goes back: it stays at the last value until the time has come.
     last = Math.max(last, Math.round(estimate(own.monotonic())));
     return last;
   }

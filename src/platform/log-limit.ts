@@ -22,7 +22,7 @@ export interface Sort {
 export interface LogLimit {
   /** Whether this line is to be written. False: it is counted. */
   admits(log: Logger, level: Level, message: string, sort: Sort): boolean;
-  /** Says what has been left out so far, and goes on. For a stop. */
+  /** Logs what has been left out so far. For a stop. */
   flush(): void;
 }
 
@@ -60,7 +60,7 @@ export function createLogLimit(clock: {
 
   return {
     admits(log, level, message, sort) {
-      // The timer may be late: what it stands for is not.
+      // The timer may be late; the period is not longer for that.
       if (window !== null && clock.steady() - openedAt >= WINDOW_MS) flush();
       if (window === null) open();
       const name = `${message} ${sort.outcome} ${sort.reason}`;

@@ -18,7 +18,7 @@ export interface LogOutput {
   write(line: string): void;
   /** Lines lost since the start. */
   lost(): number;
-  /** `tell` hears how many lines were lost, each time that lines flow again after it. */
+  /** `tell` is called with the number of lost lines, each time that lines are read again. */
   onLost(tell: (count: number) => void): void;
   /** Resolves once nothing waits any more, or after `ms` milliseconds. */
   flush(ms: number): Promise<void>;
@@ -41,7 +41,7 @@ export function createLogOutput(sink: LogSink): LogOutput & { takeWaiting(): str
   function schedule(): void {
     if (isScheduled || isWriting) return;
     isScheduled = true;
-    // What one turn of the event loop writes goes out together: a system call for each line is what is dear.
+    // Lines of one turn of the event loop are written together: a system call for each line is what costs.
     setImmediate(() => {
       isScheduled = false;
       next();
@@ -127,7 +127,7 @@ export function standardOutput(): LogOutput {
       if (isPipe) process.stdout.write(text);
       else writeSync(fd, text);
     } catch {
-      // Nobody is left who could be told.
+      // No reader is left.
     }
   });
   return output;

@@ -1,12 +1,12 @@
 import { PROBLEM_CONTENT_TYPE, problem, problemText } from '../platform/problem.ts';
 
-/** After which a sender may try again when the database could not commit: a checkpoint or a full disk takes longer than a second. */
+/** Retry-After when the database could not commit: a checkpoint or a full disk lasts longer than a second. */
 const STORE_RETRY_AFTER_SECONDS = '5';
-/** The same while other deliveries take up the room: they have 15 s, and those that take long give way first. */
+/** While other deliveries use up the limits: they have 15 s at most, and slow ones are dropped first. */
 const TOO_MANY_RETRY_AFTER_SECONDS = '2';
-/** The same while no signing secret is known, which takes a person to change. */
+/** While no signing secret is known: a person must add one. */
 const NO_SECRET_RETRY_AFTER_SECONDS = '60';
-/** The same while a registration is being made, which brings one. */
+/** While a registration is being made, which brings a secret. */
 const AWAITED_SECRET_RETRY_AFTER_SECONDS = '2';
 
 const JSON_HEADERS = { 'content-type': 'application/json' };
@@ -36,7 +36,7 @@ export function alive(): Response {
   return new Response('{"status":"ok"}', { status: 200, headers: JSON_HEADERS });
 }
 
-/** One text for every reason: what is wrong with a forged signature is not the forger's to know. */
+/** One text for every reason: a forger must not learn what is wrong. */
 export function unauthorized(): Response {
   return new Response(UNAUTHORIZED_TEXT, { status: 401, headers: UNAUTHORIZED_HEADERS });
 }
@@ -74,7 +74,7 @@ export function storeUnavailable(): Response {
   });
 }
 
-/** `isAwaited`: one is about to come. */
+/** `isAwaited`: a registration is about to bring one. */
 export function noSecret(isAwaited: boolean): Response {
   return problem(503, 'no_signing_secret', 'Deliveries cannot be verified yet.', 'Send it again later.', {
     'retry-after': isAwaited ? AWAITED_SECRET_RETRY_AFTER_SECONDS : NO_SECRET_RETRY_AFTER_SECONDS,

@@ -2,52 +2,52 @@ import type { IncomingMessage } from 'node:http';
 import { dropPiece, readInTurn } from './connections.ts';
 
 /**
- * Pieces that are smaller share rooms of this size. Small, because a stranger pays some 300 bytes for a connection that holds
- * one; and whatever Content-Length promises, room grows only with what has come. Larger ones are kept as they come. Refused:
- * one room that doubles. It copies each byte twice, and under five hundred endless bodies its leavings were 90 MB.
+ * Small pieces are copied into buffers of this size; larger ones are kept as they come. Memory grows only with what has arrived, whatever
+ * Content-Length promises. Small, because a stranger pays some 300 bytes for a connection that holds one. Refused: one buffer
+ * that doubles. It copies each byte twice, and five hundred endless bodies left 90 MB of garbage.
  */
 const ROOM_BYTES = 4_096;
 
 /**
- * Pieces that a body may come in, and one more for each so many bytes: enough for a sender that writes word by word. Each
- * costs as much time as a small request's tenth, and a million of them fit into 6 MB.
+ * Pieces that a body may come in, plus one for each BYTES_A_PIECE: enough for a sender that writes word by word. Each piece
+ * costs a tenth of a small request, and 6 MB can hold a million of them.
  */
 const MOST_PIECES = 1_024;
 const BYTES_A_PIECE = 64;
 
 /**
- * Bodies that are read as they come, while no more are incomplete. More are read in turns: a piece has up to 64 KiB, and
- * five hundred of them at once would keep everybody else waiting.
+ * Up to so many incomplete bodies are read as they come. More are read in turns: a read has up to 64 KiB, and five hundred of
+ * them at once would block everybody else.
  */
 const READ_FREELY = 16;
 
-/** Why there is no body. `no_room`: all bodies together would hold more than is allowed. */
+/** Why there is no body. `no_room`: all bodies together would exceed their limit. */
 export type NoBody = 'too_large' | 'too_many_pieces' | 'aborted' | 'no_room';
 
 export interface Bodies {
   /**
-   * The request's whole body, or why there is none: `too_large` as soon as more than `maxBytes` have come,
-   * `too_many_pieces` when they come in crumbs, `aborted` when the sender went away first. Never rejects. `declaredBytes` is its Content-Length, 0 where it has none.
+   * The whole body, or why there is none: `too_large` as soon as more than `maxBytes` have come, `too_many_pieces`, or
+   * `aborted` when the sender disconnected. Never rejects. `declaredBytes` is the Content-Length, 0 without one.
    */
   read(incoming: IncomingMessage, maxBytes: number, declaredBytes: number): Promise<Buffer | NoBody>;
-  /** Gives back the room of a body that was read, once its delivery is answered. */
+  /** Frees the memory of a body once its delivery is answered. */
   release(body: Buffer): void;
   /** What all bodies hold now, in bytes of memory. */
   heldBytes(): number;
 }
 
 /**
- * All bodies in flight, which together hold at most `maxHeldBytes`. Where there is no room, the one that has been coming
- * for the longest gives way: bodies of real deliveries are whole within milliseconds, while those that are to take up the
- * room must stay. So whoever would push out a delivery has to send all of `maxHeldBytes` while it arrives. Refused: the
- * largest gives way, for then many small ones shut out whatever is larger. A whole body never gives way; it waits for us.
+ * All bodies in flight, which together hold at most `maxHeldBytes`. At the limit the one that has been arriving for the longest is
+ * dropped: bodies of real deliveries are complete within milliseconds, and an attacker's must stay to fill the memory. To
+ * push out a delivery, an attacker has to send all of `maxHeldBytes` while it arrives. Refused: to drop the largest, since many
+ * small ones could then shut out larger ones. A complete body is never dropped.
  */
 export function createBodies(maxHeldBytes: number): Bodies {
   let held = 0;
-  /** Those that are still coming, the oldest first; called, it gives way. */
+  /** Bodies that are still arriving, the oldest first; calling one drops it. */
   const coming = new Set<() => void>();
 
-  /** Counts so many bytes more, where needed at the cost of those that came before `own`. */
+  /** Reserves bytes, if needed by dropping bodies older than `own`. */
   function take(bytes: number, own: () => void): boolean {
     if (bytes > maxHeldBytes) return false;
     while (held + bytes > maxHeldBytes) {
@@ -59,16 +59,16 @@ export function createBodies(maxHeldBytes: number): Bodies {
     return true;
   }
 
-  /** Reads the request of Node itself: its bytes can be counted as they come, and a single piece needs no copy. */
+  /** Reads Node's own request: bytes can be counted as they come, and a single piece needs no copy. */
   function read(
     incoming: IncomingMessage,
     maxBytes: number,
     declaredBytes: number,
   ): Promise<Buffer | NoBody> {
     return new Promise((resolve) => {
-      /** Pieces as they came, and rooms that small ones share. */
+      /** Pieces as they came, and buffers that small ones share. */
       let parts: Buffer[] = [];
-      /** Of the last part, where it is such a room: what is left of it. */
+      /** Free bytes of the last part, if it is such a buffer. */
       let left = 0;
       let taken = 0;
       let bytes = 0;
@@ -83,7 +83,7 @@ export function createBodies(maxHeldBytes: number): Bodies {
         resolve(result);
       };
       const giveUp = (reason: NoBody) => {
-        // No more of it is read, nor made a buffer of.
+        // Nothing more of it is read.
         incoming.off('data', onData);
         incoming.push = () => true;
         dropPiece(incoming.socket);
@@ -104,7 +104,7 @@ export function createBodies(maxHeldBytes: number): Bodies {
         }
         if (coming.size > READ_FREELY && coming.has(giveWay)) {
           incoming.pause();
-          // One that was given up meanwhile stays as it is.
+          // Unless it was dropped in the meantime.
           readInTurn(incoming.socket, () => !ended && incoming.resume());
         }
       };
@@ -129,26 +129,26 @@ export function createBodies(maxHeldBytes: number): Bodies {
         left = 0;
       };
       const onEnd = () => {
-        // One that gave way may end all the same.
+        // A dropped one may still end.
         if (ended) return;
         closeRoom();
         end(parts.length === 1 ? parts[0]! : joined(parts, bytes));
       };
-      // The first to come counts: none of them need be taken off. And every request closes in the end, while Node looks into
-      // each promise that is resolved twice.
+      // The first event counts, so no listener needs removal. Every request closes in the end, and resolving a promise twice
+      // costs time in Node.
       const onGone = () => {
         if (!ended) giveUp('aborted');
       };
       incoming.on('data', onData);
       incoming.on('end', onEnd);
-      // Either may come alone: an error before the close, or a close without one.
+      // Either may come alone: an error before the close, or a close without an error.
       incoming.on('error', onGone);
       incoming.on('close', onGone);
       if (incoming.destroyed && !incoming.readableEnded) onGone();
     });
   }
 
-  /** Memory of its own: Buffer.concat would take some of a pool, which then stays as long as the body. */
+  /** In memory of its own: Buffer.concat would use a pool, which then lives as long as the body. */
   function joined(parts: readonly Buffer[], bytes: number): Buffer {
     const body = Buffer.allocUnsafeSlow(bytes);
     let at = 0;

@@ -3,33 +3,33 @@ import type { Socket } from 'node:net';
 import { networkOf } from '../platform/addresses.ts';
 import { type Begin, createTurns } from './turns.ts';
 
-/** Fewer are not worth looking through. */
+/** Below this number closed sockets are not searched for. */
 const FEWEST_LOOKED_THROUGH = 64;
 
 /**
- * A third of all: an address by itself shuts nobody out, and a sender with many machines behind one has more than it uses.
- * A trusted proxy's own connections have no such limit.
+ * A third of all: one address cannot shut others out, and a sender with many machines behind one address has enough.
+ * Connections of a trusted proxy have no such limit.
  */
 export const MAX_CONNECTIONS_PER_ADDRESS = 300;
 
 /**
- * Requests that one connection may send before the first of them is answered. No sender of webhooks does it at all; twenty
- * thousand small ones in one piece of 0.9 MB kept everybody else waiting for seconds.
+ * Requests that one connection may send before the first is answered. Webhook senders do not pipeline; twenty thousand
+ * small requests in one write of 0.9 MB blocked everybody else for seconds.
  */
 const MOST_AHEAD = 32;
 
 /**
- * What fits into the 64 KiB that are read of a connection at once: 1,500 requests, or 10,900 chunks of a byte. Node parses
- * a piece to its end before anything else has its turn, and the pieces of all connections one after the other: of six hundred
- * that kept everybody else waiting for half a minute. So of requests sent ahead and of chunks, all connections together
- * have so many in one turn of the event loop; over it, whoever sends more than the few that anybody may is closed.
+ * One read of 64 KiB can hold 1,500 requests or 10,900 one-byte chunks. Node parses it to its end before anything else runs, and
+ * the reads of all connections one after the other: six hundred of them blocked everybody else for half a minute. So all
+ * connections together may have this many pipelined requests and chunks in one turn of the event loop. Beyond that, a connection
+ * that sends more than a few is closed.
  */
 const AHEAD_A_TURN = 64;
 const CHUNKS_A_TURN = 2_048;
 const CHUNKS_FOR_ANYBODY = 8;
 
-/** What is read in one turn and is more costs more than to accept a connection: 700 chunks of a byte. */
-const DEAR_BYTES = 4_096;
+/** A turn that reads more than this costs more than accepting a connection. 700 one-byte chunks. */
+const COSTLY_BYTES = 4_096;
 
 export interface ConnectionLimits {
   maxConnections: number;
@@ -39,46 +39,46 @@ export interface ConnectionLimits {
 }
 
 export interface Connections {
-  /** Remembers a new one. Where there are as many as may be, another is closed for it, or else itself. */
+  /** Adds a new one. At the limit another is closed to make room, or else the new one. */
   add(socket: Socket): void;
-  /** A request has come on one. False: too many before it are not answered yet, and the connection is closed. */
+  /** Notes a request. False: too many unanswered ones came before it, and the connection was closed. */
   used(request: IncomingMessage, response: ServerResponse): boolean;
-  /** Closes those of strangers that have been idle for too long: to be called every few seconds. */
+  /** Closes strangers' connections that have been idle too long. Call it every few seconds. */
   closeIdle(): void;
   open(): Socket[];
-  /** How many are remembered, with those that have closed since they were last looked for. */
+  /** How many are kept, including some that have closed since the last search. */
   remembered(): number;
 }
 
-/** What we know of a connection. Hangs on its socket, so that nothing need be looked up for a request. */
+/** What we know of a connection. It is a property of its socket, so a request needs no lookup. */
 interface Connection {
-  /** Null: a proxy's, which speaks for many. */
+  /** Null: a trusted proxy's. */
   network: string | null;
-  /** When its last request came, or it itself. Milliseconds of `performance.now`. */
+  /** When its last request came, or the connection itself. Milliseconds of `performance.now`. */
   usedAt: number;
-  /** Requests in a row that came before the one before them was answered. */
+  /** Pipelined requests in a row. */
   ahead: number;
   wasUsed: boolean;
   isProven: boolean;
   /** `holdStrangers` and `readLater` of its listener. */
   holdOthers: () => void;
   readLater: (socket: Socket, goOn: Begin) => void;
-  /** What had come over it when it was last looked at. */
+  /** Bytes received when it was last checked. */
   bytesSeen: number;
   provenKeepAliveMs: number;
 }
 
 const CONNECTION = Symbol('connection');
-/** `parser`: Node's own, without a public way to it. Its class names the place of what it calls for each piece of a body. */
+/** `parser` is Node's own and not public. Its class has the index of the callback for each piece of a body. */
 type Parser = { onIncoming: () => number; constructor: { kOnBody?: number }; [place: number]: unknown };
 type KnownSocket = Socket & { [CONNECTION]?: Connection; parser?: Parser | null };
 
-/** Of Node's parser: the next headers end it. */
+/** For Node's parser: the next headers end it. */
 const parseNoMore = () => -1;
 
 /**
- * Nothing of what came in the same piece and is not parsed yet reaches anybody: of up to 10,900 chunks each costs a buffer and
- * a call, whatever is done with it. Does nothing between pieces.
+ * Drops what arrived in the same read and is not parsed yet: each of up to 10,900 chunks would cost a buffer and a call.
+ * Between reads it does nothing.
  */
 export function dropPiece(socket: KnownSocket | null): void {
   const parser = socket?.parser;
@@ -86,28 +86,28 @@ export function dropPiece(socket: KnownSocket | null): void {
   if (parser == null || place === undefined || parser[place] === null) return;
   const onBody = parser[place];
   parser[place] = null;
-  // For this piece only: Node uses its parsers again, once their connections are closed.
+  // Only for this read: Node reuses its parsers for other connections.
   setImmediate(() => {
     parser[place] = onBody;
   });
   socket?.[CONNECTION]?.holdOthers();
 }
 
-/** Calls `goOn` when it is this connection's turn to be read, at once where it is none of ours; false: no more is wanted. */
+/** Calls `goOn` when it is this connection's turn to be read; at once for a socket that is not ours. */
 export function readInTurn(socket: KnownSocket | undefined, goOn: Begin): void {
   const connection = socket?.[CONNECTION];
   if (connection === undefined) goOn();
   else connection.readLater(socket!, goOn);
 }
 
-/** Ends a connection, and with it the work on what came in the same piece and is not parsed yet. */
+/** Ends a connection and the parsing of what has arrived on it. */
 function endAtOnce(socket: KnownSocket): void {
   if (socket.parser != null) socket.parser.onIncoming = parseNoMore;
   dropPiece(socket);
   socket.destroy();
 }
 
-/** So many in one turn of the event loop. */
+/** At most `perTurn` in one turn of the event loop. */
 function createTurnBudget(perTurn: number) {
   let spent = 0;
   let turn = 0;
@@ -126,10 +126,10 @@ function createTurnBudget(perTurn: number) {
   };
 }
 
-/** Node's own, without a public way to it: what its `Keep-Alive` header says. */
+/** Node's own, not public: the value of its `Keep-Alive` header. */
 type TimedResponse = ServerResponse & { _keepAliveTimeout?: number };
 
-/** Who sent this request knows a secret of ours: from now on its connection is worth keeping. */
+/** The sender of this request knows a signing secret: its connection is kept from now on. */
 export function prove(request: { socket?: object }): void {
   const socket = request.socket as KnownSocket | undefined;
   const connection = socket?.[CONNECTION];
@@ -139,14 +139,14 @@ export function prove(request: { socket?: object }): void {
   if (response !== undefined) response._keepAliveTimeout = connection.provenKeepAliveMs;
 }
 
-/** The response that Node is preparing on a connection: it is busy. There is no public way to it. */
+/** The response that Node is preparing on a connection, if it is busy. Not public. */
 export function currentResponse(socket: Socket): ServerResponse | undefined {
   return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? undefined;
 }
 
 /**
- * Requests in progress that one address may have through proxies that are trusted, whose connections have no share: as many
- * as it could have by itself. `enter` false: it has its share.
+ * Limits the requests in progress of one client address behind trusted proxies, to as many as it could have connections without a
+ * proxy. `enter` returns false at the limit.
  */
 export function createShares(limit = MAX_CONNECTIONS_PER_ADDRESS) {
   const inside = new Map<string, number>();
@@ -166,9 +166,9 @@ export function createShares(limit = MAX_CONNECTIONS_PER_ADDRESS) {
 }
 
 /**
- * The sockets that are open. Refused: a listener for the end of each. With one, whatever a request leaves behind hung on
- * that of the request before until the next full collection: 4 KB a request, and a quarter of what answering one cost.
- * So those that have closed are looked for, once there are twice as many as were open the last time, or as may be.
+ * The open sockets. Refused: a listener for the end of each. It kept the objects of each request alive until the next full
+ * garbage collection: 4 KB a request, and a quarter of the cost of an answer. So closed sockets are searched for when there are twice as
+ * many as the last search left open, or more than allowed.
  */
 export function createConnections(
   limits: ConnectionLimits,
@@ -179,11 +179,11 @@ export function createConnections(
   const requestsAhead = createTurnBudget(AHEAD_A_TURN);
   const chunks = createTurnBudget(CHUNKS_A_TURN);
   const readings = createTurns(1);
-  /** Whose turn came last: it is not held back again before it was read. */
+  /** The socket whose turn came last: it is not held back again before it was read. */
   let inTurn: KnownSocket | null = null;
   let bytesBeforeTurn = 0;
-  /** Whether the one before it brought much. */
-  let wasDear = false;
+  /** Whether the turn before it read much. */
+  let wasCostly = false;
   const fewestInTheWay = Math.min(limits.maxConnections, limits.maxConnectionsPerAddress);
 
   function forgetClosed(): void {
@@ -211,39 +211,39 @@ export function createConnections(
     else if (all > limits.maxConnections) (worst ?? newcomer).destroy();
   }
 
-  function isDear(): boolean {
-    return inTurn !== null && inTurn.bytesRead - bytesBeforeTurn > DEAR_BYTES;
+  function isCostly(): boolean {
+    return inTurn !== null && inTurn.bytesRead - bytesBeforeTurn > COSTLY_BYTES;
   }
 
-  /** Each network has its turn. */
+  /** In turns by network. */
   function readLater(socket: KnownSocket, goOn: Begin): void {
     readings.begin(socket[CONNECTION]!.network ?? '', () => {
       if (socket.destroyed) return false;
       if (goOn() === false) return false;
-      wasDear = isDear();
+      wasCostly = isCostly();
       inTurn = socket;
       bytesBeforeTurn = socket.bytesRead;
       return true;
     });
   }
 
-  /** Reads no more of it until its turn comes. */
+  /** Stops reading until its turn comes. */
   function hold(socket: KnownSocket): void {
     socket.pause();
     readLater(socket, () => socket.resume());
   }
 
-  /** A piece costs up to two milliseconds even if it is dropped, and as many as there are connections may come at once. */
+  /** A read costs up to two milliseconds even if it is dropped, and every connection may bring one at once. */
   function holdStrangers(): void {
     for (const socket of sockets) {
       if (socket === inTurn) continue;
-      // Whoever has stopped reading goes on by itself, or never. And Node does both where a request is being answered.
+      // A paused socket resumes by itself or never, and Node pauses and resumes while a request is being answered.
       if (socket[CONNECTION]!.isProven || socket.isPaused() || socket.destroyed) continue;
       if (currentResponse(socket) === undefined) hold(socket);
     }
   }
 
-  /** Counts the chunks of a body as they are parsed, which is before anybody reads them. */
+  /** Counts the chunks of a body while they are parsed, before they are read. */
   function boundChunks(request: IncomingMessage): void {
     const push = request.push;
     let own = 0;
@@ -275,8 +275,8 @@ export function createConnections(
       sockets.add(socket);
       if (sockets.size >= lookAt || sockets.size > limits.maxConnections) forgetClosed();
       makeRoom(socket, network);
-      readings.accepted(network ?? '', wasDear || isDear());
-      // Not at once: Node has put off its own beginning to read until then.
+      readings.accepted(network ?? '', wasCostly || isCostly());
+      // Not now: Node itself starts reading in the next tick.
       process.nextTick(hold, socket);
     },
 
@@ -285,7 +285,7 @@ export function createConnections(
       connection.usedAt = performance.now();
       connection.wasUsed = true;
       if (!connection.isProven) response._keepAliveTimeout = limits.strangerKeepAliveMs;
-      // Another response has the socket: this request came before that one was answered.
+      // Another response has the socket: this request was pipelined.
       connection.ahead = currentResponse(request.socket) === response ? 0 : connection.ahead + 1;
       if (connection.ahead > MOST_AHEAD || (connection.ahead > 0 && !requestsAhead.spend())) {
         endAtOnce(request.socket);
@@ -300,7 +300,7 @@ export function createConnections(
       for (const socket of sockets) {
         const connection = socket[CONNECTION]!;
         const { bytesRead } = socket;
-        // A request that is on its way has its own time-outs, and so has a connection that never brought one.
+        // A request in progress has its own timeouts, and so has a connection without any request.
         const isStill = connection.bytesSeen === bytesRead;
         connection.bytesSeen = bytesRead;
         if (connection.isProven || !connection.wasUsed || !isStill || connection.usedAt > before) continue;
@@ -314,10 +314,10 @@ export function createConnections(
 }
 
 /**
- * Which of two connections is the one to close: a stranger's idle one, then a stranger's busy one, then an idle one that has
- * proven itself; of alike ones that whose last request, or it itself, came first. A proven one that is busy: never. A
- * stranger's busy one before the sender's idle one, because what strangers do should not cost the sender its connections;
- * and a delivery that is the first of its connection takes milliseconds, and counts as proven once its signature is right.
+ * Which of two connections to close: a stranger's idle one, then a stranger's busy one, then a proven idle one; among equals the
+ * one that was used least recently. Never a proven busy one. A stranger's busy one goes before the sender's idle one, because
+ * strangers should not cost the sender its connections; a first delivery takes milliseconds and is proven once its
+ * signature is right.
  */
 function isWorse(socket: KnownSocket, than: KnownSocket | null): boolean {
   const rank = rankOf(socket);

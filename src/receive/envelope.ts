@@ -23,11 +23,11 @@ export interface EnvelopeContext {
   pointers: IdPointers;
   /** The signature header's timestamp, as sent. */
   t: string;
-  /** Whom it came from; absent or null: not known. */
+  /** The client address; absent or null: unknown. */
   address?: string | null;
 }
 
-/** Stable words, kept with the quarantined delivery. */
+/** Stable codes, stored with the quarantined delivery. */
 export type UnusableReason = NotJson | NoEvent;
 type NotJson = 'empty_body' | 'invalid_utf8' | 'byte_order_mark' | 'not_json' | 'not_an_object';
 type NoEvent =
@@ -41,15 +41,15 @@ type NoEvent =
   | 'missing_data'
   | 'invalid_data';
 
-/** Objects and arrays inside each other, the document itself counted. Everything behind this may recurse. */
+/** Levels of nesting, the document itself counted. Code after this check may recurse. */
 const MAX_DEPTH = 64;
 
-/** How far into a body that cannot be parsed its type is looked for. */
+/** How far into an unparsable body its type is searched for. */
 const SNIFFED_BYTES = 4096;
 
 /**
- * The event that a verified delivery brings, or why there is none. Pure. Of an unusable one it says what the
- * delivery seems to be about, as far as can be told: the API is asked about that, so nothing is lost with it.
+ * The event of a verified delivery, or why there is none. Pure. For an unusable delivery it also says which record or kind it
+ * seems to be about, so that the API can be asked and nothing is lost.
  */
 export function parseEnvelope(body: Uint8Array, context: EnvelopeContext): ParsedEnvelope {
   const text = decode(body);
@@ -100,7 +100,7 @@ function eventOf(
   };
 }
 
-/** What keeps the object from being an event; null: nothing. */
+/** Why the object is no event; null: it is one. */
 function faultOf(root: JsonObject, createdMs: number | null): NoEvent | null {
   if (root['id'] === undefined) return 'missing_id';
   if (!isUsableId(root['id'])) return 'invalid_id';
@@ -114,13 +114,13 @@ function faultOf(root: JsonObject, createdMs: number | null): NoEvent | null {
   return null;
 }
 
-/** Counting brackets first spares nearly every delivery the walk through what was parsed. */
+/** Counting brackets first saves nearly every delivery the pass over the parsed value. */
 function isTooDeep(root: JsonObject, text: string): boolean {
   const openings = occurrences(text, '{') + occurrences(text, '[');
   return openings > MAX_DEPTH && isDeeperThan(root, MAX_DEPTH);
 }
 
-/** Counts no further than is of interest. */
+/** Stops counting at the limit. */
 function occurrences(text: string, bracket: string): number {
   let count = 0;
   let at = text.indexOf(bracket);
@@ -140,7 +140,7 @@ function decode(body: Uint8Array): string | { reason: NotJson } {
 
 function jsonIn(text: string): unknown {
   try {
-    // Makes `__proto__` a field like any other; nothing here assigns or merges what it returns.
+    // `__proto__` becomes an ordinary field; nothing here assigns or merges the result.
     return parseJson(text);
   } catch {
     return undefined;
@@ -156,7 +156,7 @@ function unreadable(
   return { ok: false, code: 'invalid_json', reason, unusable };
 }
 
-/** A signed body that was cut off or wrapped still says, as a rule, which kind of record it spoke of. */
+/** A signed body that was cut off or wrapped usually still shows its kind of record. */
 function sniffKind(body: Uint8Array): Kind | null {
   const start = Buffer.from(body.buffer, body.byteOffset, Math.min(body.byteLength, SNIFFED_BYTES));
   const type = /"type"\s*:\s*"([a-z_]+\.)/.exec(start.toString('latin1'))?.[1];
@@ -167,7 +167,7 @@ function recordIdOf(data: unknown, kind: Kind | null, pointers: IdPointers): str
   return kind !== null && isObject(data) ? recordIdIn(data, kind, pointers) : null;
 }
 
-/** Does `value` nest more than `limit` objects and arrays, itself the first? Level by level, so that no depth ends the stack. */
+/** Whether `value` nests deeper than `limit`, itself counted. Level by level, so that depth cannot exhaust the stack. */
 export function isDeeperThan(value: unknown, limit: number): boolean {
   let level = [value].filter(isContainer);
   for (let depth = 0; level.length > 0; depth++) {
@@ -196,12 +196,12 @@ const ZERO = 0x30;
 /**
  * Milliseconds since 1970 of an ISO 8601 instant in its extended form, or null. A date, a time and a zone are
  * all required, and are checked against the calendar: Date.parse accepts 30 February, and local times.
- * Fractions of a second are cut to milliseconds. A leap second (`:60`) is taken at the end of a UTC day only,
- * and counts as the second after it, as POSIX time has none. `24:00` is refused.
+ * Fractions of a second are cut to milliseconds. A leap second (`:60`) is valid only at the end of a UTC day and
+ * counts as the next second, as POSIX time has none. `24:00` is invalid.
  */
 export function parseInstant(text: string): number | null {
   if (!INSTANT.test(text)) return null;
-  // Everything up to the minutes stands at a fixed place; taking the matched groups cost three times as much.
+  // Everything up to the minutes is at a fixed position; using the matched groups cost three times as much.
   const year = twoDigits(text, 0) * 100 + twoDigits(text, 2);
   const month = twoDigits(text, 5);
   const day = twoDigits(text, 8);
@@ -213,7 +213,7 @@ export function parseInstant(text: string): number | null {
   if (month < 1 || month > 12 || day < 1 || day > daysIn(year, month)) return null;
   if (hour > 23 || minute > 59 || second > 60 || offset === null) return null;
 
-  // Not Date.UTC: it takes the years 0 to 99 for 1900 to 1999.
+  // Not Date.UTC: it reads the years 0 to 99 as 1900 to 1999.
   const midnight = new Date(0).setUTCFullYear(year, month - 1, day);
   const minuteMs = midnight + (hour * 60 + minute - offset) * MINUTE_MS;
   const isLastMinuteOfDay = (((minuteMs / MINUTE_MS) % 1440) + 1440) % 1440 === 1439;

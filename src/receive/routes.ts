@@ -28,18 +28,18 @@ import {
 
 export interface ReceiverOptions {
   inbox: Inbox;
-  /** `secrets`: all that may have signed, those of registrations too. */
+  /** `secrets`: all secrets that may have signed, those of registrations included. */
   settings: Config['webhook'];
-  /** A registration is being made, and its secret is not here yet: what none fits may be signed with that one. */
+  /** A registration is being made, and its secret is not known yet: a delivery that no secret fits may be signed with it. */
   isSecretAwaited: () => boolean;
   pointers: IdPointers;
-  /** Whom a delivery came from, as far as that can be believed. */
+  /** The client address of a delivery, as far as it can be trusted. */
   addresses: Addresses;
   clock: Pick<Clock, 'wall'>;
   logger: Logger;
   lines: LogLimit;
   metrics: Pick<Metrics, 'deliveries' | 'acknowledgementSeconds'>;
-  /** A correctly signed delivery came at the wrong time: what it told is lost. Must not throw; anyone can replay one. */
+  /** A correctly signed delivery was rejected for its time, so its event is lost. Must not throw; anyone can replay one. */
   onRejectedTimestamp?: (reason: SignatureRejectionReason, t: string) => void;
   /** The secret that verified a delivery. Must not throw. */
   onSecretUsed?: (secret: Uint8Array) => void;
@@ -47,15 +47,15 @@ export interface ReceiverOptions {
   onDelivery?: (outcome: DeliveryOutcome, reason: string, answered: Answered) => void;
 }
 
-/** Of a delivery that was answered. */
+/** About a delivery that was answered. */
 export interface Answered {
-  /** Null: no event came of it. */
+  /** Null: it made no event. */
   eventId: string | null;
-  /** Whom it came from, as far as that is known by then. */
+  /** The client address, if known. */
   address: string | null;
   /** Wall-clock milliseconds. */
   endedWall: number;
-  /** From its headers to its answer. */
+  /** From the headers to the answer. */
   milliseconds: number;
 }
 
@@ -80,7 +80,8 @@ const EMPTY = Buffer.alloc(0);
 /**
  * The public listener: `POST /webhooks` and `GET /livez`. Needs the request of Node itself (`env.incoming`),
  * which @hono/node-server passes along. Checks in this order: path, method, size, Content-Encoding,
- * signature, JSON, envelope. What the headers decide of it is answered without reading the body. An event is answered after the commit that holds it.
+ * signature, JSON, envelope. What the headers alone decide is answered without reading the body. An event is answered after
+ * its commit.
  */
 export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpBindings }> {
   const { inbox, settings, addresses, clock, metrics } = options;
@@ -91,7 +92,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
 
   async function receive(incoming: IncomingMessage): Promise<Response> {
     const startedAt = performance.now();
-    // Whoever comes without a proxy has a share of the connections instead.
+    // Without a proxy, the limit is on connections instead.
     const client = addresses.isProxy(incoming.socket.remoteAddress) ? addresses.of(incoming) : null;
     const network = client === null ? null : networkOf(client);
     if (network !== null && !shares.enter(network)) return tooMany('address_share', startedAt);
@@ -99,23 +100,25 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     try {
       const declaredBytes = Number(incoming.headers['content-length'] ?? 0);
       if (declaredBytes > settings.maxBodyBytes)
-        return turnAway('too_large', incoming, declaredBytes, startedAt);
+        return rejectUnread('too_large', incoming, declaredBytes, startedAt);
       if (!isIdentity(incoming.headers['content-encoding'])) {
-        return turnAway('content_encoding', incoming, declaredBytes, startedAt);
+        return rejectUnread('content_encoding', incoming, declaredBytes, startedAt);
       }
       if (settings.secrets().length === 0) return lackSecret(incoming, null, declaredBytes, startedAt);
       const headerOf = signsHeaders ? (name: string) => headerIn(incoming, name) : NO_HEADERS;
       const claimed = readSignature(headerIn(incoming, settings.header), headerOf, settings);
       if (!claimed.ok) return rejectSignature(claimed, incoming, null, declaredBytes, startedAt);
       body = await bodies.read(incoming, settings.maxBodyBytes, declaredBytes);
-      if (body === 'too_large') return turnAway('too_large', incoming, settings.maxBodyBytes + 1, startedAt);
-      if (body === 'too_many_pieces') return turnAway('too_many_chunks', incoming, declaredBytes, startedAt);
+      if (body === 'too_large')
+        return rejectUnread('too_large', incoming, settings.maxBodyBytes + 1, startedAt);
+      if (body === 'too_many_pieces')
+        return rejectUnread('too_many_chunks', incoming, declaredBytes, startedAt);
       if (body === 'no_room') return tooMany('bodies_in_flight', startedAt);
       if (body === 'aborted') {
         settle('aborted', 'incomplete_body', startedAt);
         return answers.interrupted();
       }
-      // Asked again: one may have come while the body did.
+      // Again: a secret may have been added while the body arrived.
       const secrets = settings.secrets();
       if (secrets.length === 0) return lackSecret(incoming, body, body.length, startedAt);
       return await judge(incoming, claimed, { body, headerOf, secrets }, startedAt);
@@ -182,7 +185,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     return answers.unauthorized();
   }
 
-  /** The fault is ours: no secret is known that it could be signed with. */
+  /** Our fault: no secret is known that could have signed it. */
   function lackSecret(
     incoming: IncomingMessage,
     body: Buffer | null,
@@ -210,7 +213,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       bytes,
       bodySha256: body === null ? null : hash('sha256', body, 'hex'),
       header: headerIn(incoming, settings.header)?.slice(0, MAX_HEADER_CHARACTERS) ?? null,
-      // A copy: the body's room counts as free from now on.
+      // A copy: the body's memory counts as free from now on.
       body: keptBody === null ? null : Uint8Array.from(keptBody),
       address,
       wall: clock.wall(),
@@ -218,8 +221,8 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     settle('rejected', reason, startedAt, { fields: { bytes }, address });
   }
 
-  /** Rejected by its headers or its size alone. */
-  function turnAway(
+  /** Rejected by headers or size alone. */
+  function rejectUnread(
     reason: 'too_large' | 'too_many_chunks' | 'content_encoding',
     incoming: IncomingMessage,
     bytes: number,
@@ -252,7 +255,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     options.onDelivery?.(outcome, reason, { eventId, address, endedWall: clock.wall(), milliseconds });
     const level = LEVELS[outcome];
     if (!log.isLevelEnabled(level)) return;
-    // All others a stranger can cause, a duplicate by sending again what was seen on its way.
+    // A stranger can cause all others; a duplicate by replaying a delivery.
     if (outcome !== 'accepted' && !options.lines.admits(log, level, 'delivery', { outcome, reason })) return;
     const duration_ms = Math.round(milliseconds * 1000) / 1000;
     log[level]({ ...NAMELESS, outcome, reason: reason || null, duration_ms, ...fields }, 'delivery');
@@ -284,7 +287,7 @@ const LEVELS = {
   failed: 'error',
 } as const satisfies Record<DeliveryOutcome, 'info' | 'warn' | 'error'>;
 
-/** Every line has the same fields, so that whoever reads them need not ask which there are. */
+/** Every line has the same fields. */
 const NAMELESS = { event_id: null, kind: null, record_id: null };
 
 function namesOf(event: IncomingEvent, seq?: number): object {

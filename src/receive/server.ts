@@ -23,13 +23,13 @@ export interface ServerLimits extends ConnectionLimits {
 export const SERVER_LIMITS: ServerLimits = {
   /** Headers fit in one packet, or a few; the adapter alone would wait 89 s for them. */
   headersTimeoutMs: 10_000,
-  /** The whole request, body included. A sender counts 15 s as a failure, so what takes longer is lost on it anyway. */
+  /** The whole request with its body. A sender gives up after 15 s, so more would be useless. */
   requestTimeoutMs: 15_000,
-  /** The two above are judged only this often, and so are strangers' idle connections. */
+  /** How often the two above and strangers' idle connections are checked. */
   connectionsCheckMs: 2_000,
-  /** Longer than the 60 s for which common proxies keep an idle connection, so that they close first and race nobody. */
+  /** Longer than the 60 s for which common proxies keep an idle connection, so that they close first and no request is lost. */
   keepAliveTimeoutMs: 75_000,
-  /** The same for a connection on which nobody has shown to know a secret: enough for the next request of a page or a probe. */
+  /** The same for a connection that has proven no secret: enough for the next request of a page or a probe. */
   strangerKeepAliveMs: 5_000,
   /** Enough for a signature header of 1 KiB and whatever a chain of proxies adds. */
   maxHeaderBytes: 16_384,
@@ -39,8 +39,8 @@ export const SERVER_LIMITS: ServerLimits = {
 };
 
 /**
- * Connections that the system keeps until they are accepted; it may be set to keep fewer. Where they are too many, whoever
- * comes next is not answered, and tries again after a whole second: with Node's 511 a thousand strangers did that.
+ * Connections that the system queues until they are accepted (it may be limited further). When the queue is full, a new client
+ * gets no answer and tries again after a second: with Node's default of 511 a thousand strangers caused that.
  */
 const BACKLOG = 4_096;
 
@@ -53,12 +53,12 @@ export interface ListenOptions {
   /** Stops accepting when it aborts; `close` must be called all the same. */
   signal?: AbortSignal;
   /**
-   * Requests that can wait. So many begin in one turn of the event loop; the next ones wait for the next turn, after whatever
-   * else has come meanwhile at this listener or another. What they bring is small, and its length is told: chunks are
-   * answered 411. Default: every request begins as it comes, before its body has, and may bring chunks.
+   * Requests that can wait: at most `perTurn` of them begin in one turn of the event loop, after whatever else has arrived. Their
+   * bodies are small and must have a Content-Length; chunked ones are answered 411. Default: every request begins at once,
+   * before its body has arrived, and may be chunked.
    */
   inTurns?: { perTurn: number; canWait: (request: IncomingMessage) => boolean };
-  /** Whose connections are many people's. Default: nobody's. */
+  /** Knows the trusted proxies. Default: none. */
   addresses?: Pick<Addresses, 'isProxy'>;
   /** Default: SERVER_LIMITS. */
   limits?: Partial<ServerLimits>;
@@ -68,18 +68,18 @@ export interface Listener {
   port: number;
   address: string;
   /**
-   * Accepts no more, lets requests in flight finish and closes their connections behind them; after `drainMs`
-   * cuts what is left. Resolves when no connection is open any more.
+   * Accepts no more connections, lets requests in flight finish, and cuts what is left after `drainMs`. Resolves when all
+   * connections are closed.
    */
   close(drainMs: number): Promise<void>;
 }
 
-/** Starts an HTTP server with every limit set. Rejects with UsageError where the address cannot be listened on. */
+/** Starts an HTTP server with every limit set. Rejects with UsageError if it cannot listen on the address. */
 export async function listen(options: ListenOptions): Promise<Listener> {
   const handle = getRequestListener(options.fetch as Parameters<typeof getRequestListener>[0], {
     hostname: options.host.includes(':') ? `[${options.host}]` : options.host,
     errorHandler: answerBrokenRequest,
-    // It would read and discard up to 64 MiB: `leaveUnread` does without.
+    // It would read and discard up to 64 MiB; `leaveUnread` does it better.
     autoCleanupIncoming: false,
   });
   const limits = { ...SERVER_LIMITS, ...options.limits };
@@ -116,9 +116,9 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     },
     onRequest,
   );
-  // Who has said all that he will may still hear: Node would close a connection that its client has half closed, unanswered.
+  // A client that has closed its sending half still gets its answer: Node would close such a connection.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
-  // Node would answer 417 by itself, past all that bounds requests. What nobody knows may be left out of account (RFC 9110).
+  // Node would answer 417 by itself, outside all limits. An unknown expectation may be ignored (RFC 9110).
   server.on('checkExpectation', onRequest);
   server.on('clientError', answerClientError);
   server.on('connection', (socket) => {
@@ -135,11 +135,11 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     for (const socket of connections.open()) {
       const response = currentResponse(socket);
       if (response !== undefined && !response.headersSent) response.shouldKeepAlive = false;
-      // Node counts one that has not said anything yet as busy, and would wait for it.
+      // Node counts a connection without any bytes as busy, and would wait for it.
       if (socket.bytesRead === 0) socket.destroy();
     }
     const closed = new Promise<void>((resolve) => {
-      // An error says only that it was closed before, by the signal.
+      // An error only means that the signal has closed it already.
       server.close(() => resolve());
     });
     const cut = setTimeout(() => server.closeAllConnections(), drainMs);
@@ -156,7 +156,7 @@ function startListening(server: Server, { host, port, signal }: ListenOptions): 
   return new Promise((resolve, reject) => {
     const fail = (error: NodeJS.ErrnoException) => reject(explain(error, host, port));
     server.once('error', fail);
-    // Aborted before it listened. Later on, when this promise is settled, it means nothing.
+    // Aborted before it listened. After this promise is settled it has no effect.
     server.once('close', () => reject(new Error('stopped before it listened', { cause: signal?.reason })));
     server.listen({ host, port, signal, backlog: BACKLOG }, () => {
       server.off('error', fail);
@@ -188,8 +188,8 @@ function answerBrokenRequest(error: unknown): Response {
 }
 
 /**
- * HTTP/1.1 wants one Host, exactly. With two, what stands before us may have chosen by the other one; Node would take the
- * first and hide the second.
+ * HTTP/1.1 requires exactly one Host. With two, a proxy may have used the other one; Node would take the first and hide the
+ * second.
  */
 function isForOneHost({ rawHeaders, httpVersionMinor }: IncomingMessage): boolean {
   let hosts = 0;
@@ -200,15 +200,15 @@ function isForOneHost({ rawHeaders, httpVersionMinor }: IncomingMessage): boolea
   return hosts === 1 || (hosts === 0 && httpVersionMinor === 0);
 }
 
-/** A body that nobody wanted is read and forgotten up to this size, so that its connection can be used again. */
+/** An unwanted body up to this size is read and dropped, so that its connection can be used again. */
 const FORGOTTEN_BYTES = 65_536;
-/** How long a sender may take to read its answer before its connection is cut while it still sends. */
+/** How long a sender that is still sending has to read its answer before its connection is cut. */
 const LINGER_MS = 500;
 
 /**
- * A request was answered and its body has not come, or not whole. Node would read all that still comes, for as long as a
- * request may take: chunks of one byte cost as much as requests. So nothing is read any more, unless it is little: the
- * connection ends behind the answer, and what comes meanwhile is never taken for a request.
+ * For a request that was answered before its whole body came. Node would read the rest for as long as a request may take,
+ * and one-byte chunks cost as much as requests. So unless the rest is small, nothing more is read: the connection ends after
+ * the answer, and later bytes are never parsed as a request.
  */
 function leaveUnread(request: IncomingMessage, response: ServerResponse): void {
   const { socket } = request;
@@ -218,7 +218,7 @@ function leaveUnread(request: IncomingMessage, response: ServerResponse): void {
     socket.resume();
     return;
   }
-  // Counts as reading, without which Node begins to at the end of the answer.
+  // Counts as reading; otherwise Node starts to read at the end of the answer.
   request.read(0);
   dropPiece(socket);
   socket.pause();
@@ -247,7 +247,7 @@ function refuse(
   if (!request.complete) leaveUnread(request, response);
 }
 
-/** Requests that are not HTTP, not small enough or not quick enough. There is no response object for them yet. */
+/** Requests that are not HTTP, too large or too slow. They have no response object. */
 function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   const begun = currentResponse(socket)?.headersSent === true;
   if (error.code === 'ECONNRESET' || !socket.writable || begun) {

@@ -5,7 +5,7 @@ import { MIN_SIGNING_KEY_BYTES } from '../platform/signing-secret.ts';
 /** Value of a request header by its lower-case name, for `{header:NAME}`. */
 type HeaderOf = (name: string) => string | undefined;
 
-/** What is verified, and with what. Nothing outside it is read. */
+/** Everything that verification reads. */
 export interface SignedDelivery {
   /** Exactly the bytes of the request's body. */
   body: Uint8Array;
@@ -18,7 +18,7 @@ export interface SignedDelivery {
 
 export type VerificationSettings = Pick<SignatureSettings, 'template' | 'algorithm' | 'toleranceSeconds'>;
 
-/** Why a delivery is rejected. Stable words: they stand in metrics, logs and the table of rejections. */
+/** Why a delivery is rejected. Stable codes of metrics, logs and the table `rejections`. */
 export type SignatureRejectionReason =
   | 'missing_header'
   | 'header_too_long'
@@ -40,7 +40,7 @@ export type SignatureRejectionReason =
 export interface BadSignature {
   ok: false;
   reason: SignatureRejectionReason;
-  /** As sent, where there is one; not necessarily a number. */
+  /** As sent, if present; not necessarily a number. */
   t: string | null;
   /** True: someone who knows a secret signed exactly these bytes. */
   macValid: boolean;
@@ -50,9 +50,9 @@ export type SignatureVerdict =
   /** `secretPosition` counts `secrets` from 0. */
   { ok: true; t: string; secretPosition: number } | BadSignature;
 
-/** A signature in the right form, of which nothing is proven yet. */
+/** A signature in the right form, not verified yet. */
 export interface ClaimedSignature extends SignatureHeader {
-  /** False: `t` counts milliseconds, which is rejected, but told from a forgery. */
+  /** False: `t` counts milliseconds, which is rejected with a reason of its own. */
   inSeconds: boolean;
 }
 
@@ -63,7 +63,7 @@ const TIMESTAMP = /^(0|[1-9]\d{0,10})$/;
 const MILLISECONDS = /^[1-9]\d{12}$/;
 
 /**
- * All that the headers decide by themselves, before any byte of the body is worth reading. Pure. `headerValue` as received;
+ * Everything that the headers alone decide, before the body is read. Pure. `headerValue` as received;
  * a header that was sent twice arrives joined by `, `.
  */
 export function readSignature(
@@ -83,9 +83,8 @@ export function readSignature(
 }
 
 /**
- * Did a holder of one of the secrets sign these bytes, and lately? Pure. The age is judged only after the MAC,
- * so that a reason `timestamp_…` tells that a real delivery came at the wrong time, and not that somebody
- * typed a header: such a delivery is worth looking for through the API.
+ * Whether a holder of one of the secrets signed these bytes recently. Pure. The age is checked after the MAC, so that a
+ * reason `timestamp_…` means a real delivery at the wrong time, whose content is worth reading through the API.
  */
 export function verifySignature(
   claimed: ClaimedSignature,
@@ -119,7 +118,7 @@ function findSigner(
   for (let position = 0; position < delivery.secrets.length; position++) {
     const mac = signatureOf(delivery.secrets[position]!, header.t, delivery, settings);
     const expected = Buffer.from(mac, 'latin1');
-    // Lengths are equal: the header's parser has counted the digits.
+    // Equal lengths: the parser of the header has counted the digits.
     for (const candidate of candidates) if (timingSafeEqual(expected, candidate)) return position;
   }
   return -1;
@@ -128,8 +127,8 @@ function findSigner(
 /**
  * The MAC (HMAC, RFC 2104) that `secret` gives these bytes, in lower-case hex. Headers go in as the octets that came, which Node
  * reads as Latin-1.
- * @throws Error for a key that anyone could have: no secret that was decoded is one, so whoever hands one in has a fault. A
- * 5xx follows, and the sender comes again; a pass would let anyone in.
+ * @throws Error for a key that anyone could have: no decoded secret is one, so it is a fault of the caller. The sender gets a
+ * 5xx and tries again; accepting it would let anyone in.
  */
 export function signatureOf(
   secret: Uint8Array,
@@ -149,7 +148,7 @@ export function signatureOf(
   return mac.digest('hex');
 }
 
-/** Made once of each secret: `createHmac` over bare bytes takes five times as long. */
+/** One key object per secret: `createHmac` over raw bytes takes five times as long. */
 const keys = new WeakMap<Uint8Array, KeyObject>();
 
 function keyOf(secret: Uint8Array): KeyObject {
@@ -183,23 +182,22 @@ export interface BadSignatureHeader {
     | 'no_signature'
     | 'malformed_signature'
     | 'too_many_signatures';
-  /** As sent, where one was found before the fault. */
+  /** As sent, if one was found before the error. */
   t: string | null;
 }
 
-/** Twice what eight SHA-256 signatures fill, near enough. */
+/** About twice the length of eight SHA-256 signatures. */
 export const MAX_HEADER_CHARACTERS = 1024;
 /** More secrets than this are never in rotation at once; each one costs a comparison. */
 const MAX_SIGNATURES = 8;
 
-/** Blanks may follow a comma and stand nowhere else. */
+/** Blanks are allowed after a comma only. */
 const ELEMENT = /^[ \t]*[A-Za-z0-9_-]+=[^\s,]*$/;
 const HEX = /^[0-9A-Fa-f]*$/;
 
 /**
- * Strict about form, because each leniency is a second spelling of one delivery: one ill-formed element, a v1
- * of the wrong length among them, and the whole header is refused. Keys that we do not know are allowed, so
- * that the sender may add schemes.
+ * Strict, because each leniency is a second spelling of one delivery: one malformed element, such as a v1 of the wrong
+ * length, rejects the whole header. Unknown keys are allowed, so that the sender can add schemes.
  */
 export function parseSignatureHeader(
   value: string | undefined,

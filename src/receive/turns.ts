@@ -1,23 +1,23 @@
-/** While connections come in one after the other, so many of them come before a turn: of what is dear, a few milliseconds. */
+/** While new connections wait, at most so many are accepted before a turn; more if the last turn was costly. */
 const ACCEPTED_BEFORE_A_TURN = 3;
-const ACCEPTED_BEFORE_A_DEAR_TURN = 16;
+const ACCEPTED_BEFORE_A_COSTLY_TURN = 16;
 
-/** Of more that wait none more is accepted first: a sender's burst is read before its connections are too many for one address. */
+/** Above so many waiting turns of one network, reading goes first, so that a sender's burst is read before it reaches the limit per address. */
 const MOST_WAITING = 200;
 
-/** False: there was nothing to begin any more, and the turn is the next one's. */
+/** Returns false if there is nothing left to begin; the turn then goes to the next. */
 export type Begin = () => unknown;
 
 /**
- * Begins at most so many in one turn of the event loop. Those that wait go in the order of calls, but one of each network
- * at a time, so that whoever asks for hundreds at once waits for them himself. And connections come in first: libuv accepts
- * one a turn, in the order of their arrival, so that behind hundreds of new ones everybody waits as long as their turns take.
+ * Begins at most `perTurn` tasks in one turn of the event loop, in the order of calls, but one per network at a time: a
+ * client that asks for hundreds delays only itself. New connections go first: libuv accepts one per turn, so behind hundreds of them
+ * everybody would wait.
  */
 export function createTurns(perTurn: number) {
   const waiting = new Map<string, Begin[]>();
   let begun = 0;
   let accepted = false;
-  /** So many are accepted before the next turn. */
+  /** Connections accepted before the next turn, at most. */
   let most = 0;
   let putOff = 0;
   let isAsked = false;
@@ -47,14 +47,14 @@ export function createTurns(perTurn: number) {
   }
 
   return {
-    accepted(network: string, isDear = true): void {
+    accepted(network: string, isCostly = true): void {
       accepted = (waiting.get(network)?.length ?? 0) < MOST_WAITING;
-      most = isDear ? ACCEPTED_BEFORE_A_DEAR_TURN : ACCEPTED_BEFORE_A_TURN;
+      most = isCostly ? ACCEPTED_BEFORE_A_COSTLY_TURN : ACCEPTED_BEFORE_A_TURN;
       ask();
     },
     begin(network: string, begin: Begin): void {
       ask();
-      // Others wait although none has begun in this turn: connections came first in it, and nobody overtakes those.
+      // Not while others wait: tasks keep their order, also in a turn that accepted a connection.
       if (begun < perTurn && !accepted && waiting.size === 0) {
         begun += 1;
         begin();

@@ -29,7 +29,7 @@ interface Live {
 }
 
 export interface LeaderBackfill extends Backfill {
-  /** Passes on what was asked for, takes what others were asked for, and learns how it goes. `isTold`: another replica told of work. */
+  /** Passes requests on, takes those of other replicas, and learns their state. `isTold`: another replica has announced work. */
   look(isTold: boolean): Promise<void>;
   /** As `requestFullSync`, and stored when it resolves. */
   askForFullSync(kinds: readonly Kind[], reason: string): Promise<void>;

@@ -6,24 +6,23 @@ import { type Listener, type ListenOptions, listen } from '../receive/server.ts'
 
 type Fetch = ListenOptions['fetch'];
 
-/** A start takes seconds, and a migration of a large database minutes: soon is enough. */
+/** A start takes seconds, a migration of a large database minutes. */
 const RETRY_AFTER = { 'retry-after': '5' };
 
-export interface Front {
-  /** What the listeners call. */
+export interface Startup {
+  /** Handlers of the two listeners. */
   receiver: Fetch;
   ops: Fetch;
-  /** What the start is at. */
+  /** The step of the start, for `/readyz`. */
   at(state: 'starting' | 'migrating'): void;
-  /** From now on the stages answer themselves. */
+  /** From now on the apps answer. */
   open(apps: { receiver: Fetch; ops: Fetch }): void;
 }
 
 /**
- * Answers while there is no database to answer from, so that whoever probes can tell a start from a death, and a
- * sender is told to come back. Nothing is received, shown or asked for here.
+ * Answers until the database is open: a probe can tell a start from a crash, and a sender tries again later.
  */
-export function createFront(publicUrl: URL | null): Front {
+export function createStartup(publicUrl: URL | null): Startup {
   let state: 'starting' | 'migrating' = 'starting';
   let apps: { receiver: Fetch; ops: Fetch } | null = null;
 
@@ -56,31 +55,31 @@ export function createFront(publicUrl: URL | null): Front {
   };
 }
 
-export interface Listeners extends Pick<Front, 'at' | 'open'> {
+export interface Listeners extends Pick<Startup, 'at' | 'open'> {
   receiverUrl: string;
   opsUrl: string;
-  /** The operators' listener, as they reach it from outside. */
+  /** The operators' listener as seen from outside. */
   operatorsUrl: string;
-  /** Where deliveries come in; both, where one listener serves both. */
+  /** The receiver's listener; with one shared address it serves the operators too. */
   receiver: Listener;
-  /** Null where the receiver's serves both. */
+  /** Null if the receiver's listener serves both. */
   ops: Listener | null;
 }
 
 /**
- * Opens both listeners, or one where the settings name the same address twice, for platforms with one port. Until `open`
- * the front answers.
+ * Opens both listeners, or one if the settings give both the same address (for platforms with one port). Until `open` is
+ * called, the startup handlers answer.
  */
 export async function openListeners(
   config: Pick<Config, 'host' | 'port' | 'ops'>,
   addresses: Addresses,
 ): Promise<Listeners> {
   const { host, port, ops } = config;
-  const front = createFront(ops.publicUrl);
+  const startup = createStartup(ops.publicUrl);
   const shared = host === ops.host && port === ops.port && port !== 0;
   const fetch: Fetch = shared
-    ? (request, env) => (isDelivery(request) ? front.receiver(request, env) : front.ops(request, env))
-    : front.receiver;
+    ? (request, env) => (isDelivery(request) ? startup.receiver(request, env) : startup.ops(request, env))
+    : startup.receiver;
   const receiver = await listen({
     ...{ fetch, host, port, addresses },
     ...(shared ? { inTurns: { ...OPERATORS_TURNS, canWait: (request) => !isForWebhooks(request.url) } } : {}),
@@ -91,14 +90,14 @@ export async function openListeners(
     const operatorsUrl = ops.publicUrl?.origin ?? opsUrl;
     return {
       ...{ receiver, ops: opsListener, receiverUrl, opsUrl, operatorsUrl },
-      ...{ at: front.at, open: front.open },
+      ...{ at: startup.at, open: startup.open },
     };
   };
   if (shared) return listening(null);
   try {
     return listening(
       await listen({
-        ...{ fetch: front.ops, host: ops.host, port: ops.port, addresses },
+        ...{ fetch: startup.ops, host: ops.host, port: ops.port, addresses },
         inTurns: OPERATORS_TURNS,
       }),
     );
@@ -108,10 +107,10 @@ export async function openListeners(
   }
 }
 
-/** A page costs a millisecond or a few: no more of them come before a delivery, however many are asked for at once. */
+/** A page takes a few milliseconds: at most one is served before a waiting delivery, however many are requested. */
 const OPERATORS_TURNS = { perTurn: 1, canWait: () => true };
 
-/** As senders write it. Who spells it otherwise only waits for his turn. */
+/** As senders write it. Any other spelling only waits for its turn. */
 const isForWebhooks = (target: string | undefined) => target?.split('?', 1)[0] === '/webhooks';
 const isDelivery = (request: Request) => pathOf(request) === '/webhooks';
 const pathOf = (request: Request) => new URL(request.url).pathname;

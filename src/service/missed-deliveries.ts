@@ -5,14 +5,14 @@ import type { Clock } from '../platform/clock.ts';
 import type { DeliveryOutcome } from '../receive/routes.ts';
 import type { BackfillStore, DirtyTiming, GapKey, GapReason } from '../store/store.ts';
 
-/** After this long without a heartbeat the sender may have given up deliveries meanwhile. */
+/** After this long without a heartbeat the sender may have given up on deliveries. */
 const DOWNTIME_AFTER_MS = 30_000;
 /** Anyone can replay a captured delivery or invent a signature: full syncs because of either are at least this far apart. */
 const FORGEABLE_FULL_SYNC_DISTANCE_MS = 10 * 60_000;
 /** So many rejected signatures in a row look like a rotated secret rather than a stranger. */
 const REJECTED_BURST = 5;
 
-/** Deliveries that tell how long a pause is usual: more would remember what was usual long ago. */
+/** Deliveries from which the usual pause is computed. More would include what was usual long ago. */
 const USUAL_AMONG = 200;
 /** Silence counts after this many times the longest usual pause … */
 const USUAL_TIMES = 4;
@@ -155,7 +155,7 @@ export function createDeliveryWatch(options: {
       openRejectedTimestamp().catch(onError);
     },
 
-    /** Looks whether deliveries have stopped, and opens what was put off. For the heartbeat. */
+    /** Checks whether deliveries have stopped, and opens gaps that were deferred. Called by the heartbeat. */
     async check(): Promise<void> {
       await openRejectedTimestamp();
       if (options.silenceMs === 0) return;

@@ -66,7 +66,7 @@ export async function createRepairs(
       telemetry.requested(request);
     },
   });
-  /** Among several replicas made anew with each lease. */
+  /** With several replicas, made again with each lease. */
   const create = (over: RepairStore, interrupted: BackfillOptions['interrupted']) =>
     createBackfill({
       ...{ store: over, client, interrupted, access, rules, requestsPerMinute },
@@ -99,7 +99,7 @@ export async function readRiskIds(path: string): Promise<string[]> {
   return ids;
 }
 
-/** Reads them now, or rejects with UsageError, and at each call anew: while they cannot be read, those read last. Null: none. */
+/** Reads the file now (UsageError if it cannot) and again at each call; if that fails later, the last ids are used. Null: no file is set. */
 export async function openRiskIds(
   path: string | null,
   log: Logger,

@@ -10,7 +10,7 @@ import type { Store } from '../store/store.ts';
  */
 const LEASE_MS = 10_000;
 const PROLONG_EVERY_MS = LEASE_MS / 4;
-/** How often a replica looks for a free lease, and for what a lost notice would have told it. */
+/** How often a replica looks for a free lease, and for work whose notice was lost. */
 const LOOK_EVERY_MS = 1_000;
 /** A replica that could not prolong its lease stops so long before it ends, since clocks differ. */
 const SAFETY_MS = 1_000;
@@ -107,7 +107,7 @@ export function createReplicas(options: {
   /** Resolves soon, and never fails: a lost notice is made good by looking, and others report the database's trouble. */
   async function send(notice: Notice): Promise<void> {
     await clock.sleep(TELL_EVERY_MS);
-    // Before it is sent: what happens from now on is told again.
+    // Before sending: what happens from now on needs another notice.
     telling.delete(notice);
     await store.notify(notice).catch(() => undefined);
   }
@@ -119,7 +119,7 @@ export function createReplicas(options: {
 
   return {
     ...{ id, isAlone, hold, lookNow },
-    /** How events are claimed beside the others; undefined: nobody else claims any. */
+    /** How events are claimed beside other replicas; undefined: there are none. */
     claims: isAlone ? undefined : { owner: `${id}/`, leaseMs: CLAIM_LEASE_MS, lookEveryMs: CLAIM_LOOK_MS },
 
     /** Says that this process lives, and resolves with how many others do; undefined: it is alone. */
@@ -134,7 +134,7 @@ export function createReplicas(options: {
       return (await store.takeLease(name, `${id}/${randomUUID()}`, everyMs, now())) !== null;
     },
 
-    /** Tells the others, soon. Never waits and never fails. */
+    /** Notifies the other replicas soon. Does not wait and does not fail. */
     tell(notice: Notice): void {
       if (isAlone || telling.has(notice)) return;
       telling.add(notice);
@@ -143,8 +143,8 @@ export function createReplicas(options: {
     },
 
     /**
-     * Hears the others until `signal` aborts: `onEvents` when one has accepted events, `look` when one told of anything
-     * else (`isTold`), at each `lookNow`, and once a second for notices that were lost.
+     * Listens to the other replicas until `signal` aborts: `onEvents` when one has accepted events, `look` for any other
+     * notice (`isTold`), at each `lookNow`, and once a second in case a notice was lost.
      */
     async listen(
       { onEvents, look }: { onEvents: () => void; look: (isTold: boolean) => Promise<void> },
@@ -167,7 +167,7 @@ export function createReplicas(options: {
       }
     },
 
-    /** Sends what is still to be told, and lets the others know at once that this process is gone. Never rejects. */
+    /** Sends pending notices and tells the other replicas that this process ends. Never rejects. */
     async leave(): Promise<void> {
       await Promise.all(sending);
       if (!isAlone) await store.leaveReplicas(id).catch(onError);
@@ -175,7 +175,7 @@ export function createReplicas(options: {
   };
 }
 
-/** The database's time, where several processes share it; null: nobody does. */
+/** The database's time if several processes share it; else null. */
 export async function databaseClock(store: Pick<Store, 'sharedTime'>): Promise<SharedClock | null> {
   if ((await store.sharedTime(null)) === null) return null;
   const read = async (atLeast: number | null) => {

@@ -21,7 +21,7 @@ const CLOCK_MEASURED_MS = 5_000;
 
 /** For requests in flight at a stop. With what follows it stays within the 10 s that platforms allow. */
 const DRAIN_MS = 5_000;
-/** For operators' requests, once nothing else is left to do. */
+/** How long a stop waits for operators' requests, after everything else has ended. */
 const OPS_DRAIN_MS = 1_000;
 
 export interface Service {
@@ -135,7 +135,7 @@ async function start(opened: Opened, built: Built, signal: AbortSignal): Promise
   const readPauseAgain = async () => state.setPause(await readPause(store));
   await readPauseAgain();
   await state.beat();
-  // Among several, whoever takes the lease begins with it.
+  // With several replicas, the one that takes the lease begins with this.
   if (replicas.isAlone) repairs.backfill?.requestFullSync(KINDS, 'start');
 
   listeners.open({

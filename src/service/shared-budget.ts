@@ -24,7 +24,7 @@ const AT_HAND = 1 / 60;
  * takes and does not use is lost to the others for over a minute when it is killed.
  */
 const STEP = 1 / 20;
-/** Enough for every other process to ask meanwhile. */
+/** Long enough for every other process to ask. */
 const ROUNDS_TO_PASS = 4;
 
 export interface SharedBudget extends Budget {
@@ -62,7 +62,7 @@ export function createSharedBudget(options: {
     roundsToPass = inUse > 0 ? ROUNDS_TO_PASS : Math.max(0, roundsToPass - 1);
     const { othersWanting } = given;
     const { uses, ...part } = partOf({ limit, inUse, waiting, othersWanting, passes: roundsToPass > 0 });
-    // What is offered to others is not used meanwhile.
+    // What is offered to others is not used here.
     budget.setPlaces(Math.min(given.places, part.takes, uses));
     const askedAt = clock.steady();
     given = await store.sharePlaces({ replica, limit, ...part, leaseMs, goodForMs: GOOD_FOR_MS }, now());

@@ -80,14 +80,14 @@ export function createServiceState(
     at(to: 'running' | 'draining'): void {
       phase = to;
     },
-    /** Stops processing and repairs; null: goes on with them. */
+    /** Pauses processing and repairs; null: resumes them. */
     setPause(to: number | null): void {
       const wasPaused = pausedSince !== null;
       pausedSince = to;
       if (wasPaused === (to !== null)) return;
       for (const each of [worker, backfill]) to === null ? each?.resume() : each?.pause();
     },
-    /** Writes how it is now: every few seconds, and when that has changed. Tells other replicas that this one lives. */
+    /** Writes the current state: every few seconds, and when it changes. Shows other replicas that this one is alive. */
     async beat(): Promise<void> {
       try {
         await replicas.beat();
@@ -105,7 +105,7 @@ export function createServiceState(
 const HEARTBEAT_MS = 5_000;
 /** After a repair the next beat comes sooner, but not before this: a beat is a commit, and repairs come in bursts. */
 const SOONEST_MS = 500;
-/** Nor before so many times what the last one took: with 100,000 records outstanding, the verdict takes 60 ms. */
+/** And not before this many times the duration of the last one: with 100,000 records outstanding the verdict takes 60 ms. */
 const REST_IN_BEATS = 20;
 
 export function createHeartbeat({

@@ -6,7 +6,7 @@ import Database from 'better-sqlite3';
 import pino from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { loadConfig } from '../../src/platform/config.ts';
-import { createFront } from '../../src/service/listeners.ts';
+import { createStartup } from '../../src/service/listeners.ts';
 import { type Service, startService } from '../../src/service/service.ts';
 import { openStore } from '../../src/store/open.ts';
 import { SECRET } from '../receive/sign.ts';
@@ -105,7 +105,7 @@ test('while it finishes what it holds it is not ready', async () => {
 });
 
 test('until it is open, the front answers probes and tells everybody else to come back', async () => {
-  const front = createFront(null);
+  const front = createStartup(null);
   const ask = async (side: 'receiver' | 'ops', path: string) => {
     const response = await front[side](new Request(`http://here${path}`, { method: 'POST' }), {});
     expect(response.headers.get('content-security-policy'), path).toContain("default-src 'none'");

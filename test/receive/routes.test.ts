@@ -6,7 +6,7 @@ import { createAddresses } from '../../src/platform/addresses.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { MAX_CONNECTIONS_PER_ADDRESS } from '../../src/receive/connections.ts';
 import { REJECTION_BODY_BYTES } from '../../src/receive/routes.ts';
-import { createFront } from '../../src/service/listeners.ts';
+import { createStartup } from '../../src/service/listeners.ts';
 import { exchange, type Harness, startReceiver } from './harness.ts';
 import { eventBody, header, mac, nowSeconds, SECRET } from './sign.ts';
 
@@ -412,7 +412,7 @@ describe('behind a proxy that is trusted', () => {
 
 it('no answer to a stranger names a setting or a version', async () => {
   receiver = await startReceiver({ settings: { secrets: () => [] } });
-  const front = createFront(null);
+  const front = createStartup(null);
   front.at('migrating');
   const answers = [
     await receiver.post('{}'),
