@@ -14,9 +14,9 @@ import {
 import { backoffMs } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import type { Applied, BackfillStore, MissingOutcome, ReadMoment } from '../store/store.ts';
+import type { IdsBeside } from './candidate-search.ts';
 import type { Context } from './context.ts';
 import { listed } from './gaps.ts';
-import type { IdsBeside } from './ids-beside.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 import type { Upstream } from './upstream.ts';
 

@@ -3,9 +3,8 @@ import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
 import { pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
 import { backoffMs } from '../platform/clock.ts';
 import type { ProvisionalRules, UnreadEvent } from '../store/store.ts';
-import { type CandidateProof, isMalformed, payloadOf } from './candidate-proof.ts';
+import { type CandidateProof, isMalformed, payloadOf, UNLISTED } from './candidate-search.ts';
 import type { Context } from './context.ts';
-import { UNLISTED } from './ids-beside.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 
 /** Events whose record is sought in one go; then other work has its turn. */
@@ -23,16 +22,6 @@ const STEP_MS = 1_000;
  * that record, and where it stood is remembered for those that come after it; what they make of it is read like any other
  * record. 404s prove nothing and open no gap. Everything between two steps is in the database: after a crash it goes on.
  */
-export interface UnnamedEvents {
-  /**
-   * At a start, before anything is read: the settings may be others than those by which events were taken to be about what
-   * the API has never shown. Such are read anew.
-   */
-  rereadProcessed(): Promise<void>;
-  /** Looks once. False: there was nothing to do, or nothing may be asked now. */
-  look(): Promise<boolean>;
-}
-
 export function createUnnamedEvents(
   options: Pick<Context, 'store' | 'clock' | 'random' | 'signal'> & {
     rules: ProvisionalRules;
@@ -40,7 +29,7 @@ export function createUnnamedEvents(
     /** A record became dirty. */
     onFound: () => void;
   },
-): UnnamedEvents {
+) {
   const { store, clock, rules, proof, signal } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   /** After requests that nobody answered. */
@@ -66,6 +55,10 @@ export function createUnnamedEvents(
     }
   }
 
+  /**
+   * Called at a start, before anything is read. The settings may be others than those by which events were taken to be about
+   * what the API has never shown. Such events are read again.
+   */
   async function rereadProcessed(): Promise<void> {
     for (let last = ''; !signal.aborted; ) {
       const ids = await store.neverShown(UNLISTED, last, REREAD_BATCH);
@@ -147,7 +140,8 @@ export function createUnnamedEvents(
 
   return {
     rereadProcessed,
-    async look() {
+    /** Looks once. False: there was nothing to do, or nothing may be asked now. */
+    async look(): Promise<boolean> {
       const offset = clock.wall() - clock.steady();
       if (offset < lastOffset - STEP_MS) await store.seekAnew(now());
       lastOffset = offset;

@@ -317,7 +317,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'ids asked for while a path is lost are no records, since it was there before',
     edits: [
       {
-        file: 'src/backfill/ids-beside.ts',
+        file: 'src/backfill/candidate-search.ts',
         find: 'if (isProven && others.length === 0 && !(await sees())) {',
         put: 'if (false) {',
       },

@@ -1,9 +1,81 @@
 import { type Candidate, everyIdIn } from '../compliance/candidates.ts';
 import { UpstreamError, unreadableText } from '../compliance/errors.ts';
-import type { FetchedKind } from '../compliance/kinds.ts';
+import { parseJson } from '../compliance/json.ts';
+import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
+import type { JsonObject } from '../compliance/pointers.ts';
 import type { UnreadEvent } from '../store/store.ts';
-import { type CandidateProof, isMalformed, MINUTE_MS, payloadOf } from './candidate-proof.ts';
 import type { Context } from './context.ts';
+import type { Upstream } from './upstream.ts';
+
+/** Of the request budget, as a share of a minute's: events that nobody can read must not keep repairs waiting. */
+const SHARE_OF_BUDGET = 1 / 4;
+const MINUTE_MS = 60_000;
+
+export type CandidateProof = ReturnType<typeof createCandidateProof>;
+
+/** Finds out by what the API answers which values of an event's data are ids of records, within a share of the budget. */
+export function createCandidateProof(
+  options: Pick<Context, 'store' | 'clock'> & {
+    upstream: Pick<Upstream, 'shows'>;
+    requestsPerMinute: number;
+  },
+) {
+  const { store, upstream, clock } = options;
+  const perMinute = Math.max(1, Math.floor(options.requestsPerMinute * SHARE_OF_BUDGET));
+  /** When each of the last minute's requests was sent. */
+  let asked: number[] = [];
+
+  return {
+    /** Requests that may be sent now. */
+    left(): number {
+      asked = asked.filter((at) => clock.steady() - at < MINUTE_MS);
+      return perMinute - asked.length;
+    },
+    /** Milliseconds until one more request may be sent; at least 1. */
+    restMs: () => Math.max(1, (asked[0] ?? clock.steady()) + MINUTE_MS - clock.steady()),
+    /** Whether the API shows a record of that id. Rejects with UpstreamError. */
+    async ask(kind: FetchedKind, id: string): Promise<boolean> {
+      asked.push(clock.steady());
+      return await upstream.shows(kind, id, 'scan');
+    },
+    /** The candidates that are records of the kind. `isShown` is asked for those that the API has not shown before. */
+    async provenOf(
+      { kind, type }: UnreadEvent,
+      candidates: readonly Candidate[],
+      isShown: (kind: FetchedKind, id: string) => Promise<boolean>,
+    ): Promise<Candidate[]> {
+      const shown = new Set(
+        await store.shownIds(
+          kind,
+          candidates.map(({ id }) => id),
+        ),
+      );
+      const proven: Candidate[] = [];
+      for (const candidate of candidates) {
+        // Policies have no address of their own: only their list shows them. What a delete event speaks of is gone by now,
+        // and whatever else it names that still answers is not it.
+        const isAskable = kind !== 'policy' && !DELETE_TYPES.has(type);
+        if (shown.has(candidate.id) || (isAskable && (await isShown(kind, candidate.id))))
+          proven.push(candidate);
+      }
+      return proven;
+    },
+  };
+}
+
+export const isMalformed = (error: unknown): error is UpstreamError =>
+  error instanceof UpstreamError && error.kind === 'malformed';
+
+/** Empty where the body is none of ours: such an event failed for another reason, and is read by nobody. */
+export function payloadOf(event: UnreadEvent): JsonObject {
+  try {
+    return (parseJson(event.body) as { data: JsonObject }).data;
+  } catch {
+    return {};
+  }
+}
+
+// ─── other ids in the events about an id that the API does not know ─────────────────────────────────────────
 
 /** Events that are looked at in one go; then other work has its turn. */
 const EVENTS_AT_ONCE = 4;
@@ -22,35 +94,26 @@ export const UNLISTED = 'risk_assessment';
 type Sees = () => Promise<boolean>;
 
 /** What the events name besides that are about an id which the API does not know. */
-export interface Besides {
+interface Besides {
   /** Where the API has shown a record; of the events that were looked at now. */
   shown: Candidate[];
   /** Something is left that was not looked at, or not understood: after so long it may be. Null: nothing is. */
   restInMs: number | null;
 }
 
-/**
- * The pointers find an id that the API does not know, so that it may be another thing's: looks for other ids in the data of the
- * events about it.
- */
-export interface IdsBeside {
-  /**
-   * In the events up to the number `through`. Each id that the API shows is a record, and dirty from then on, whether or not it
-   * is what the event is about. Where it shows none, that counts only where `sees` says, asked after it, that the API still
-   * shows what there is; null: nothing is there to tell by, and it does not count. Rejects with UpstreamError.
-   */
-  besides(kind: 'risk_assessment', id: string, how: { through: number; sees: Sees | null }): Promise<Besides>;
-  /** The address of the id itself was answered. With a record: nothing is sought beside it any more. */
-  answered(kind: FetchedKind, id: string, outcome: 'found' | 'missing'): Promise<void>;
-}
+export type IdsBeside = ReturnType<typeof createIdsBeside>;
 
+/**
+ * Where the pointers find an id that the API does not know, it may be another thing's id: looks for other ids in the data of
+ * the events about it.
+ */
 export function createIdsBeside(
   options: Pick<Context, 'store' | 'gaps' | 'clock' | 'timing' | 'signal'> & {
     proof: CandidateProof;
     /** A record became dirty. */
     onFound: () => void;
   },
-): IdsBeside {
+) {
   const { store, gaps, clock, proof, signal } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   /** Where a record stood beside an id that the API does not know, and nothing else did: it need not be found out again. */
@@ -171,7 +234,16 @@ export function createIdsBeside(
   }
 
   return {
-    async besides(kind, id, { through, sees }) {
+    /**
+     * Looks at the events up to the number `through`. Each id that the API shows is a record, and dirty from then on, whether or
+     * not it is what the event is about. Where the API shows none, that counts only if `sees`, asked after it, says that the API
+     * still shows what there is. Null: there is nothing to tell by, and it does not count. Rejects with UpstreamError.
+     */
+    async besides(
+      kind: 'risk_assessment',
+      id: string,
+      { through, sees }: { through: number; sees: Sees | null },
+    ): Promise<Besides> {
       const before = begun.get(id);
       const isProven = sees !== null;
       // What is answered before another record can be read proves nothing.
@@ -183,7 +255,8 @@ export function createIdsBeside(
       begun.delete(id);
       return besides;
     },
-    async answered(kind, id, outcome) {
+    /** The address of the id itself was answered. With a record, nothing is sought beside the id any more. */
+    async answered(kind: FetchedKind, id: string, outcome: 'found' | 'missing'): Promise<void> {
       if (kind === UNLISTED && outcome === 'found') begun.delete(id);
       // Else it is about what stands beside the id, of which a 404 says nothing.
       const isItsOwn = kind !== UNLISTED || begun.get(id)?.hasGap !== true;
