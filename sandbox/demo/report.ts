@@ -1,7 +1,15 @@
 import type { Difference } from './compare.ts';
-import type { Cell } from './narration.ts';
 import type { DeliveryLogEntry } from './upstream.ts';
 import type { Observation } from './watch.ts';
+
+/** Where the demo says what it does. Whoever gives it makes it fit for a terminal: what records hold is anyone's text. */
+export interface Screen {
+  /** One line each. */
+  write(...lines: string[]): void;
+  table(heads: readonly string[], rows: readonly (readonly Cell[])[]): void;
+}
+
+export type Cell = string | number | null;
 
 export const TABLE_HEADS = ['RECORD', 'KIND', 'WHY', 'SECONDS', 'RESOLVED BY', 'DIFFERED IN'] as const;
 

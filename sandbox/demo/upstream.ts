@@ -1,29 +1,7 @@
 import type { Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import { MirrorError } from '../../src/platform/errors.ts';
-import type { UpstreamRecords } from './compare.ts';
-import type { Shapes } from './shaped.ts';
-
-/** The sandbox's own controls, by HTTP: what it holds, and what is done to it. */
-export interface SandboxControls {
-  shapes(): Promise<Shapes>;
-  /** Changes something that events tell of. */
-  touch(): Promise<void>;
-  state(): Promise<UpstreamState>;
-  /** The records that it is about; none when it cannot be told of the record `id` as that stands. */
-  tell(story: string, id: string | null): Promise<{ kind: Kind; id: string }[]>;
-  startLively(perSecond: number): Promise<void>;
-  setFaults(faults: JsonObject): Promise<void>;
-  /** Stops the scenario and waits until no delivery is under way. False: some still are. */
-  quiesce(timeoutMs: number): Promise<boolean>;
-  deliveries(): Promise<DeliveryLogEntry[]>;
-}
-
-interface UpstreamState {
-  records: UpstreamRecords;
-  /** Assessments of which no event was ever delivered. */
-  unannounced: string[];
-}
+import type { Shapes, UpstreamRecords } from './compare.ts';
 
 export interface DeliveryLogEntry {
   kind: Kind;
@@ -33,57 +11,48 @@ export interface DeliveryLogEntry {
   faults: string[];
 }
 
-class SandboxRefusal extends MirrorError {
-  readonly status: number;
-
-  constructor(status: number, message: string) {
-    super('sandbox', message);
-    this.status = status;
-  }
+interface State {
+  policies: JsonObject[];
+  riskAssessments: JsonObject[];
+  vendors: JsonObject[];
+  unannouncedRiskAssessments: string[];
+  scenario: { failure: string | null };
 }
 
 const TIMEOUT_MS = 10_000;
 
-/** `url` without a path. */
-export function sandboxControls(url: string): SandboxControls {
-  async function ask(
-    method: 'GET' | 'POST',
-    path: string,
-    body?: unknown,
-    timeoutMs = TIMEOUT_MS,
-  ): Promise<unknown> {
-    const response = await fetch(`${url}/_sandbox/${path}`, {
-      method,
+export type SandboxControls = ReturnType<typeof sandboxControls>;
+
+/** The sandbox's own controls, by HTTP: what it holds, and what is done to it. `url` without a path. */
+export function sandboxControls(url: string) {
+  /** With a body a POST, else a GET. */
+  const send = (path: string, body?: object, timeoutMs = TIMEOUT_MS): Promise<Response> =>
+    fetch(`${url}/_sandbox/${path}`, {
       signal: AbortSignal.timeout(timeoutMs),
       ...(body === undefined
         ? {}
-        : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+        : {
+            method: 'POST',
+            body: JSON.stringify(body),
+            headers: { 'content-type': 'application/json' },
+          }),
     });
-    const text = await response.text();
-    if (!response.ok) {
-      throw new SandboxRefusal(
-        response.status,
-        `the sandbox answered ${response.status} to ${path}: ${text.slice(0, 300)}`,
-      );
-    }
-    return JSON.parse(text);
+
+  async function ask<T>(...[path, ...rest]: Parameters<typeof send>): Promise<T> {
+    return (await answerTo(path, await send(path, ...rest))) as T;
   }
 
   return {
-    shapes: async () => (await ask('GET', 'shapes')) as Shapes,
-    async touch() {
-      const { vendors } = (await ask('GET', 'state')) as { vendors: JsonObject[] };
+    shapes: () => ask<Shapes>('shapes'),
+    /** Changes something that events tell of. */
+    async touch(): Promise<void> {
+      const id = (await ask<State>('state')).vendors[0]?.['id'];
       const fields = { contact: 'first-contact@vendor.example' };
-      await ask('POST', 'mutate', { kind: 'vendor', op: 'update', id: vendors[0]?.['id'], fields });
+      await ask('mutate', { kind: 'vendor', op: 'update', id, fields });
     },
-    async state() {
-      const state = (await ask('GET', 'state')) as {
-        policies: JsonObject[];
-        riskAssessments: JsonObject[];
-        vendors: JsonObject[];
-        unannouncedRiskAssessments: string[];
-        scenario: { failure: string | null };
-      };
+    /** `unannounced`: assessments of which no event was ever delivered. */
+    async state(): Promise<{ records: UpstreamRecords; unannounced: string[] }> {
+      const state = await ask<State>('state');
       if (state.scenario.failure !== null) {
         throw new MirrorError('sandbox', `the sandbox's scenario failed: ${state.scenario.failure}`);
       }
@@ -96,33 +65,30 @@ export function sandboxControls(url: string): SandboxControls {
         unannounced: state.unannouncedRiskAssessments,
       };
     },
-    async tell(story, id) {
-      try {
-        const told = (await ask('POST', 'scenario', { name: story, ...(id === null ? {} : { id }) })) as {
-          records: { kind: Kind; id: string }[];
-        };
-        return told.records;
-      } catch (error) {
-        if (error instanceof SandboxRefusal && (error.status === 409 || error.status === 404)) return [];
-        throw error;
+    /** The records that the story is about; none when the record `id` does not allow it as it is now. */
+    async tell(name: string, id: string | null): Promise<{ kind: Kind; id: string }[]> {
+      const response = await send('scenario', { name, ...(id === null ? {} : { id }) });
+      if (response.status !== 404 && response.status !== 409) {
+        return ((await answerTo('scenario', response)) as { records: { kind: Kind; id: string }[] }).records;
       }
+      await response.body?.cancel();
+      return [];
     },
-    async startLively(perSecond) {
-      await ask('POST', 'scenario', { name: 'lively', perSecond });
+    startLively: (perSecond: number) => ask('scenario', { name: 'lively', perSecond }),
+    setFaults: (faults: object) => ask('faults', faults),
+    /** Stops the scenario and waits until no delivery is under way. False: some still are. */
+    async quiesce(timeoutMs: number): Promise<boolean> {
+      return (await ask<{ quiet: boolean }>('quiesce', { timeoutMs }, timeoutMs + TIMEOUT_MS)).quiet;
     },
-    async setFaults(faults) {
-      await ask('POST', 'faults', faults);
-    },
-    async quiesce(timeoutMs) {
-      const answer = (await ask('POST', 'quiesce', { timeoutMs }, timeoutMs + TIMEOUT_MS)) as {
-        quiet: boolean;
-      };
-      return answer.quiet;
-    },
-    async deliveries() {
-      return ((await ask('GET', 'deliveries')) as { data: DeliveryLogEntry[] }).data;
-    },
+    deliveries: async () => (await ask<{ data: DeliveryLogEntry[] }>('deliveries')).data,
   };
+}
+
+async function answerTo(path: string, response: Response): Promise<unknown> {
+  const text = await response.text();
+  if (response.ok) return JSON.parse(text);
+  const refusal = `the sandbox answered ${response.status} to ${path}: ${text.slice(0, 300)}`;
+  throw new MirrorError('sandbox', refusal);
 }
 
 function byId(records: readonly JsonObject[], field: string): Map<string, JsonObject> {

@@ -1,8 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { keepRunning } from '../../sandbox/demo/endless.ts';
-import type { Screen } from '../../sandbox/demo/narration.ts';
-import { runOnce } from '../../sandbox/demo/once.ts';
+import type { Screen } from '../../sandbox/demo/report.ts';
+import { keepRunning, runOnce } from '../../sandbox/demo/run.ts';
 import { type Operator, onStage } from '../../sandbox/demo/stage.ts';
 import { answered, changed, remoteApi } from '../ops/api/client.ts';
 import { MirrorError } from '../platform/errors.ts';

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { compare, type MirrorRow } from '../../sandbox/demo/compare.ts';
-import { comparable } from '../../sandbox/demo/shaped.ts';
+import { comparable, compare, type MirrorRow } from '../../sandbox/demo/compare.ts';
 import { seededRandom } from '../../sandbox/random.ts';
 import { changedShapes, DEFAULT_SHAPES, type Shapes, valueIn } from '../../sandbox/shapes.ts';
 import { drawShapes } from '../../sandbox/shapes-draw.ts';

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Difference } from '../../sandbox/demo/compare.ts';
 import type { Change } from '../../sandbox/demo/mirror-tables.ts';
 import { differenceRows, isInTransit, resolverOf, tally } from '../../sandbox/demo/report.ts';
-import { STORIES, schedule } from '../../sandbox/demo/scenario.ts';
+import { STORIES, schedule } from '../../sandbox/demo/run.ts';
 import { Watch } from '../../sandbox/demo/watch.ts';
 
 function differs(id: string, field = 'status'): Difference {

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { demoSeed } from '../../sandbox/demo/seed.ts';
+import { builtinSeed } from '../../sandbox/builtin.ts';
 import { type Sandbox, startSandbox } from '../../sandbox/sandbox.ts';
+import { normaliseSeed } from '../../sandbox/seed.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { createLogger } from '../../src/platform/logger.ts';
 import { type Service, startService } from '../../src/service/service.ts';
@@ -13,7 +14,7 @@ import { TYPES } from '../../src/store/postgres/types.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 import { request } from '../sandbox/support.ts';
 
-/** Every SQL text of docs/for-analysts.md, and the questions of the README, on both engines, over what a sandbox with the demo's records has told two mirrors. */
+/** Every SQL text of docs/for-analysts.md, and the questions of the README, on both engines, over what a sandbox with its own records has told two mirrors. */
 
 const TIMEOUT_MS = 240_000;
 const API_KEY = 'key-of-the-analysts';
@@ -95,7 +96,7 @@ const inSync = () =>
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'mirror-analysts-'));
   server = await startPostgres();
-  const { unlistedAssessments: _, ...seed } = demoSeed(new Date());
+  const seed = normaliseSeed(builtinSeed(new Date()));
   writeFileSync(join(folder, 'risk-ids'), seed.riskAssessments.map(({ id }) => `${id}\n`).join(''));
   sandbox = await startSandbox({
     ...{ port: 0, apiKeys: [API_KEY], seedNumber: 7, seed },

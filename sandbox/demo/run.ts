@@ -2,18 +2,67 @@ import { KINDS } from '../../src/compliance/kinds.ts';
 import { MirrorError } from '../../src/platform/errors.ts';
 import { unverifiedRows } from './compare.ts';
 import {
+  describeDifferences,
+  differenceRows,
+  isInTransit,
+  type Screen,
+  TABLE_HEADS,
+  tally,
+} from './report.ts';
+import type { Stage } from './stage.ts';
+import {
   createLookout,
   intoStep,
   isEqual,
   LOOK_EVERY_MS,
   type Lookout,
+  pause,
   type Sight,
+  type StagedStory,
   until,
-} from './lookout.ts';
-import { introduce, pause, type Screen } from './narration.ts';
-import { describeDifferences, differenceRows, isInTransit, TABLE_HEADS, tally } from './report.ts';
-import { FAULTS, LIVELY_PER_SECOND, NO_FAULTS, STORIES, schedule } from './scenario.ts';
-import type { Stage } from './stage.ts';
+} from './watch.ts';
+
+export const STORIES: readonly StagedStory[] = [
+  { name: 'lost-vendor-removal', told: 'lost delete of a vendor', kind: 'vendor', differs: true },
+  { name: 'lost-policy-delete', told: 'lost delete of a policy', kind: 'policy', differs: true },
+  { name: 'overtaken-update', told: 'overtaken update', kind: 'policy', differs: true },
+  { name: 'lost-identification', told: 'assessment whose first event was lost', kind: null, differs: true },
+  { name: 'unannounced-assessment', told: 'assessment never announced', kind: null, differs: false },
+  { name: 'duplicate-delivery', told: 'delivery sent three times', kind: 'vendor', differs: false },
+];
+
+/** Changes a second. */
+const LIVELY_PER_SECOND = 4;
+
+/** What befalls deliveries and the API's answers while the scenario runs. */
+const FAULTS = {
+  drop: 0.1,
+  duplicate: 0.1,
+  delay: { probability: 0.25, minMs: 100, maxMs: 1500 },
+  reorder: 0.1,
+  staleMs: 400,
+  errorRate: 0.02,
+} as const;
+
+/** The API answers plainly again; deliveries have ended by then. */
+const NO_FAULTS = {
+  drop: 0,
+  duplicate: 0,
+  delay: { probability: 0, minMs: 0, maxMs: 0 },
+  reorder: 0,
+  staleMs: 0,
+  errorRate: 0,
+} as const;
+
+/** The first stories are told this far into the run, the last this far before its end, as shares of it. */
+const FIRST_AT = 0.1;
+const LAST_AT = 0.8;
+
+/** When each story is told, in milliseconds after the start of a run of `runMs`. */
+export function schedule(runMs: number): { atMs: number; story: StagedStory }[] {
+  const step = (LAST_AT - FIRST_AT) / (STORIES.length - 1);
+  return STORIES.map((story, index) => ({ atMs: Math.round(runMs * (FIRST_AT + step * index)), story }));
+}
 
 export interface RunSettings {
   runMs: number;
@@ -181,4 +230,57 @@ function narrator(screen: Screen): Say {
     const seconds = ((Date.now() - startedMs) / 1000).toFixed(1).padStart(5);
     screen.write(`${seconds} s  ${line}`);
   };
+}
+
+const STORY_EVERY_MS = 8_000;
+const REPORT_EVERY_MS = 10_000;
+
+/** The lively scenario and the staged stories, one after another, until `signal` aborts. */
+export async function keepRunning(screen: Screen, stage: Stage, signal: AbortSignal): Promise<void> {
+  introduce(screen, stage);
+  screen.write('Ctrl-C ends it.', '');
+  const lookout = createLookout(stage);
+  await intoStep(lookout, signal);
+  await stage.sandbox.setFaults(FAULTS);
+  await stage.sandbox.startLively(LIVELY_PER_SECOND);
+  let nextStoryMs = Date.now() + STORY_EVERY_MS;
+  let nextReportMs = Date.now() + REPORT_EVERY_MS;
+  let told = 0;
+  while (!signal.aborted) {
+    const { mirror, differences } = await lookout.look();
+    if (Date.now() >= nextStoryMs) {
+      const story = STORIES[told % STORIES.length]!;
+      const record = await lookout.tell(story);
+      screen.write(`${clock()}  ${story.told}: ${record ?? 'no record is left for it'}`);
+      told += 1;
+      nextStoryMs = Date.now() + STORY_EVERY_MS;
+    }
+    if (Date.now() >= nextReportMs) {
+      const { events, redeliveries } = await stage.tables.countEvents();
+      const records = Object.values(mirror).reduce((sum, rows) => sum + rows.size, 0);
+      const resolved = lookout.watch.takeEnded();
+      const mended = resolved.length > 0 ? `; since the last line ended ${tally(resolved)}` : '';
+      screen.write(
+        `${clock()}  ${records} records, ${events} events and ${redeliveries} redeliveries so far; ${differences.length} differ right now${mended}`,
+      );
+      nextReportMs = Date.now() + REPORT_EVERY_MS;
+    }
+    await pause(LOOK_EVERY_MS, signal);
+  }
+  screen.write('', 'Stopping both services.');
+}
+
+function clock(): string {
+  return new Date().toISOString().slice(11, 19);
+}
+
+function introduce(screen: Screen, stage: Stage): void {
+  const { sandboxUrl, shapesNumber, found } = stage;
+  screen.write(
+    `Sandbox, in the place of the compliance service: ${sandboxUrl}/`,
+    `Status page of the mirror, sign in: ${stage.signInLink}`,
+    `One more event: npm run cli -- trigger policy.updated --sandbox ${sandboxUrl} (or: compliance-mirror trigger …)`,
+    `The sandbox answers in a form that it draws anew at each start; the same once more: --shapes ${shapesNumber}`,
+    `setup has found out ${found.length === 0 ? 'that the defaults fit' : `what differs from the defaults: ${found.join(', ')}`}`,
+  );
 }
