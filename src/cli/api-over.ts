@@ -6,6 +6,7 @@ import { createOperations } from '../ops/operations.ts';
 import { noDeliveries } from '../ops/recent.ts';
 import { createSnapshots } from '../ops/snapshot.ts';
 import type { Config } from '../platform/config.ts';
+import { UsageError } from '../platform/errors.ts';
 import { version } from '../platform/package.ts';
 import { rulesOf } from '../service/opening.ts';
 import { pendingDeletions } from '../service/operators.ts';
@@ -18,7 +19,7 @@ import { printable } from './text.ts';
 /** In the audit, beside the names of tokens. */
 const ACTOR = 'cli';
 
-/** What a service would do at once is noted here, for those that run on the database or the next that starts. */
+/** The API over the database itself. Work for a service is written down, for those that run on it or the next that starts. */
 export async function apiOver(store: Store, cli: Cli, config: Config): Promise<ApiClient> {
   const clock = await clockOf(store);
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
@@ -29,7 +30,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
 
   const actions: OpsActions = {
     async requestFullSync(kinds, reason) {
-      // Whoever starts later begins with full syncs anyway.
+      // A service that starts later begins with full syncs anyway.
       if (!isServed) return;
       await store.requestSyncRuns(kinds, reason, now());
       await store.notify('work');
@@ -40,8 +41,24 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
       return { queued: ids.length };
     },
     async dryRun(kind, signal) {
-      const { compareHere } = await import('./compare-here.ts');
-      return await compareHere(cli, config, { store, clock }, kind, signal);
+      if ((await livingReplicas(store, clock)) > 0) {
+        throw new UsageError(
+          'services run on this database, and the request budget is theirs',
+          'set OPS_URL and OPS_TOKEN: then one of them compares',
+        );
+      }
+      // Loaded when first needed: other commands should not cost it.
+      const { createDryRun } = await import('../backfill/dry-run.ts');
+      const { commandClient, complianceSettings } = await import('./client.ts');
+      const { readRiskIds } = await import('../service/repairs.ts');
+      const { riskIdsFile } = config;
+      const compare = createDryRun({
+        client: commandClient(cli, config, store, { actor: 'cli', needs: 'read', silent: true }),
+        ...{ store, clock, random: Math.random, pointers: config.idPointers, signal },
+        riskIds: async () => (riskIdsFile === null ? [] : await readRiskIds(riskIdsFile)),
+        paging: complianceSettings(config).paging,
+      });
+      return await compare(kind, 'person');
     },
     async pause() {
       pausedSince = await beginPause(store, clock.wall());
@@ -76,26 +93,26 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     ...{ actions, facts, clock, logger: { error: complain } },
     ...{ pendingDeletions: () => pendingDeletions(store, clock.wall()), credentials: async () => null },
     traffic: store.listTraffic,
-    // Who answers knows how long it took, and nobody answers here.
+    // Known only to the process that answered.
     answerTimes: { of: () => null },
     signal: new AbortController().signal,
   };
   const operations = createOperations(context, createAuditLog(context));
-  // Whoever asks wants to know why the database cannot be read, and no verdict on it.
+  // Without a logger: a database that cannot be read is an error here, and no verdict.
   const snapshots = createSnapshots({ ...context, logger: null });
   return apiHere(createApi(context, { operations, snapshots }), ACTOR);
 
   function operatorsStore(): OpsContext['store'] {
-    const told = async <T>(work: Promise<T>): Promise<T> => {
+    const notifying = async <T>(work: Promise<T>): Promise<T> => {
       const done = await work;
       await store.notify('work');
       return done;
     };
     return {
       ...store,
-      retryEvent: (id, at) => told(store.retryEvent(id, rules, at)),
-      releaseQuarantined: (id, at) => told(store.releaseQuarantined(id, at, rules.timing)),
-      resolveGapById: (id, at) => told(store.resolveGapById(id, at)),
+      retryEvent: (id, at) => notifying(store.retryEvent(id, rules, at)),
+      releaseQuarantined: (id, at) => notifying(store.releaseQuarantined(id, at, rules.timing)),
+      resolveGapById: (id, at) => notifying(store.resolveGapById(id, at)),
     };
   }
 }

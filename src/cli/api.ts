@@ -2,9 +2,12 @@ import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { routeOf } from '../compliance/client.ts';
 import { UnaddressableError, UpstreamError } from '../compliance/errors.ts';
+import { loadConfig } from '../platform/config.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
+import type { Store } from '../store/store.ts';
 import { type Cli, writeJson } from './cli.ts';
-import { withCommandClient } from './client.ts';
+import { commandClient, complianceSettings } from './client.ts';
+import { withStore } from './database.ts';
 import { printableLines } from './text.ts';
 
 type Method = 'GET' | 'POST';
@@ -36,19 +39,24 @@ export function apiCommand(cli: Cli): Command {
 async function api(cli: Cli, given: string, path: string, options: { body?: string }): Promise<void> {
   const method = operationOf(given, path);
   const body = bodyFor(method, options.body);
+  const config = loadConfig(cli.env);
   const call = {
     ...{ method, path, lane: 'person' as const, signal: new AbortController().signal },
     ...(body === undefined ? {} : { body }),
   };
   try {
     const needs = method === 'POST' ? 'write' : 'read';
-    const { value } = await withCommandClient(cli, { actor: 'api', needs }, (client) => client.request(call));
+    const send = async (store: Store | null) =>
+      await commandClient(cli, config, store, { actor: 'api', needs }).request(call);
+    // An API key needs no database, and none is made for it.
+    const isKey = complianceSettings(config).auth === 'api_key';
+    const { value } = await (isKey ? send(null) : withStore(cli, 'make', send));
     writeJson(cli.out, value);
   } catch (error) {
     if (error instanceof UnaddressableError) {
       throw new UsageError(error.message, 'write the path percent-encoded; "." and ".." cannot be asked for');
     }
-    // What the service says of it is for whoever asked; the error itself follows.
+    // What the service says about it; the error itself follows.
     if (error instanceof UpstreamError && error.excerpt) {
       cli.err.write(`${printableLines(error.excerpt)}\n`);
     }

@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import { loadConfig } from '../platform/config.ts';
 import type { BackupProgress } from '../store/sqlite/backup.ts';
 import { type Cli, writeJson } from './cli.ts';
-import { backUpDatabase, refuseFromAfar } from './database.ts';
+import { engines, refuseFromAfar } from './database.ts';
 import { helpNote, jsonOption } from './options.ts';
 import { progressOn } from './progress.ts';
 import { stopSignals } from './stop-signals.ts';
@@ -33,7 +33,7 @@ export function backupCommand(cli: Cli): Command {
       const stop = stopSignals({ attached: false });
       const progress = progressOn(cli.err);
       try {
-        const result = await backUpDatabase(config.databaseUrl, {
+        const result = await (await engines()).backUpStore(config.databaseUrl, {
           to: file,
           force: flags.force === true,
           signal: stop.signal,

@@ -8,11 +8,11 @@ import {
 import { credentialsFor } from '../compliance/credentials.ts';
 import type { Needs, TokenStore } from '../compliance/oauth-tokens.ts';
 import { systemClock } from '../platform/clock.ts';
-import { type ComplianceSettings, type Config, loadConfig } from '../platform/config.ts';
+import type { ComplianceSettings, Config } from '../platform/config.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { withPresentStore, withWritableStore } from './database.ts';
+import { withStore } from './database.ts';
 import { printable } from './text.ts';
 
 export function complianceSettings(config: Config): ComplianceSettings {
@@ -53,7 +53,7 @@ export function commandClient(
     budget: createBudget({ requestsPerMinute: settings.requestsPerMinute, clock }),
     clock,
     pointers: config.idPointers,
-    ...(silent ? {} : { refused: (refusal) => auditRefusal(cli, config, actor, refusal) }),
+    ...(silent ? {} : { refused: (refusal) => auditRefusal(cli, actor, refusal) }),
     ...(observe === undefined ? {} : { observe }),
   });
 }
@@ -61,7 +61,6 @@ export function commandClient(
 /** As the service notes its own; the target says who asked for what. Never rejects: the refusal itself is the news. */
 async function auditRefusal(
   cli: Cli,
-  config: Config,
   actor: string,
   { status, method, route }: RefusedRequest,
 ): Promise<void> {
@@ -71,7 +70,7 @@ async function auditRefusal(
   const entry = { actor: 'upstream', action: 'credentials', outcome: String(status), target };
   try {
     // What the command holds may be open for reading only.
-    await withPresentStore(cli, config, (store) => store.audit(entry, now));
+    await withStore(cli, 'write', (store) => store.audit(entry, now));
   } catch (error) {
     cli.err.write(`Note: this refusal is not in the audit: ${printable(describeError(error))}\n`);
   }
@@ -86,18 +85,3 @@ const NO_TOKENS: TokenStore = {
   refuseTokens: async () => false,
   audit: async () => {},
 };
-
-/** The same with a store of its own, made if need be. An API key needs none, and is spared it. */
-export async function withCommandClient<T>(
-  cli: Cli,
-  options: { actor: string; needs: Needs },
-  work: (client: ComplianceClient) => Promise<T>,
-): Promise<T> {
-  const config = loadConfig(cli.env);
-  if (complianceSettings(config).auth === 'api_key')
-    return await work(commandClient(cli, config, null, options));
-  return await withWritableStore(
-    config,
-    async (store) => await work(commandClient(cli, config, store, options)),
-  );
-}

@@ -6,7 +6,7 @@ import { loadConfig, readCredentialsKey } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import type { SealedText, Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { clockOf, refuseFromAfar, withPresentStore } from './database.ts';
+import { clockOf, refuseFromAfar, withStore } from './database.ts';
 import { helpNote } from './options.ts';
 
 /** A renewal of tokens takes a request and two writes; what holds them for longer is stuck, and says so elsewhere. */
@@ -42,7 +42,7 @@ async function rotateKey(cli: Cli, path: string): Promise<void> {
   if (Buffer.from(fresh).equals(key)) {
     throw new UsageError('--new-key-file holds the present key', 'make one with: openssl rand -base64 32');
   }
-  await withPresentStore(cli, config, async (store) => {
+  await withStore(cli, 'write', async (store) => {
     const count = await reseal(store, key, fresh);
     cli.out.write(
       count === null

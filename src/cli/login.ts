@@ -15,7 +15,7 @@ import { type ComplianceSettings, type Config, loadConfig } from '../platform/co
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { refuseFromAfar, withWritableStore } from './database.ts';
+import { refuseFromAfar, withStore } from './database.ts';
 import { isLoopbackRedirect, listenForConsent, openBrowser, type Page } from './login/listener.ts';
 import { parseDuration } from './options.ts';
 import { printable } from './text.ts';
@@ -54,7 +54,7 @@ export async function login(cli: Cli, options: LoginOptions): Promise<void> {
   const key = keyOf(config);
   const clock = systemClock();
   const endpoint = createTokenEndpoint({ settings, clock });
-  await withWritableStore(config, async (store) => {
+  await withStore(cli, 'make', async (store) => {
     const attempt = startConsent(settings);
     const scopes = scopesFor(settings.scopes, options.write ? 'write' : 'read');
     const sign = { cli, options, settings, endpoint, store, clock, attempt, scopes };

@@ -6,7 +6,7 @@ import { type Config, loadConfig } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { databasePath, holderOfDatabase, withLockedStore, withStore } from './database.ts';
+import { databasePath, holderOfDatabase, withStore } from './database.ts';
 
 /** An operators' listener, and a token for it. */
 export interface Listener {
@@ -14,43 +14,28 @@ export interface Listener {
   token: string;
 }
 
-interface Way {
-  /** A service that holds the file does it: there is one writer, and it knows at once. Else the file itself will do. */
-  isByService: boolean;
-  isWriting: (config: Config) => boolean;
-}
-
-const WAYS = {
-  read: { isByService: false, isWriting: () => false },
-  change: { isByService: true, isWriting: () => true },
-  // Tokens may have to be renewed, and that is written.
-  compare: {
-    isByService: true,
-    isWriting: ({ compliance }) => (compliance?.auth ?? 'api_key') !== 'api_key',
-  },
-} satisfies Record<string, Way>;
-
 /**
- * Runs `work` with the operators' API: with OPS_URL that of the service there; to change something, that of the service
- * that holds the file; otherwise the same API over the database itself, whose replicas, where it is PostgreSQL, are
- * told there. `service`: whose it is; null: none was asked.
+ * Runs `work` with the operators' API: with OPS_URL that of the service there; to change or compare, that of the service
+ * that holds the file, since it is the one writer and the request budget is its own; otherwise the same API over the database
+ * itself. `service`: whose API it is; null: no service was asked.
  */
 export async function withApi<T>(
   cli: Cli,
-  purpose: keyof typeof WAYS,
+  purpose: 'read' | 'change' | 'compare',
   work: (api: ApiClient, service: Listener | null) => Promise<T>,
 ): Promise<T> {
   const config = loadConfig(cli.env);
-  const way: Way = WAYS[purpose];
-  const service = way.isByService || config.remote !== null ? await runningService(config) : null;
+  const service = purpose !== 'read' || config.remote !== null ? await runningService(config) : null;
   if (service !== null) return await work(remoteApi(service), service);
   // Loaded when first needed: help, a wrong option and a service elsewhere should not cost it.
   const { apiOver } = await import('./api-over.ts');
   const here = async (store: Store) => await work(await apiOver(store, cli, config), null);
-  if (!way.isWriting(config)) return await withStore(cli, here);
+  // To compare, tokens may have to be renewed, and that is written.
+  const hasTokens = (config.compliance?.auth ?? 'api_key') !== 'api_key';
+  if (purpose === 'read' || (purpose === 'compare' && !hasTokens)) return await withStore(cli, 'read', here);
   // A database that is not there would be made by opening it for writing; looking first says so instead.
-  await withStore(cli, async () => {});
-  return await withLockedStore(cli, here);
+  await withStore(cli, 'read', async () => {});
+  return await withStore(cli, 'alone', here);
 }
 
 /** The service that OPS_URL names, or else the one that holds the database; null: none does. */

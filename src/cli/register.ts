@@ -17,7 +17,7 @@ import { AWAITED_FACT, SECRETS_LOOK_MS, standingOf } from '../service/signing-se
 import type { Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
-import { clockOf, holderOfDatabase, livingReplicas, refuseFromAfar, withWritableStore } from './database.ts';
+import { clockOf, holderOfDatabase, livingReplicas, refuseFromAfar, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { helpNote, jsonOption } from './options.ts';
 import {
@@ -112,7 +112,7 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
     );
   }
   complianceSettings(config);
-  await withWritableStore(config, async (store) => {
+  await withStore(cli, 'make', async (store) => {
     const clock = await clockOf(store);
     const secrets = secretSettings(config, clock);
     const before = await store.listRegistrations();

@@ -16,7 +16,7 @@ import { flawText, type SecretEncoding } from '../platform/signing-secret.ts';
 import { type SecretStanding, standingOf } from '../service/signing-secrets.ts';
 import type { StoredRegistration } from '../store/store.ts';
 import { type Cli, writeJson, writeTable } from './cli.ts';
-import { clockOf, refuseFromAfar, withPresentStore, withStore } from './database.ts';
+import { clockOf, refuseFromAfar, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { notFound } from './lists.ts';
 import { helpNote, jsonOption, parseDuration } from './options.ts';
@@ -60,7 +60,7 @@ export function registrationsCommand(cli: Cli): Command {
 async function list(cli: Cli, options: { json?: true }): Promise<void> {
   const config = loadConfig(cli.env);
   refuseFromAfar(config, 'registrations', 'whether a secret verifies depends on the settings there');
-  await withStore(cli, async (store) => {
+  await withStore(cli, 'read', async (store) => {
     const secrets = secretSettings(config, await clockOf(store));
     writeRegistrations(cli, await store.listRegistrations(), { json: options.json, secrets });
   });
@@ -69,7 +69,7 @@ async function list(cli: Cli, options: { json?: true }): Promise<void> {
 async function forget(cli: Cli, id: string, { after = 0 }: { after?: number }): Promise<void> {
   const config = loadConfig(cli.env);
   refuseFromAfar(config, 'registrations', 'as "register" does');
-  await withPresentStore(cli, config, async (store) => {
+  await withStore(cli, 'write', async (store) => {
     const clock = await clockOf(store);
     const now = { wall: clock.wall(), steady: clock.steady() };
     const until = now.wall + after;
@@ -111,7 +111,7 @@ export async function takeSecret(
 ): Promise<void> {
   const { credentialsKey: key } = config;
   if (key === null) throw new UsageError('CREDENTIALS_KEY is not set, and the answer is encrypted with it');
-  await withPresentStore(cli, config, async (store) => {
+  await withStore(cli, 'write', async (store) => {
     const clock = await clockOf(store);
     const held = (await store.listRegistrations()).filter(
       (each) => (id === undefined || each.upstreamId === id) && (url === undefined || each.url === url),

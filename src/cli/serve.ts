@@ -3,7 +3,7 @@ import { type Config, configWarnings, loadConfig, secretTexts } from '../platfor
 import type { Logger } from '../platform/logger.ts';
 import type { Service } from '../service/service.ts';
 import type { Cli } from './cli.ts';
-import { exposureOfDatabase } from './database.ts';
+import { engines } from './database.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
 
 /** For a process that starts this one, and must not leave it behind. */
@@ -30,7 +30,7 @@ export function serveCommand(cli: Cli): Command {
       const secrets = () => secretTexts(config);
       logger = createLogger({ level: config.logLevel, secrets, destination: output });
       // Twice: for the person who starts it, and for whoever is told of warnings only.
-      const exposure = await exposureOfDatabase(config);
+      const exposure = await (await engines()).databaseExposure(config.databaseUrl, config.database);
       if (exposure !== null) {
         cli.err.write(`compliance-mirror: WARNING: ${exposure.says}\n  ${exposure.remedy}\n`);
         logger.warn({ stage: 'store', outcome: 'exposed', reason: exposure.says }, 'database');

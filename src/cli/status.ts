@@ -109,7 +109,7 @@ function sentenceOf(told: Status | null): string {
 async function othersRunning(cli: Cli, databaseUrl: string): Promise<string> {
   const none = 'No service is running on this database.\n\n';
   if ((await databasePath(databaseUrl)) !== null) return none;
-  return await withStore(cli, async (store) => {
+  return await withStore(cli, 'read', async (store) => {
     const living = await livingReplicas(store, await clockOf(store));
     return living === 0 ? none : `Services running on this database: ${living}\n\n`;
   });

@@ -56,7 +56,7 @@ export async function explainStored(cli: Cli, given: string, options: DeliveryOp
   const [, prefix, rest] = PREFIXED.exec(given) ?? [];
   const id = rest ?? given;
   const lists = prefix === undefined ? LISTS : [prefix as List];
-  return await withStore(cli, async (store) => {
+  return await withStore(cli, 'read', async (store) => {
     const config = loadConfig(cli.env);
     // An event's own id may begin like a prefix, so the whole is tried as one first.
     const whole = prefix === undefined ? [] : await explanations(store, config, given, ['event'], options);
@@ -175,7 +175,7 @@ function keepsBody(reason: string): boolean {
 async function registrationsOf(cli: Cli, { databaseUrl }: Config): Promise<StoredRegistration[]> {
   const path = await databasePath(databaseUrl);
   if (path !== null && !existsSync(path)) return [];
-  return await withStore(cli, (store) => store.listRegistrations());
+  return await withStore(cli, 'read', (store) => store.listRegistrations());
 }
 
 /** `Name: value`, or a bare value, which is the signature header's. By their names in lower case. */

@@ -11,11 +11,10 @@ import { nameOf, opened as openedWith } from '../credentials.ts';
 import {
   clockOf,
   databasePath,
-  exposureOfDatabase,
+  engines,
   holderOfDatabase,
   livingReplicas,
   openForWriting,
-  probeDatabase,
   withStore,
 } from '../database.ts';
 import { secretSettings, unusableSecret } from '../registrations.ts';
@@ -39,7 +38,10 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
         problem: opened.problem,
         remedy: opened.remedy,
         isSetting: opened.isSetting,
-        exposure: store === null ? null : await exposureOfDatabase(config),
+        exposure:
+          store === null
+            ? null
+            : await (await engines()).databaseExposure(config.databaseUrl, config.database),
       },
       service: await serviceOn(config, path, opened),
       upstream: config.compliance === null ? null : await upstreamOf(cli, config, config.compliance, store),
@@ -103,10 +105,10 @@ async function open(cli: Cli, config: Config, path: string | null): Promise<Open
   const none = { exists, store: null, problem: 'there is no database yet', remedy: null, isSetting: false };
   let store: Store | null = null;
   try {
-    await probeDatabase(config);
+    (await engines()).probePlace(config.databaseUrl);
     if (!exists) return none;
     // First to read only: opening for writing would migrate a database of another version.
-    await withStore(cli, async () => {});
+    await withStore(cli, 'read', async () => {});
     // It asserts the write-ahead log and FULL, as for every connection that writes.
     store = await openForWriting(config);
     await store.checkWritable();

@@ -64,7 +64,7 @@ async function askForSecret(talk: Talk): Promise<void> {
 /** Where the newest registration that is held here leads; null: there is none, or no database that can be read. */
 async function registeredUrl(talk: Talk): Promise<string | undefined> {
   try {
-    return await withStore(commandOf(talk), async (store) => {
+    return await withStore(commandOf(talk), 'read', async (store) => {
       const held = await store.listRegistrations();
       return held.findLast(({ expiresWall }) => expiresWall === null)?.url;
     });

@@ -52,7 +52,7 @@ export async function settleSecret(talk: Talk, url: string, failure: MirrorError
 async function heldSecret(talk: Talk, url: string): Promise<HeldSecret> {
   const config = talk.draft.config();
   const settings = secretSettings(config, { wall: Date.now });
-  return await withStore(commandOf(talk), async (store) => {
+  return await withStore(commandOf(talk), 'read', async (store) => {
     const held = (await store.listRegistrations()).findLast(
       (each) => each.url === url && each.expiresWall === null,
     );

@@ -99,7 +99,7 @@ export interface Arrivals {
 }
 
 export async function arrivals(cli: Cli): Promise<Arrivals> {
-  return await withStore(cli, async (store) => {
+  return await withStore(cli, 'read', async (store) => {
     const [rejected] = await store.listRejections({ limit: 1 });
     return {
       lastAccepted: (await store.summary()).last_delivery_at,
@@ -114,7 +114,7 @@ export function isProven({ lastAccepted, lastRejected }: Arrivals): boolean {
 }
 
 async function newestSync(cli: Cli): Promise<number> {
-  return await withStore(cli, async (store) => (await store.listSyncRuns({ limit: 1 }))[0]?.id ?? 0);
+  return await withStore(cli, 'read', async (store) => (await store.listSyncRuns({ limit: 1 }))[0]?.id ?? 0);
 }
 
 export interface Standing {
@@ -131,7 +131,7 @@ const NEWEST_SYNCS = 100;
  * nothing may.
  */
 export async function standing(cli: Cli, { syncsBefore }: Trial, since: string | null): Promise<Standing> {
-  return await withStore(cli, async (store) => {
+  return await withStore(cli, 'read', async (store) => {
     const summary = await store.summary();
     const syncs = await store.listSyncRuns({ limit: NEWEST_SYNCS });
     const isRead = (kind: string) =>
