@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { answered, remoteApi } from '../ops/api/client.ts';
 import type { Status } from '../ops/api/schemas.ts';
-import { cycleWords } from '../ops/cycle.ts';
+import { cycleWords } from '../ops/status-report.ts';
 import { bytes } from '../ops/words.ts';
 import { loadConfig } from '../platform/config.ts';
 import { MirrorError } from '../platform/errors.ts';

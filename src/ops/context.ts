@@ -8,9 +8,9 @@ import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { ReportStore, TrafficReport, TrafficStep } from '../store/reports.ts';
 import type { Now, RetryOutcome, Store } from '../store/store.ts';
-import type { AnswerTimes } from './answer-times.ts';
-import type { RecentDeliveries } from './recent.ts';
+import type { AnswerTimes } from './delivery-answers.ts';
 import type { SessionStore } from './sessions.ts';
+import type { RecentDeliveries } from './traffic.ts';
 
 /** The store's verbs that operators reach; the other stages' verbs stay out of this listener's hands. */
 export type OpsStore = ReportStore &

@@ -1,4 +1,63 @@
+import { isIP } from 'node:net';
 import type { MiddlewareHandler } from 'hono';
+import { problem } from '../platform/problem.ts';
+import type { OpsEnv } from './access.ts';
+import type { OpsContext } from './context.ts';
+
+/** How often the log tells of a name that is not ours: anybody can send any, as fast as he likes. */
+const TOLD_EVERY_MS = 60_000;
+/** Of the name. Longer ones are nobody's (RFC 1035). */
+const SHOWN_CHARACTERS = 253;
+
+/**
+ * Whether a browser may have come here under the name in `host`, which is a Host header. What is to be kept out is DNS
+ * rebinding: a site whose own name is made to point here, so that its pages count as ours. That takes a name that somebody
+ * elsewhere can register. An address is no name; `localhost` and what ends in it never leave the machine; and a name without a dot
+ * is in nobody's zone but that of the network it is used in (a container's, a machine's). Of the others only those
+ * pass that the settings name. Undefined: no browser sends none.
+ */
+export function isOwnHost(host: string | undefined, configured: readonly string[]): boolean {
+  if (host === undefined) return true;
+  const name = nameIn(host);
+  if (name === null) return false;
+  if (isIP(name) !== 0 || !name.includes('.') || name.endsWith('.localhost')) return true;
+  return configured.some((own) => nameIn(own) === name);
+}
+
+/** As the browser spells it: an IPv4 address in four decimals, IPv6 without brackets, a name in small letters. */
+function nameIn(host: string): string | null {
+  // Of a host alone nothing of these is a part.
+  const url = /[/\\?#@\s]/.test(host) ? null : URL.parse(`http://${host}`);
+  return url === null ? null : url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
+}
+
+/**
+ * Turns away what came under a name that is not ours. A request with a bearer passes, since no browser adds one by itself
+ * and no other site knows one: so scrapes and scripts reach this by any name.
+ */
+export function ownHosts({
+  host,
+  publicUrl,
+  clock,
+  logger,
+}: Pick<OpsContext, 'host' | 'publicUrl' | 'clock' | 'logger'>): MiddlewareHandler<OpsEnv> {
+  const configured = publicUrl === null ? [host] : [host, publicUrl.host];
+  let toldAt = Number.NEGATIVE_INFINITY;
+  return async function ownHosts(c, next) {
+    const asked = c.req.header('host');
+    if (c.req.header('authorization') !== undefined || isOwnHost(asked, configured)) return next();
+    if (clock.steady() - toldAt >= TOLD_EVERY_MS) {
+      toldAt = clock.steady();
+      const name = JSON.stringify(asked?.slice(0, SHOWN_CHARACTERS));
+      logger.warn(
+        { outcome: 'refused', reason: 'foreign_host', error: `asked for under the name ${name}` },
+        'operators’ listener asked for under a name that is not its own: if operators use it, set OPS_PUBLIC_URL to it, and have the proxy pass Host on',
+      );
+    }
+    // To anybody: what to set is in the log.
+    return problem(421, 'foreign_host', 'This service does not go by that name.', 'Its log says more.');
+  };
+}
 
 /** Nothing from elsewhere, nothing inline, no framing: a hostile name that slipped through would still do nothing. */
 const CONTENT_SECURITY_POLICY = [

@@ -8,9 +8,7 @@ import { createApi, openApiDocument } from './api/app.ts';
 import * as routes from './api/routes.ts';
 import { createAuditLog } from './audit.ts';
 import type { OpsContext } from './context.ts';
-import { securityHeaders } from './headers.ts';
-import { createReadiness } from './health.ts';
-import { ownHosts } from './hosts.ts';
+import { ownHosts, securityHeaders } from './headers.ts';
 import { createOperations } from './operations.ts';
 import { createPages } from './pages/app.tsx';
 import { script, serveAsset, styleSheet } from './pages/assets.ts';
@@ -22,6 +20,11 @@ import { createSnapshots } from './snapshot.ts';
 
 /** Enough for every form and JSON body but one, whose size follows from its own limits. */
 const MAX_BODY_BYTES = 32 * 1024;
+
+/** Probes come from several sides at once; one look at the database serves them all for this long. */
+const READY_CACHE_MS = 2_000;
+/** A look that was good stands for so long while the next one is made: it waits for the disk, and a probe need not. */
+const READY_STANDS_MS = 5_000;
 
 /**
  * The operators' listener: its open routes, the doors, the pages and the API, in the order in which requests meet them. What
@@ -112,4 +115,48 @@ function notTaken(_: unknown, methods: readonly string[]): Response {
   return problem(405, 'method_not_allowed', 'This method is not taken here.', `Allowed: ${allow}.`, {
     allow,
   });
+}
+
+type Readiness = { ready: true } | { ready: false; reason: string };
+
+/** Ready: running, and the database takes a commit. Tells nothing else, because anyone may ask. */
+function createReadiness({
+  facts,
+  store,
+  clock,
+  logger,
+}: Pick<OpsContext, 'facts' | 'store' | 'clock' | 'logger'>): () => Promise<Readiness> {
+  let last: { at: number; writable: Promise<boolean> } | null = null;
+  let isLooking = false;
+  let goodAt: number | null = null;
+
+  const check = async (): Promise<boolean> => {
+    try {
+      await store.checkWritable();
+      return true;
+    } catch (error) {
+      logger.warn({ outcome: 'not_ready', error: describeError(error) }, 'database cannot commit');
+      return false;
+    }
+  };
+
+  async function look(at: number): Promise<boolean> {
+    isLooking = true;
+    const isWritable = await check();
+    goodAt = isWritable ? at : null;
+    isLooking = false;
+    return isWritable;
+  }
+
+  return async () => {
+    const { state } = facts();
+    if (state !== 'running') return { ready: false, reason: state };
+    const now = clock.steady();
+    const isOld = last === null || now - last.at >= READY_CACHE_MS;
+    if (last === null || (isOld && !isLooking)) last = { at: now, writable: look(now) };
+    const stands = goodAt !== null && now - goodAt < READY_STANDS_MS;
+    return stands || (await last.writable)
+      ? { ready: true }
+      : { ready: false, reason: 'database_not_writable' };
+  };
 }

@@ -1,5 +1,4 @@
 import { pointersToSet } from '../compliance/pointers.ts';
-import { cycleOf } from './cycle.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /** What `/api/status` answers: the status page's figures, instants as ISO 8601 UTC text. */
@@ -50,14 +49,14 @@ export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdi
         pages: fullSync.pages,
         seen: fullSync.seen,
         estimated_total: fullSync.estimatedTotal,
-        records_per_second: rounded(fullSync.recordsPerSecond),
-        seconds_left: rounded(fullSync.leftMs == null ? null : fullSync.leftMs / 1000),
+        records_per_second: tenth(fullSync.recordsPerSecond),
+        seconds_left: tenth(fullSync.leftMs == null ? null : fullSync.leftMs / 1000),
         started_at: instant(fullSync.startedAt),
       })),
       last: syncRuns,
     },
     /** How long it takes to read every known risk assessment once. */
-    assessment_cycle: cycleIn({ summary, live, at }),
+    assessment_cycle: cycleOf({ summary, live, at }),
     upstream: {
       configured: upstream.configured,
       origin: upstream.origin,
@@ -78,18 +77,52 @@ export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdi
   };
 }
 
-export function cycleIn({ summary, live, at }: Pick<Snapshot, 'summary' | 'live' | 'at'>) {
+/** How long it takes to read every known risk assessment once: so old may be what no event has announced. */
+interface Cycle {
+  /** Of the last one that was completed; null: none was. */
+  last_seconds: number | null;
+  /** Null: none is running. */
+  running: { elapsed_seconds: number; estimated_seconds: number | null } | null;
+}
+
+/** The estimate goes by what has been read so far. */
+export function cycleOf({ summary, live, at }: Pick<Snapshot, 'summary' | 'live' | 'at'>): Cycle {
   const assessments = summary?.kinds.find(({ kind }) => kind === 'risk_assessment');
+  const last_seconds = assessments?.last_full_sync_seconds ?? null;
   const running = live.runningSyncRuns.find(({ kind }) => kind === 'risk_assessment');
-  const way = running === undefined ? null : { ...running, total: running.estimatedTotal };
-  return cycleOf(assessments?.last_full_sync_seconds ?? null, way, at);
+  if (running === undefined) return { last_seconds, running: null };
+  const { startedAt, seen, estimatedTotal: total } = running;
+  const elapsed = Math.max(0, at - startedAt) / 1000;
+  const estimated = seen === 0 || total === null ? null : elapsed * Math.max(1, total / seen);
+  return {
+    last_seconds,
+    running: { elapsed_seconds: tenth(elapsed), estimated_seconds: tenth(estimated) },
+  };
+}
+
+/** As a person reads it: `the last took 12 s`, `4 min`, `3 h 20 min`. */
+export function cycleWords({ last_seconds, running }: Cycle): string {
+  const last = last_seconds === null ? 'none completed yet' : `the last took ${span(last_seconds)}`;
+  if (running === null) return last;
+  const { elapsed_seconds: elapsed, estimated_seconds: estimated } = running;
+  const whole = estimated === null ? 'its length not known yet' : `about ${span(estimated)} in all`;
+  return `${last}; one under way for ${span(elapsed)}, ${whole}`;
+}
+
+function span(seconds: number): string {
+  if (seconds < 1) return 'under 1 s';
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 /** The rest is under `/api/gaps`. */
 const GAPS_SHOWN = 50;
 
 /** A tenth is as good as an estimate gets. */
-function rounded(value: number | null | undefined): number | null {
+function tenth(value: number): number;
+function tenth(value: number | null | undefined): number | null;
+function tenth(value: number | null | undefined): number | null {
   return value == null ? null : Math.round(value * 10) / 10;
 }
 

@@ -1,20 +1,36 @@
 import type { Clock } from '../platform/clock.ts';
 import type { TrafficReport, TrafficStep } from '../store/reports.ts';
 import type { Store } from '../store/store.ts';
-import { type CountedOutcome, createRecent, type RecentDeliveries } from './recent.ts';
 
 /** What the longest chart shows, its first bar whole. */
 const TRAFFIC_KEPT_MS = (7 * 24 + 2) * 3_600_000;
-/** Reasons are words of our own; the limit only guards the table against a caller that passes a sender's text. */
+/** Reasons are our own words; the limit only protects against a caller that passes a sender's text. */
 const MAX_REASONS = 64;
 
-export type Lag = 'provisional' | 'verification';
+/** Ten seconds: fine enough that "the last minute" is true to within one bucket. */
+const BUCKET_MS = 10_000;
+const BUCKETS = 360;
+const BUCKETS_PER_MINUTE = 60_000 / BUCKET_MS;
+
+/** What is counted without a reason. */
+const OUTCOMES = ['accepted', 'duplicate', 'quarantined'] as const;
+type CountedOutcome = (typeof OUTCOMES)[number];
+
+export interface DeliveryCounts extends Record<CountedOutcome, number> {
+  /** By reason; only those that occurred. */
+  rejected: Record<string, number>;
+}
+
+export interface RecentDeliveries {
+  lastMinute: DeliveryCounts;
+  lastHour: DeliveryCounts;
+}
 
 export interface Traffic {
   delivered(outcome: CountedOutcome): void;
   rejected(reason: string): void;
   /** `ms` from an event's arrival to its provisional row, or from a record becoming unverified to its verification. */
-  lagged(what: Lag, ms: number): void;
+  lagged(what: 'provisional' | 'verification', ms: number): void;
   /** Of the last hour, to the second. */
   recent(): RecentDeliveries;
   /** What is not written yet is included, by the minute. */
@@ -35,7 +51,7 @@ export function createTraffic(options: {
   const recent = createRecent(clock);
   const reasons = new Set<string>();
   let unwritten = new Map<string, TrafficReport>();
-  /** The rows of the minute under way by what they count: naming minute and matter for each delivery cost a microsecond. */
+  /** The current minute's rows by what they count: building the key for each delivery cost a microsecond. */
   let current = { began: Number.NaN, rows: new Map<string, TrafficReport>() };
 
   function rowOf(what: string): TrafficReport {
@@ -61,14 +77,14 @@ export function createTraffic(options: {
 
   return {
     delivered(outcome) {
-      recent.count(outcome);
+      recent.counts()[outcome] += 1;
       count(outcome);
     },
     rejected(reason) {
-      recent.countRejected(reason);
-      const known = reasons.has(reason) || reasons.size < MAX_REASONS;
-      if (known) reasons.add(reason);
-      count(`rejected:${known ? reason : 'other'}`);
+      if (reasons.size < MAX_REASONS) reasons.add(reason);
+      const known = reasons.has(reason) ? reason : 'other';
+      addRejected(recent.counts(), known, 1);
+      count(`rejected:${known}`);
     },
     lagged: (what, ms) => count(`lag:${what}`, Math.max(0, ms)),
     recent: recent.report,
@@ -84,7 +100,7 @@ export function createTraffic(options: {
       try {
         await store.addTraffic([...counted.values()], clock.wall() - TRAFFIC_KEPT_MS);
       } catch (error) {
-        // Back among what is unwritten, and together with what was counted of the same minute meanwhile.
+        // Unwritten again, added to what was counted of the same minute meanwhile.
         for (const [key, row] of counted) {
           const since = unwritten.get(key);
           if (since === undefined) unwritten.set(key, row);
@@ -98,4 +114,49 @@ export function createTraffic(options: {
       }
     },
   };
+}
+
+export function noDeliveries(): DeliveryCounts {
+  return { accepted: 0, duplicate: 0, quarantined: 0, rejected: {} };
+}
+
+function addRejected({ rejected }: DeliveryCounts, reason: string, times: number): void {
+  rejected[reason] = (Object.hasOwn(rejected, reason) ? rejected[reason]! : 0) + times;
+}
+
+/** Deliveries of the last hour, in memory of constant size, and lost with a restart: the database holds what must last. */
+function createRecent(clock: Pick<Clock, 'steady'>) {
+  // `epoch`: which ten seconds since the clock's beginning. Each place is used again an hour later.
+  const ring: { epoch: number; counts: DeliveryCounts }[] = [];
+  const epochNow = () => Math.floor(clock.steady() / BUCKET_MS);
+
+  return {
+    /** Those of the current ten seconds. */
+    counts(): DeliveryCounts {
+      const epoch = epochNow();
+      const place = epoch % BUCKETS;
+      const bucket = ring[place];
+      if (bucket?.epoch === epoch) return bucket.counts;
+      const counts = noDeliveries();
+      ring[place] = { epoch, counts };
+      return counts;
+    },
+    report(): RecentDeliveries {
+      const newest = epochNow();
+      const [lastMinute, lastHour] = [noDeliveries(), noDeliveries()];
+      // Places not used yet are holes.
+      for (const { epoch, counts } of ring.filter(Boolean)) {
+        const age = newest - epoch;
+        if (age < 0 || age >= BUCKETS) continue;
+        add(lastHour, counts);
+        if (age < BUCKETS_PER_MINUTE) add(lastMinute, counts);
+      }
+      return { lastMinute, lastHour };
+    },
+  };
+}
+
+function add(to: DeliveryCounts, counts: DeliveryCounts): void {
+  for (const outcome of OUTCOMES) to[outcome] += counts[outcome];
+  for (const [reason, times] of Object.entries(counts.rejected)) addRejected(to, reason, times);
 }

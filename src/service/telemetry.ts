@@ -1,7 +1,7 @@
 import type { FullSyncResult, RunningSyncRun } from '../backfill/full-sync.ts';
 import type { ObservedRequest } from '../compliance/client.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import { createAnswerTimes } from '../ops/answer-times.ts';
+import { createAnswerTimes } from '../ops/delivery-answers.ts';
 import { createTraffic } from '../ops/traffic.ts';
 import type { Clock } from '../platform/clock.ts';
 import { type Logger, stage } from '../platform/logger.ts';

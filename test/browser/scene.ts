@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import Database from 'better-sqlite3';
 import type { Kind } from '../../src/compliance/kinds.ts';
-import { noDeliveries } from '../../src/ops/recent.ts';
+import { noDeliveries } from '../../src/ops/traffic.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { type Harness, incoming, NOTHING_SYNCED, opsHarness } from '../ops/harness.ts';
 

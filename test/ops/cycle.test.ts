@@ -1,7 +1,24 @@
 import { expect, test } from 'vitest';
-import { cycleOf, cycleWords } from '../../src/ops/cycle.ts';
+import { cycleOf, cycleWords } from '../../src/ops/status-report.ts';
+import type { StoreSummary } from '../../src/store/reports.ts';
+import { liveFacts } from './harness.ts';
 
 const HOUR_MS = 3_600_000;
+
+interface Running {
+  startedAt: number;
+  seen: number;
+  total: number;
+}
+
+function cycle(last_full_sync_seconds: number | null, running: Running | null, at: number) {
+  const summary = { kinds: [{ kind: 'risk_assessment', last_full_sync_seconds }] } as StoreSummary;
+  const runningSyncRuns =
+    running === null
+      ? []
+      : [{ ...running, estimatedTotal: running.total, kind: 'risk_assessment' as const, id: 1, pages: 1 }];
+  return cycleOf({ summary, live: liveFacts({ runningSyncRuns }), at });
+}
 
 test.each([
   { last: null, running: null, words: 'none completed yet' },
@@ -19,12 +36,12 @@ test.each([
     words: 'none completed yet; one under way for 10 min, its length not known yet',
   },
 ])('a cycle reads as: $words', ({ last, running, words }) => {
-  expect(cycleWords(cycleOf(last, running, HOUR_MS))).toBe(words);
+  expect(cycleWords(cycle(last, running, HOUR_MS))).toBe(words);
 });
 
 test('the estimate of a cycle never undercuts the time it has taken', () => {
   const running = { startedAt: 0, seen: 9, total: 5 };
-  expect(cycleOf(null, running, 3_000)).toEqual({
+  expect(cycle(null, running, 3_000)).toEqual({
     last_seconds: null,
     running: { elapsed_seconds: 3, estimated_seconds: 3 },
   });

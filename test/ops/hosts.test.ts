@@ -1,7 +1,7 @@
 import { Hono } from 'hono';
 import { expect, test } from 'vitest';
 import type { OpsEnv } from '../../src/ops/access.ts';
-import { isOwnHost, ownHosts } from '../../src/ops/hosts.ts';
+import { isOwnHost, ownHosts } from '../../src/ops/headers.ts';
 import { bearer, OPERATE, opsHarness, signIn } from './harness.ts';
 
 const CONFIGURED = ['ops.lan.example', 'mirror.example:8443'];

@@ -61,3 +61,50 @@ test('a sender’s words cannot fill the table', async () => {
   expect(rows.length).toBeLessThan(100);
   expect(rows.find(({ what }) => what === 'rejected:other')!.times).toBeGreaterThan(400);
 });
+
+function lastHour() {
+  const clock = { now: 1_700_000_000_000, steady: () => clock.now, wall: () => at, sleep: async () => {} };
+  return { clock, traffic: createTraffic({ store: h.store, clock }) };
+}
+
+test('deliveries of this minute count in the minute and in the hour', () => {
+  const { traffic } = lastHour();
+  traffic.delivered('accepted');
+  traffic.delivered('accepted');
+  traffic.delivered('duplicate');
+  traffic.delivered('quarantined');
+  traffic.rejected('bad_signature');
+  const report = traffic.recent();
+  expect(report.lastMinute).toEqual({
+    ...{ accepted: 2, duplicate: 1, quarantined: 1 },
+    rejected: { bad_signature: 1 },
+  });
+  expect(report.lastHour).toEqual(report.lastMinute);
+});
+
+test('what is older than a minute leaves the minute, and what is older than an hour leaves both', () => {
+  const { clock, traffic } = lastHour();
+  traffic.delivered('accepted');
+  clock.now += 70_000;
+  expect(traffic.recent().lastMinute.accepted).toBe(0);
+  expect(traffic.recent().lastHour.accepted).toBe(1);
+  clock.now += 3_600_000;
+  expect(traffic.recent().lastHour.accepted).toBe(0);
+});
+
+test('a place that comes round again starts from nothing', () => {
+  const { clock, traffic } = lastHour();
+  traffic.delivered('accepted');
+  clock.now += 3_600_000;
+  traffic.delivered('accepted');
+  expect(traffic.recent().lastHour.accepted).toBe(1);
+});
+
+test('reasons beyond the limit are counted together', () => {
+  const { traffic } = lastHour();
+  for (let n = 0; n < 100; n += 1) traffic.rejected(`reason_${n}`);
+  const { rejected } = traffic.recent().lastHour;
+  expect(Object.keys(rejected)).toHaveLength(65);
+  expect(rejected['other']).toBe(36);
+  expect(Object.values(rejected).reduce((sum, times) => sum + times)).toBe(100);
+});

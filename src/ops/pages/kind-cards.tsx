@@ -1,7 +1,6 @@
 import type { KindStatus } from '../../store/reports.ts';
-import { cycleWords } from '../cycle.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { cycleIn } from '../status-report.ts';
+import { cycleOf, cycleWords } from '../status-report.ts';
 import { figure, kindPlural } from '../words.ts';
 import { Ago, Facts, Instant, Tile } from './pieces.tsx';
 import { VERDICT_WORDS } from './verdict-section.tsx';
@@ -27,7 +26,7 @@ export function KindCards({ snapshot }: { snapshot: Snapshot }) {
       <p class="reach">
         {sentenceCase(kind.coverage)}
         {kind.kind === 'risk_assessment' && !live.eventsOnly
-          ? `. Reading them all: ${cycleWords(cycleIn(snapshot))}`
+          ? `. Reading them all: ${cycleWords(cycleOf(snapshot))}`
           : ''}
       </p>
     </Tile>
