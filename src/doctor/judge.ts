@@ -2,7 +2,8 @@ import type { Kind } from '../compliance/kinds.ts';
 import type { PagingFinding } from '../compliance/paging.ts';
 import { pointersSettingOf } from '../compliance/pointers.ts';
 import { coverageOf, isReceiverPath, RECEIVER_PATH } from '../compliance/registration.ts';
-import type { KindStatus } from '../store/reports.ts';
+import type { RejectionReport, StoreSummary } from '../store/reports.ts';
+import type { StoredRegistration } from '../store/store.ts';
 
 /** What was found, before anything is made of it. Null: it could not be looked at. Times are wall-clock milliseconds. */
 export interface Findings {
@@ -16,7 +17,6 @@ export interface Findings {
     remedy: string | null;
     /** The problem is one of the settings: "serve" ends with exit code 2 for it. */
     isSetting?: boolean;
-    bytes: number | null;
     /** What others can do on the way there, and what to set against it. */
     exposure: { says: string; remedy: string } | null;
   };
@@ -24,37 +24,27 @@ export interface Findings {
   service: { pid: number; opsUrl: string | null } | { replicas: number } | null | undefined;
   upstream: UpstreamFindings | null;
   settings: { silenceMs: number; fullSyncMs: number; toleranceSeconds: number };
-  /** How many signing secrets are configured, how many stored ones verify, and which of these make no key. */
-  secrets: { configured: number; stored: number; unusable: readonly { what: string; remedy: string }[] };
-  /** How many stored texts open with CREDENTIALS_KEY, and the rows of those that do not. Null: no database. */
-  sealed: { open: number; closed: readonly string[] } | null;
-  registrations:
-    | readonly { upstreamId: string; url: string; delivers: readonly string[]; expiresWall: number | null }[]
-    | null;
-  /** Null: there was none. Undefined: no database. */
-  lastDelivery: number | null | undefined;
-  /** The newest rejected delivery, and the newest that was signed rightly and came at the wrong time. Undefined: no database. */
-  rejections: { newest: KeptRejection | null; ofTime: KeptRejection | null } | undefined;
-  /** What waits for a person. Null: no database. */
-  waiting: {
-    failed: number;
-    quarantined: number;
-    gaps: readonly { reason: string; kind: Kind | null }[];
-    isPaused: boolean;
-  } | null;
   /** Where this receiver listens. */
   receiver: { host: string; port: number };
-  kinds: readonly KindStatus[] | null;
-  /** Kinds with events that name no record, and where ids were found that no setting names. Null: no database. */
-  unread: { gaps: readonly Kind[]; toSet: readonly { kind: Kind; path: string; setting: string }[] } | null;
+  /** How many signing secrets are configured, how many stored ones verify, and which of these make no key. */
+  secrets: { configured: number; stored: number; unusable: readonly { what: string; remedy: string }[] };
+  stored: StoredFindings | null;
 }
 
-interface KeptRejection {
-  id: number;
-  at: number;
-  reason: string;
-  /** The signature's timestamp, as sent. */
-  t: string | null;
+/** What the database says. */
+export interface StoredFindings {
+  summary: Pick<
+    StoreSummary,
+    'kinds' | 'events' | 'last_delivery_at' | 'quarantined' | 'open_gaps_by' | 'database_bytes'
+  >;
+  isPaused: boolean;
+  registrations: readonly Pick<StoredRegistration, 'upstreamId' | 'url' | 'delivers' | 'expiresWall'>[];
+  /** How many stored texts open with CREDENTIALS_KEY, and the rows of those that do not. */
+  sealed: { open: number; closed: readonly string[] };
+  /** Of the deliveries that were rejected last, in any order. */
+  rejections: readonly Pick<RejectionReport, 'id' | 'at' | 'reason' | 't'>[];
+  /** Where ids were found that no setting names. */
+  toSet: readonly { kind: Kind; path: string; setting: string }[];
 }
 
 export interface UpstreamFindings {
@@ -120,13 +110,13 @@ function settingsCheck({ warnings }: Findings): Verdict {
     : warning(warnings.join('; '), 'correct the names, or take them out of the environment');
 }
 
-function databaseCheck({ database }: Findings): Verdict {
-  const { path, problem, remedy, bytes, exposure, isServer = false } = database;
+function databaseCheck({ database, stored }: Findings): Verdict {
+  const { path, problem, remedy, exposure, isServer = false } = database;
   if (problem !== null) {
     return wrong(`${path}: ${problem}`, remedy ?? 'start the service once: it makes what is missing');
   }
   const kept = isServer ? 'commits reach its disk' : 'write-ahead log, synchronous FULL';
-  const detail = `${path}: writable, ${kept}, ${bytes ?? 0} bytes`;
+  const detail = `${path}: writable, ${kept}, ${stored?.summary.database_bytes ?? 0} bytes`;
   return exposure === null ? ok(detail) : warning(`${detail}; ${exposure.says}`, exposure.remedy);
 }
 
@@ -152,6 +142,11 @@ function ofUpstream(
     const isAccepted = upstream.reads.some(({ outcome }) => outcome === 'ok' || outcome === 'forbidden');
     return check(upstream, isAccepted, found);
   };
+}
+
+/** A check of what the database says, where it can be read. */
+function ofStored(check: (stored: StoredFindings, found: Findings) => Verdict): (found: Findings) => Verdict {
+  return (found) => (found.stored === null ? skipped(NO_DATABASE) : check(found.stored, found));
 }
 
 const firstOf = ({ reads }: UpstreamFindings, ...outcomes: Read['outcome'][]) =>
@@ -182,11 +177,7 @@ function scopesVerdict({ reads }: UpstreamFindings, isAccepted: boolean): Verdic
   return skipped('not known while the credentials are not accepted');
 }
 
-function writeVerdict(
-  { auth, write }: UpstreamFindings,
-  isAccepted: boolean,
-  { registrations }: Findings,
-): Verdict {
+function writeVerdict({ auth, write }: UpstreamFindings, isAccepted: boolean, { stored }: Findings): Verdict {
   if (auth === 'api_key')
     return skipped('an API key does not say whether it may write: only a POST would tell');
   if (!isAccepted) return skipped('not known while the credentials are not accepted');
@@ -199,7 +190,7 @@ function writeVerdict(
       ? 'run "login --write" before "register" or a create'
       : 'allow the service account the scope "write" before "register" or a create';
   // What mirrors needs to read only.
-  return (registrations ?? []).length > 0
+  return (stored?.registrations ?? []).length > 0
     ? ok('not granted, and not needed: the webhook is registered; creates would be refused')
     : warning('not granted, and registering the webhook from here needs it', remedy);
 }
@@ -252,9 +243,7 @@ function clockVerdict(
   return Math.abs(skewMs) > SKEW_WARNING_MS ? warning(detail, remedy) : ok('in sync with the service');
 }
 
-function sealedCheck({ sealed }: Findings): Verdict {
-  if (sealed === null) return skipped(NO_DATABASE);
-  const { open, closed } = sealed;
+function sealedVerdict({ sealed: { open, closed } }: StoredFindings): Verdict {
   return closed.length > 0
     ? wrong(
         `these do not open with CREDENTIALS_KEY: ${closed.join(', ')}`,
@@ -274,8 +263,7 @@ function secretsCheck({ secrets }: Findings): Verdict {
     : wrong('none: every delivery is answered 503', 'set WEBHOOK_SECRETS, or run "register --url …"');
 }
 
-function registrationCheck({ registrations, secrets, receiver }: Findings): Verdict {
-  if (registrations === null) return skipped(NO_DATABASE);
+function registrationVerdict({ registrations }: StoredFindings, { secrets, receiver }: Findings): Verdict {
   if (registrations.length === 0) {
     const remedy = 'run "register --url …", unless it is registered by other means';
     return secrets.configured > 0
@@ -342,34 +330,44 @@ function aimOf(url: string, receiver: Findings['receiver']): { isAstray: boolean
     : astray(`this receiver listens on port ${receiver.port}`);
 }
 
-function deliveryCheck({ lastDelivery, now, settings }: Findings): Verdict {
+const lastDeliveryOf = ({ summary }: StoredFindings) => Date.parse(summary.last_delivery_at ?? '') || 0;
+
+function deliveryVerdict(stored: StoredFindings, { now, settings }: Findings): Verdict {
   const remedy =
     'look at the delivery log of the compliance service, and at the way from there to POST /webhooks';
-  if (lastDelivery === undefined) return skipped(NO_DATABASE);
-  if (lastDelivery === null) return warning('there has been none yet', remedy);
+  const lastDelivery = lastDeliveryOf(stored);
+  if (lastDelivery === 0) return warning('there has been none yet', remedy);
   const detail = `${new Date(lastDelivery).toISOString()}, ${agoText(now - lastDelivery)} ago`;
   const isSilent = settings.silenceMs > 0 && now - lastDelivery > settings.silenceMs;
   return isSilent ? wrong(`${detail}: longer than SYNC_SILENCE_HOURS`, remedy) : ok(detail);
 }
 
-function rejectionsCheck({ rejections, lastDelivery, now }: Findings): Verdict {
-  if (rejections === undefined) return skipped(NO_DATABASE);
-  const { newest } = rejections;
-  if (newest === null) return ok('none is kept');
+/** The newest one that was rejected for such a reason. */
+function newestRejection({ rejections }: StoredFindings, isIt: (reason: string) => boolean) {
+  const [newest] = rejections
+    .filter(({ reason }) => isIt(reason))
+    .sort((a, b) => (a.at < b.at ? 1 : -1))
+    .map((each) => ({ ...each, at: Date.parse(each.at) }));
+  return newest;
+}
+
+function rejectionsVerdict(stored: StoredFindings, { now }: Findings): Verdict {
+  const newest = newestRejection(stored, () => true);
+  if (newest === undefined) return ok('none is kept');
   const { id, at, reason } = newest;
   const detail = `the last one at ${new Date(at).toISOString()}: ${reason}`;
   const remedy = `have it explained: doctor --delivery rejection:${id}; those of other senders are in "rejections list"`;
-  if (at > (lastDelivery ?? 0)) {
+  if (at > lastDeliveryOf(stored)) {
     return wrong(`${detail}; none has been accepted since`, remedy);
   }
   const isRecent = now - at < DAY_MS;
   return isRecent ? warning(`${detail}; others were accepted since`, remedy) : ok(detail);
 }
 
-function senderClockCheck({ rejections, lastDelivery, now, settings }: Findings): Verdict {
-  if (rejections === undefined) return skipped(NO_DATABASE);
-  const { ofTime } = rejections;
-  if (ofTime === null || now - ofTime.at > DAY_MS) return ok('none was rejected for its time within a day');
+function senderClockVerdict(stored: StoredFindings, { now, settings }: Findings): Verdict {
+  const ofTime = newestRejection(stored, (reason) => reason.startsWith('timestamp_'));
+  if (ofTime === undefined || now - ofTime.at > DAY_MS)
+    return ok('none was rejected for its time within a day');
   const { id, at, reason, t } = ofTime;
   const offSeconds = Math.round(Number(t) - at / 1000);
   const side = offSeconds > 0 ? 'ahead of' : 'behind';
@@ -378,14 +376,15 @@ function senderClockCheck({ rejections, lastDelivery, now, settings }: Findings)
       ? `a delivery of ${new Date(at).toISOString()} has its timestamp in milliseconds, not seconds`
       : `a delivery of ${new Date(at).toISOString()} was signed ${Math.abs(offSeconds)} s ${side} our time, and ${settings.toleranceSeconds} s are allowed`;
   const remedy = `compare this machine's clock (date -u) with the sender's, and look for what holds deliveries back: doctor --delivery rejection:${id}`;
-  return at > (lastDelivery ?? 0)
+  return at > lastDeliveryOf(stored)
     ? wrong(detail, remedy)
     : warning(`${detail}; others were accepted since`, remedy);
 }
 
-function idsCheck({ unread }: Findings): Verdict {
-  if (unread === null) return skipped(NO_DATABASE);
-  const { gaps, toSet } = unread;
+function idsVerdict({ summary, toSet }: StoredFindings): Verdict {
+  const gaps = summary.open_gaps_by.flatMap(({ reason, kind }) =>
+    reason === 'no_record_id' && kind !== null ? [kind] : [],
+  );
   if (gaps.length > 0) {
     const settings = gaps.map(
       (kind) => toSet.find((one) => one.kind === kind)?.setting ?? pointersSettingOf(kind),
@@ -402,23 +401,18 @@ function idsCheck({ unread }: Findings): Verdict {
   );
 }
 
-/** A check of what waits for a person: until it is dealt with, something may be missing. */
-function ofWaiting(check: (waiting: NonNullable<Findings['waiting']>) => Verdict) {
-  return ({ waiting }: Findings) => (waiting === null ? skipped(NO_DATABASE) : check(waiting));
-}
-
-function gapsVerdict({ gaps }: NonNullable<Findings['waiting']>): Verdict {
+function gapsVerdict({ summary: { open_gaps_by: gaps } }: StoredFindings): Verdict {
   if (gaps.length === 0) return ok('none is open');
   const listed = gaps.map(({ reason, kind }) => (kind === null ? reason : `${reason} (${kind})`));
   return wrong(`open: ${listed.join(', ')}`, 'see "gaps list --open", which says of each what ends it');
 }
 
-function syncRunsCheck({ kinds, now, settings, upstream }: Findings): Verdict {
+function syncRunsCheck({ stored, now, settings, upstream }: Findings): Verdict {
   if (upstream === null) return skipped(EVENTS_ONLY);
-  if (kinds === null) return skipped(NO_DATABASE);
+  if (stored === null) return skipped(NO_DATABASE);
   if (settings.fullSyncMs === 0) return skipped('no timer: SYNC_FULL_MINUTES is 0');
   const limitMs = LATE_AFTER_SYNC_RUNS * settings.fullSyncMs + MINUTE_MS;
-  const late = kinds.filter(
+  const late = stored.summary.kinds.filter(
     ({ last_full_sync_at }) => last_full_sync_at === null || now - Date.parse(last_full_sync_at) > limitMs,
   );
   return late.length === 0
@@ -452,24 +446,25 @@ const CHECKS: Readonly<Record<string, (found: Findings) => Verdict>> = {
   paging: ofUpstream(pagingVerdict),
   'risk assessments': ofUpstream(assessmentVerdict),
   clock: ofUpstream(clockVerdict),
-  'stored secrets': sealedCheck,
+  'stored secrets': ofStored(sealedVerdict),
   'signing secrets': secretsCheck,
-  registration: registrationCheck,
-  'last delivery': deliveryCheck,
-  rejections: rejectionsCheck,
-  'sender clock': senderClockCheck,
-  'failed events': ofWaiting(({ failed }) =>
-    failed === 0 ? ok('none') : wrong(`${failed} could not be processed`, EVENTS_REMEDY),
+  registration: ofStored(registrationVerdict),
+  'last delivery': ofStored(deliveryVerdict),
+  rejections: ofStored(rejectionsVerdict),
+  'sender clock': ofStored(senderClockVerdict),
+  // What waits for a person: until it is dealt with, something may be missing.
+  'failed events': ofStored(({ summary: { events } }) =>
+    events.failed === 0 ? ok('none') : wrong(`${events.failed} could not be processed`, EVENTS_REMEDY),
   ),
-  quarantine: ofWaiting(({ quarantined }) =>
+  quarantine: ofStored(({ summary: { quarantined } }) =>
     quarantined === 0
       ? ok('nothing waits')
       : wrong(`${quarantined} signed deliveries are no events`, QUARANTINE_REMEDY),
   ),
-  gaps: ofWaiting(gapsVerdict),
-  paused: ofWaiting(({ isPaused }) =>
+  gaps: ofStored(gapsVerdict),
+  paused: ofStored(({ isPaused }) =>
     isPaused ? wrong('processing and syncs are paused', 'resume') : ok('no'),
   ),
   'sync-runs': syncRunsCheck,
-  'record ids': idsCheck,
+  'record ids': ofStored(idsVerdict),
 };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { KINDS } from '../../src/compliance/kinds.ts';
+import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import { EVERY_FAMILY } from '../../src/compliance/registration.ts';
-import { type Findings, judge, type UpstreamFindings } from '../../src/doctor/judge.ts';
+import { type Findings, judge, type StoredFindings, type UpstreamFindings } from '../../src/doctor/judge.ts';
 import type { KindStatus } from '../../src/store/reports.ts';
 
 const NOW = Date.parse('2026-11-02T12:00:00Z');
@@ -32,15 +32,16 @@ const failed = (outcome: 'unreachable' | 'unauthorized' | 'forbidden' | 'not_the
   reads: [{ route: 'GET /policies', outcome, message: `it is ${outcome}`, remedy: 'do this' }],
 });
 
-const WELL: Findings = {
-  now: NOW,
-  warnings: [],
-  database: { path: '/data/mirror.db', problem: null, remedy: null, bytes: 4096, exposure: null },
-  service: { pid: 7, opsUrl: 'http://127.0.0.1:8081' },
-  upstream: UPSTREAM,
-  settings: { silenceMs: 24 * HOUR_MS, fullSyncMs: HOUR_MS, toleranceSeconds: 300 },
-  secrets: { configured: 1, stored: 0, unusable: [] },
-  sealed: { open: 0, closed: [] },
+const STORED: StoredFindings = {
+  summary: {
+    kinds: kinds(isoAgo(60_000)),
+    events: { pending: 0, processed: 9, ignored: 0, failed: 0, discarded: 0 },
+    last_delivery_at: isoAgo(60_000),
+    quarantined: 0,
+    open_gaps_by: [],
+    database_bytes: 4096,
+  },
+  isPaused: false,
   registrations: [
     {
       upstreamId: 'wh_1',
@@ -49,24 +50,38 @@ const WELL: Findings = {
       expiresWall: null,
     },
   ],
-  lastDelivery: NOW - 60_000,
-  rejections: { newest: null, ofTime: null },
-  waiting: { failed: 0, quarantined: 0, gaps: [], isPaused: false },
-  receiver: { host: '127.0.0.1', port: 8080 },
-  kinds: kinds(isoAgo(60_000)),
-  unread: { gaps: [], toSet: [] },
+  sealed: { open: 0, closed: [] },
+  rejections: [],
+  toSet: [],
 };
 
-const rejected = (reason: string, agoMs: number): Partial<Findings> => {
-  const kept = { id: 3, at: NOW - agoMs, reason, t: '1793620000' };
-  return { rejections: { newest: kept, ofTime: reason.startsWith('timestamp') ? kept : null } };
+const WELL: Findings = {
+  now: NOW,
+  warnings: [],
+  database: { path: '/data/mirror.db', problem: null, remedy: null, exposure: null },
+  service: { pid: 7, opsUrl: 'http://127.0.0.1:8081' },
+  upstream: UPSTREAM,
+  settings: { silenceMs: 24 * HOUR_MS, fullSyncMs: HOUR_MS, toleranceSeconds: 300 },
+  secrets: { configured: 1, stored: 0, unusable: [] },
+  receiver: { host: '127.0.0.1', port: 8080 },
+  stored: STORED,
 };
-const waiting = (changes: Partial<NonNullable<Findings['waiting']>>): Partial<Findings> => ({
-  waiting: { ...WELL.waiting!, ...changes },
+
+const stored = (changes: Partial<StoredFindings>) => ({ stored: { ...STORED, ...changes } });
+const summed = (changes: Partial<StoredFindings['summary']>, others: Partial<StoredFindings> = {}) =>
+  stored({ ...others, summary: { ...STORED.summary, ...changes } });
+const openGap = (reason: string, kind: Kind | null) => ({
+  ...{ reason, kind, count: 1, oldest_at: isoAgo(0) },
 });
-const registered = (url: string, expiresWall: number | null = null): Partial<Findings> => ({
-  registrations: [{ ...WELL.registrations![0]!, url, expiresWall }],
+const rejected = (reason: string, agoMs: number): Partial<StoredFindings> => ({
+  // One that is older comes after it, as from the database.
+  rejections: [
+    { id: 3, at: isoAgo(agoMs), reason, t: '1793620000' },
+    { id: 2, at: isoAgo(agoMs + 1), reason: 'no_signature', t: null },
+  ],
 });
+const registered = (url: string, expiresWall: number | null = null) =>
+  stored({ registrations: [{ ...STORED.registrations[0]!, url, expiresWall }] });
 
 const stateOf = (changes: Partial<Findings>, name: string) => {
   const check = judge({ ...WELL, ...changes }).find((each) => each.name === name);
@@ -123,7 +138,7 @@ describe('the check of a configuration', () => {
     ['a sign-in for reading, registered', { upstream: READ_ONLY }, 'write scope', 'ok'],
     [
       'a sign-in for reading, not registered',
-      { upstream: READ_ONLY, registrations: [] },
+      { upstream: READ_ONLY, ...stored({ registrations: [] }) },
       'write scope',
       'warning',
     ],
@@ -178,34 +193,34 @@ describe('the check of a configuration', () => {
       'signing secrets',
       'wrong',
     ],
-    ['stored secrets that open', { sealed: { open: 2, closed: [] } }, 'stored secrets', 'ok'],
+    ['stored secrets that open', stored({ sealed: { open: 2, closed: [] } }), 'stored secrets', 'ok'],
     [
       'a stored one that does not open',
-      { sealed: { open: 1, closed: ['tokens oauth'] } },
+      stored({ sealed: { open: 1, closed: ['tokens oauth'] } }),
       'stored secrets',
       'wrong',
     ],
-    ['no registration, with a secret', { registrations: [] }, 'registration', 'warning'],
+    ['no registration, with a secret', stored({ registrations: [] }), 'registration', 'warning'],
     [
       'no registration and no secret',
-      { registrations: [], secrets: { configured: 0, stored: 0, unusable: [] } },
+      { ...stored({ registrations: [] }), secrets: { configured: 0, stored: 0, unusable: [] } },
       'registration',
       'wrong',
     ],
     [
       'types that are not covered',
-      { registrations: [{ ...WELL.registrations![0]!, delivers: ['policy.*'] }] },
+      stored({ registrations: [{ ...STORED.registrations[0]!, delivers: ['policy.*'] }] }),
       'registration',
       'warning',
     ],
     [
       'types that are covered at another address only',
-      {
+      stored({
         registrations: [
           {
             upstreamId: 'wh_1',
             url: 'https://other.example/webhooks',
-            delivers: EVERY_FAMILY,
+            delivers: [...EVERY_FAMILY],
             expiresWall: null,
           },
           {
@@ -215,13 +230,13 @@ describe('the check of a configuration', () => {
             expiresWall: null,
           },
         ],
-      },
+      }),
       'registration',
       'warning',
     ],
     [
       'types that two registrations of one address cover together',
-      {
+      stored({
         registrations: [
           {
             upstreamId: 'wh_1',
@@ -236,38 +251,43 @@ describe('the check of a configuration', () => {
             expiresWall: null,
           },
         ],
-      },
+      }),
       'registration',
       'ok',
     ],
-    ['no delivery ever', { lastDelivery: null }, 'last delivery', 'warning'],
-    ['silence', { lastDelivery: NOW - 25 * HOUR_MS }, 'last delivery', 'wrong'],
+    ['no delivery ever', summed({ last_delivery_at: null }), 'last delivery', 'warning'],
+    ['silence', summed({ last_delivery_at: isoAgo(25 * HOUR_MS) }), 'last delivery', 'wrong'],
     [
       'silence that nobody minds',
-      { lastDelivery: NOW - 25 * HOUR_MS, settings: { ...WELL.settings, silenceMs: 0 } },
+      { ...summed({ last_delivery_at: isoAgo(25 * HOUR_MS) }), settings: { ...WELL.settings, silenceMs: 0 } },
       'last delivery',
       'ok',
     ],
-    ['a rejection since the last delivery', rejected('bad_signature', 1_000), 'rejections', 'wrong'],
-    ['a rejection before it', rejected('bad_signature', HOUR_MS), 'rejections', 'warning'],
-    ['an old rejection before it', rejected('bad_signature', 25 * HOUR_MS), 'rejections', 'ok'],
+    ['a rejection since the last delivery', stored(rejected('bad_signature', 1_000)), 'rejections', 'wrong'],
+    ['a rejection before it', stored(rejected('bad_signature', HOUR_MS)), 'rejections', 'warning'],
+    ['an old rejection before it', stored(rejected('bad_signature', 25 * HOUR_MS)), 'rejections', 'ok'],
     [
       'a rejection, and never a delivery',
-      { ...rejected('bad_signature', 25 * HOUR_MS), lastDelivery: null },
+      summed({ last_delivery_at: null }, rejected('bad_signature', 25 * HOUR_MS)),
       'rejections',
       'wrong',
     ],
-    ['no database to look for rejections in', { rejections: undefined }, 'rejections', 'skipped'],
-    ['a sender clock that is off', rejected('timestamp_too_old', 1_000), 'sender clock', 'wrong'],
-    ['milliseconds', rejected('timestamp_milliseconds', 1_000), 'sender clock', 'wrong'],
-    ['one that was off', rejected('timestamp_too_new', HOUR_MS), 'sender clock', 'warning'],
-    ['one that was off long ago', rejected('timestamp_too_new', 25 * HOUR_MS), 'sender clock', 'ok'],
-    ['no database, for the sender clock', { rejections: undefined }, 'sender clock', 'skipped'],
-    ['events that failed', waiting({ failed: 1 }), 'failed events', 'wrong'],
-    ['a quarantined delivery', waiting({ quarantined: 1 }), 'quarantine', 'wrong'],
-    ['an open gap', waiting({ gaps: [{ reason: 'silence', kind: null }] }), 'gaps', 'wrong'],
-    ['a pause', waiting({ isPaused: true }), 'paused', 'wrong'],
-    ['no database, for what waits', { waiting: null }, 'gaps', 'skipped'],
+    ['no database to look for rejections in', { stored: null }, 'rejections', 'skipped'],
+    ['a sender clock that is off', stored(rejected('timestamp_too_old', 1_000)), 'sender clock', 'wrong'],
+    ['milliseconds', stored(rejected('timestamp_milliseconds', 1_000)), 'sender clock', 'wrong'],
+    ['one that was off', stored(rejected('timestamp_too_new', HOUR_MS)), 'sender clock', 'warning'],
+    ['one that was off long ago', stored(rejected('timestamp_too_new', 25 * HOUR_MS)), 'sender clock', 'ok'],
+    ['no database, for the sender clock', { stored: null }, 'sender clock', 'skipped'],
+    [
+      'events that failed',
+      summed({ events: { ...STORED.summary.events, failed: 1 } }),
+      'failed events',
+      'wrong',
+    ],
+    ['a quarantined delivery', summed({ quarantined: 1 }), 'quarantine', 'wrong'],
+    ['an open gap', summed({ open_gaps_by: [openGap('silence', null)] }), 'gaps', 'wrong'],
+    ['a pause', stored({ isPaused: true }), 'paused', 'wrong'],
+    ['no database, for what waits', { stored: null }, 'gaps', 'skipped'],
     ['a registration for our port', registered('http://127.0.0.1:8080/webhooks'), 'registration', 'ok'],
     ['the same by name', registered('http://localhost:8080/webhooks?k=1'), 'registration', 'ok'],
     ['one for another port', registered('http://127.0.0.1:8090/webhooks'), 'registration', 'wrong'],
@@ -300,20 +320,25 @@ describe('the check of a configuration', () => {
       'registration',
       'ok',
     ],
-    ['a full sync within two intervals', { kinds: kinds(isoAgo(2 * HOUR_MS)) }, 'sync-runs', 'ok'],
-    ['a full sync that is late', { kinds: kinds(isoAgo(2.1 * HOUR_MS)) }, 'sync-runs', 'wrong'],
-    ['no complete full sync', { kinds: kinds(null) }, 'sync-runs', 'wrong'],
-    ['events that name no record', { unread: { gaps: ['vendor'], toSet: [] } }, 'record ids', 'wrong'],
+    ['a full sync within two intervals', summed({ kinds: kinds(isoAgo(2 * HOUR_MS)) }), 'sync-runs', 'ok'],
+    ['a full sync that is late', summed({ kinds: kinds(isoAgo(2.1 * HOUR_MS)) }), 'sync-runs', 'wrong'],
+    ['no complete full sync', summed({ kinds: kinds(null) }), 'sync-runs', 'wrong'],
+    [
+      'events that name no record',
+      summed({ open_gaps_by: [openGap('no_record_id', 'vendor')] }),
+      'record ids',
+      'wrong',
+    ],
     [
       'ids that were found where no setting looks',
-      { unread: { gaps: [], toSet: [{ kind: 'vendor', path: 'a.b', setting: 'ID_POINTERS_VENDOR=a.b' }] } },
+      stored({ toSet: [{ kind: 'vendor', path: 'a.b', setting: 'ID_POINTERS_VENDOR=a.b' }] }),
       'record ids',
       'warning',
     ],
-    ['no database to look for ids in', { unread: null }, 'record ids', 'skipped'],
+    ['no database to look for ids in', { stored: null }, 'record ids', 'skipped'],
     [
       'full syncs on demand',
-      { kinds: kinds(null), settings: { ...WELL.settings, fullSyncMs: 0 } },
+      { ...summed({ kinds: kinds(null) }), settings: { ...WELL.settings, fullSyncMs: 0 } },
       'sync-runs',
       'skipped',
     ],
@@ -327,7 +352,7 @@ describe('the check of a configuration', () => {
       {
         upstreamId: 'wh_1',
         url: 'https://mirror.example/webhook',
-        delivers: EVERY_FAMILY,
+        delivers: [...EVERY_FAMILY],
         expiresWall: null,
       },
       {
@@ -337,7 +362,9 @@ describe('the check of a configuration', () => {
         expiresWall: null,
       },
     ];
-    const { detail } = judge({ ...WELL, registrations }).find(({ name }) => name === 'registration')!;
+    const { detail } = judge({ ...WELL, ...stored({ registrations }) }).find(
+      ({ name }) => name === 'registration',
+    )!;
     expect(detail).toMatch(/\/webhook \(not \/webhooks,/);
     expect(detail).toMatch(
       /; not covered at https:\/\/mirror\.example\/webhooks: vendor\.added, vendor\.\w+, vendor\.\w+, vendor\.\w+$/,
@@ -345,19 +372,22 @@ describe('the check of a configuration', () => {
   });
 
   it('says which pointer to set, as it was found where it was', () => {
-    const about = (unread: Findings['unread']) =>
-      judge({ ...WELL, unread }).find(({ name }) => name === 'record ids')?.remedy;
-    expect(about({ gaps: ['risk_assessment'], toSet: [] })).toMatch(
+    const gap = openGap('no_record_id', 'risk_assessment');
+    const about = (gaps: (typeof gap)[], toSet: StoredFindings['toSet']) =>
+      judge({ ...WELL, ...summed({ open_gaps_by: gaps }, { toSet }) }).find(
+        ({ name }) => name === 'record ids',
+      )?.remedy;
+    expect(about([gap], [])).toMatch(
       /set ID_POINTERS_RISK_ASSESSMENT .*events retry --failed-for no_record_id/,
     );
     const setting = 'ID_POINTERS_RISK_ASSESSMENT=assessment.ref,id';
     const toSet = [{ kind: 'risk_assessment', path: 'assessment.ref', setting } as const];
-    expect(about({ gaps: ['risk_assessment'], toSet })).toContain(`set ${setting} to`);
-    expect(about({ gaps: [], toSet })).toBe(`set ${setting}`);
+    expect(about([gap], toSet)).toContain(`set ${setting} to`);
+    expect(about([], toSet)).toBe(`set ${setting}`);
   });
 
   it('says which delivery to have explained', () => {
-    const found = { ...WELL, ...rejected('bad_signature', 1_000) };
+    const found = { ...WELL, ...stored(rejected('bad_signature', 1_000)) };
     expect(judge(found).find(({ name }) => name === 'rejections')?.remedy).toContain(
       '--delivery rejection:3',
     );

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { pointersToSet } from '../../compliance/pointers.ts';
-import type { Findings } from '../../doctor/judge.ts';
+import type { Findings, StoredFindings } from '../../doctor/judge.ts';
 import { type Config, configWarnings } from '../../platform/config.ts';
 import { describeError, MirrorError, NotMigrated, UsageError } from '../../platform/errors.ts';
 import { standingOf } from '../../service/signing-secrets.ts';
@@ -23,58 +23,54 @@ import { upstreamOf } from './upstream.ts';
 /** Looks at everything that `judge` judges. Reads, and sends three GETs; a token may be got or renewed on the way. */
 export async function examine(cli: Cli, config: Config): Promise<Findings> {
   const path = await databasePath(config.databaseUrl);
-  const opened = await open(cli, config, path);
+  const { exists, store, ...found } = await open(cli, config, path);
   try {
-    const { store } = opened;
-    const registrations = store === null ? null : await store.listRegistrations();
-    const summary = store === null ? null : await store.summary();
+    const registrations = (await store?.listRegistrations()) ?? [];
     return {
       now: Date.now(),
       warnings: configWarnings(cli.env),
       database: {
         path: path ?? serverOf(config),
         isServer: path === null,
-        bytes: summary?.database_bytes ?? null,
-        problem: opened.problem,
-        remedy: opened.remedy,
-        isSetting: opened.isSetting,
+        ...found,
         exposure:
           store === null
             ? null
             : await (await engines()).databaseExposure(config.databaseUrl, config.database),
       },
-      service: await serviceOn(config, path, opened),
+      service: await serviceOn(config, path, { exists, store }),
       upstream: config.compliance === null ? null : await upstreamOf(cli, config, config.compliance, store),
       settings: { ...config.sync, toleranceSeconds: config.webhook.toleranceSeconds },
       receiver: { host: config.host, port: config.port },
-      secrets: secretsOf(config, registrations ?? []),
-      sealed: store === null ? null : await sealedIn(store, config),
-      registrations,
-      lastDelivery: summary === null ? undefined : instantOf(summary.last_delivery_at),
-      rejections: store === null ? undefined : await newestRejections(store),
-      waiting:
-        store === null || summary === null
-          ? null
-          : {
-              failed: summary.events.failed,
-              quarantined: summary.quarantined,
-              gaps: summary.open_gaps_by.map(({ reason, kind }) => ({ reason, kind })),
-              isPaused: (await readPause(store)) !== null,
-            },
-      kinds: summary?.kinds ?? null,
-      unread:
-        summary === null
-          ? null
-          : {
-              gaps: summary.open_gaps_by.flatMap(({ reason, kind }) =>
-                reason === 'no_record_id' && kind !== null ? [kind] : [],
-              ),
-              toSet: pointersToSet(summary.learned_pointers, config.idPointers),
-            },
+      secrets: secretsOf(config, registrations),
+      stored: store === null ? null : await storedIn(store, config, registrations),
     };
   } finally {
-    await opened.store?.close();
+    await store?.close();
   }
+}
+
+/** How many are looked through for one that tells of the sender's clock: as many as a busy day keeps. */
+const REJECTIONS_LOOKED_AT = 500;
+
+async function storedIn(
+  store: Store,
+  { credentialsKey, idPointers }: Config,
+  registrations: readonly StoredRegistration[],
+): Promise<StoredFindings> {
+  const summary = await store.summary();
+  const sealed = await store.listSealed();
+  const closed = sealed.filter(
+    (text) => credentialsKey === null || openedWith(text, credentialsKey) === null,
+  );
+  return {
+    summary,
+    isPaused: (await readPause(store)) !== null,
+    registrations,
+    sealed: { open: sealed.length - closed.length, closed: closed.map(nameOf) },
+    rejections: await store.listRejections({ limit: REJECTIONS_LOOKED_AT }),
+    toSet: pointersToSet(summary.learned_pointers, idPointers),
+  };
 }
 
 interface Opened {
@@ -87,7 +83,11 @@ interface Opened {
   isSetting: boolean;
 }
 
-async function serviceOn({ databaseUrl }: Config, path: string | null, { exists, store }: Opened) {
+async function serviceOn(
+  { databaseUrl }: Config,
+  path: string | null,
+  { exists, store }: Pick<Opened, 'exists' | 'store'>,
+) {
   if (path !== null) return exists ? await holderOfDatabase(databaseUrl) : null;
   if (store === null) return undefined;
   const replicas = await livingReplicas(store, await clockOf(store));
@@ -133,30 +133,4 @@ function secretsOf(config: Config, registrations: readonly StoredRegistration[])
     stored: registrations.filter((each) => standingOf(each, settings).standing === 'verifies').length,
     unusable: registrations.flatMap((each) => unusableSecret(each, settings) ?? []),
   };
-}
-
-async function sealedIn(store: Store, { credentialsKey }: Config): Promise<Findings['sealed']> {
-  const present = await store.listSealed();
-  const closed = present.filter(
-    (text) => credentialsKey === null || openedWith(text, credentialsKey) === null,
-  );
-  return { open: present.length - closed.length, closed: closed.map(nameOf) };
-}
-
-function instantOf(iso: string | null): number | null {
-  return iso === null ? null : Date.parse(iso);
-}
-
-/** How many are looked through for one that tells of the sender's clock: the kept ones of a busy day. */
-const REJECTIONS_LOOKED_AT = 500;
-
-async function newestRejections(store: Store): Promise<NonNullable<Findings['rejections']>> {
-  const kept = await store.listRejections({ limit: REJECTIONS_LOOKED_AT });
-  const newestOf = (isIt: (reason: string) => boolean) => {
-    const found = kept.filter(({ reason }) => isIt(reason)).sort((a, b) => (a.at < b.at ? 1 : -1))[0];
-    return found === undefined
-      ? null
-      : { id: found.id, at: Date.parse(found.at), reason: found.reason, t: found.t };
-  };
-  return { newest: newestOf(() => true), ofTime: newestOf((reason) => reason.startsWith('timestamp_')) };
 }
