@@ -10,8 +10,16 @@ import type { Applied, BackfillStore, ReadMoment, ReadObject, UnreadEvent } from
 import { dropPending, isApproved } from './deletions.ts';
 import { makeKnown } from './due.ts';
 import { gapOfFailed, resolveRecords, tellMoreOfGap } from './gaps.ts';
-import { type Change, type Held, type LastEvent, type Records, TABLE_OF, writeContent } from './records.ts';
-import { as, excluded, idsOf, insertInto, iso, set, sql } from './sql.ts';
+import {
+  type Change,
+  type Held,
+  isRecord,
+  type LastEvent,
+  type Records,
+  TABLE_OF,
+  writeContent,
+} from './records.ts';
+import { as, excluded, idsOf, iso, set, single, sql, update, upsert } from './sql.ts';
 import { saveProgress } from './sync-runs.ts';
 
 type ApplyContext = Parameters<BackfillStore['applyReads']>[3];
@@ -161,7 +169,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
         async (unit, loaded) => {
           unit.send(
             sql`UPDATE ${states} SET ${set(states, { searched: through })}
-              WHERE ${states.kind} = ${kind} AND ${states.id} = ${id} AND ${states.searched} < ${through}`,
+              WHERE ${isRecord(kind, id)} AND ${states.searched} < ${through}`,
           );
           const fresh = named.filter((other) => loaded.get(other)!.state.dirty <= event);
           const dirtied = fresh.map((other) => ({ kind, id: other, number: unit.numbers.next() }));
@@ -185,15 +193,12 @@ export function createBackfillVerbs(database: Database, records: Records) {
       const used = isUsed ? sql`true` : sql`false`;
       await database.transact((unit) =>
         unit.change(
-          sql`${insertInto(pointers, { ...row, used })} ON CONFLICT (kind, path) DO UPDATE SET ${set(
+          upsert(
             pointers,
-            {
-              eventId: excluded(pointers.eventId),
-              recordId: excluded(pointers.recordId),
-              learnedAt: excluded(pointers.learnedAt),
-              used: sql`${pointers.used} OR ${excluded(pointers.used)}`,
-            },
-          )}`,
+            ['kind', 'path'],
+            { ...row, used },
+            { used: sql`${pointers.used} OR ${excluded(pointers.used)}` },
+          ),
         ),
       );
     },
@@ -201,10 +206,8 @@ export function createBackfillVerbs(database: Database, records: Records) {
 }
 
 async function searchedOf(unit: Sql, kind: Kind, id: string): Promise<number> {
-  const [row] = await unit.query<{ searched: number }>(
-    sql`SELECT ${states.searched} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.id} = ${id}`,
-  );
-  return row?.searched ?? 0;
+  const searched = sql`SELECT ${states.searched} FROM ${states} WHERE ${isRecord(kind, id)}`;
+  return (await single<number>(unit, searched)) ?? 0;
 }
 
 /** The latest first. */
@@ -233,9 +236,7 @@ function noteRead(
       syncRunId: sql`coalesce(CAST(${syncRunId} AS bigint), ${states.syncRunId})`,
     })} WHERE ${states.kind} = ${kind} AND ${unit.dialect.isAmong(states.id, ids)}`,
   );
-  unit.send(
-    sql`UPDATE ${rows} SET ${set(rows, { verifiedAt: nowIso })} WHERE ${unit.dialect.isAmong(rows.id, ids)}`,
-  );
+  unit.send(update(rows, { verifiedAt: nowIso }, unit.dialect.isAmong(rows.id, ids)));
 }
 
 const asItWas = (id: string): Applied => ({

@@ -7,7 +7,7 @@ import type { BackfillStore, Conclusion, Now } from '../store.ts';
 import { countLive } from './due.ts';
 import { resolveGap, resolveRecords } from './gaps.ts';
 import { type Change, type Held, type Records, writeContent } from './records.ts';
-import { as, excluded, iso, set, sql } from './sql.ts';
+import { as, excluded, idsOf, iso, set, single, sql } from './sql.ts';
 
 type Proof = Parameters<BackfillStore['concludeDeletions']>[1];
 type Context = Parameters<BackfillStore['concludeDeletions']>[2];
@@ -28,7 +28,8 @@ export function createDeletionVerbs(database: Database, records: Records) {
   ): Promise<Conclusion> {
     const nowIso = iso(now.wall);
     const agreed = await approvedAmong(unit, kind, [...candidates.keys()], nowIso);
-    const waiting = await unit.query<{ id: string }>(
+    const waiting = await idsOf(
+      unit,
       sql`SELECT ${pending.id} FROM ${pending} WHERE ${pending.kind} = ${kind} AND ${isNotApproved(nowIso)}`,
     );
     const verdict = decideDeletions(
@@ -39,7 +40,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
         approved: agreed.has(id),
       })),
       await countLive(unit, kind),
-      waiting.filter(({ id }) => !candidates.has(id)).length,
+      waiting.filter((id) => !candidates.has(id)).length,
     );
     const changes: Change[] = [];
     const deleted = verdict.deleted.flatMap((id) => {
@@ -70,12 +71,12 @@ export function createDeletionVerbs(database: Database, records: Records) {
     proof: Proof,
     onlyAnnounced: boolean,
   ): Promise<Map<string, Held>> {
-    const rows = await unit.query<{ id: string }>(
+    const proven = await idsOf(
+      unit,
       sql`SELECT ${states.id} FROM ${states}${unit.dialect.indexedBy('record_state_missing')}
         WHERE ${states.kind} = ${kind} AND ${states.proven}
         AND ${states.missingSince} IS NOT NULL ORDER BY ${states.id}`,
     );
-    const proven = rows.map((row) => row.id);
     const absent = proof?.absent ?? [];
     const loaded = await records.load(unit, kind, [...proven, ...absent]);
     const number = proof?.number ?? 0;
@@ -127,12 +128,12 @@ export function createDeletionVerbs(database: Database, records: Records) {
     },
 
     async someLiveRecord(kind, besides) {
-      const rows = await statements.query<{ id: string }>(
+      const ids = await idsOf(
+        statements,
         sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.id} <> ${besides}
           AND ${states.returned} AND ${states.unverifiedSince} IS NULL
           ORDER BY ${states.readNumber} DESC LIMIT ${LIVE_LOOKED_AT}`,
       );
-      const ids = rows.map((row) => row.id);
       const loaded = await records.load(statements, kind, ids);
       return ids.find((id) => loaded.get(id)?.row?.deletedAt === null) ?? null;
     },
@@ -159,11 +160,9 @@ async function approvedAmong(
   ids: readonly string[],
   nowIso: string,
 ): Promise<Set<string>> {
-  const rows = await unit.query<{ id: string }>(
-    sql`SELECT ${pending.id} FROM ${pending} WHERE ${pending.kind} = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)}
-      AND ${pending.approvedUntil} > ${nowIso}`,
-  );
-  return new Set(rows.map((row) => row.id));
+  const approved = sql`SELECT ${pending.id} FROM ${pending} WHERE ${pending.kind} = ${kind}
+    AND ${unit.dialect.isAmong(pending.id, ids)} AND ${pending.approvedUntil} > ${nowIso}`;
+  return new Set(await idsOf(unit, approved));
 }
 
 /** The deletions of these records wait no more; with the last one of the kind, nothing is left to ask anybody. */
@@ -225,15 +224,10 @@ function addPending(
 
 async function fullSyncFor(unit: Sql, kind: Kind, syncRunId: number | null): Promise<number> {
   if (syncRunId !== null) return syncRunId;
-  const [row] = await unit.query<{ last: number | null }>(
-    sql`SELECT max(${syncRuns.id}) AS last FROM ${syncRuns} WHERE ${syncRuns.kind} = ${kind}`,
-  );
-  return row?.last ?? 0;
+  const last = sql`SELECT max(${syncRuns.id}) FROM ${syncRuns} WHERE ${syncRuns.kind} = ${kind}`;
+  return (await single<number>(unit, last)) ?? 0;
 }
 
 async function countPending(unit: Sql, kind: Kind): Promise<number> {
-  const [row] = await unit.query<{ n: number }>(
-    sql`SELECT count(*) AS n FROM ${pending} WHERE ${pending.kind} = ${kind}`,
-  );
-  return row!.n;
+  return (await single<number>(unit, sql`SELECT count(*) FROM ${pending} WHERE ${pending.kind} = ${kind}`))!;
 }

@@ -13,7 +13,7 @@ import {
   type ReportStore,
 } from '../reports.ts';
 import { duplicates, eventCounts, events, quarantine, rejections } from '../schema.ts';
-import { as, beforeOf, limitOf, one, sql } from './sql.ts';
+import { as, beforeOf, limitOf, single, sql } from './sql.ts';
 import { isWithin, type Looked, lookDown, type Numbered, numberAt } from './walk.ts';
 
 /** Numbers of events about one record, of whatever kind, newest first. */
@@ -45,8 +45,7 @@ export async function searchEvents(
   // Most databases have no event in the rare states, and need not be walked to find that out.
   if (state !== undefined) {
     const ofState = sql`SELECT ${eventCounts.count} FROM ${eventCounts} WHERE ${eventCounts.state} = ${state}`;
-    if ((await one<{ count: number }>(to, ofState))?.count === 0)
-      return { items: [], next: null, looked_back_to: null };
+    if ((await single<number>(to, ofState)) === 0) return { items: [], next: null, looked_back_to: null };
   }
   const byState = recordId === undefined && state !== undefined && INDEXED_STATES.includes(state);
   const rowCost = recordId === undefined && !byState ? 1 : FOUND_ROW_COST;
@@ -173,11 +172,8 @@ interface Range {
 /** Where each lane begins now, as a cursor has it. */
 async function newestOf(to: Sql): Promise<string> {
   const newest = async ({ table, number }: Source) => {
-    const row = await one<{ number: number }>(
-      to,
-      sql`SELECT ${as({ number })} FROM ${table} WHERE ${number} > 0 ORDER BY ${number} DESC LIMIT 1`,
-    );
-    return row?.number ?? 0;
+    const last = sql`SELECT ${number} FROM ${table} WHERE ${number} > 0 ORDER BY ${number} DESC LIMIT 1`;
+    return (await single<number>(to, last)) ?? 0;
   };
   const numbers: Partial<Record<Lane, number>> = {};
   for (const source of SOURCES) numbers[source.outcome] = await newest(source);

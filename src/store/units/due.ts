@@ -5,9 +5,9 @@ import type { Column, SQL } from '../drizzle.ts';
 import { changes, events, gaps, recordCounts, recordState as states } from '../schema.ts';
 import type { BackfillStore, DirtyTiming, DueRecord, Now } from '../store.ts';
 import { readFact } from './facts.ts';
-import { type Records, TABLE_OF } from './records.ts';
+import { isRecord, type Records, TABLE_OF } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
-import { as, excluded, idsOf, isOneOf, iso, set, sql } from './sql.ts';
+import { as, excluded, idsOf, isOneOf, iso, set, single, sql, update } from './sql.ts';
 
 /** Somebody has said within this time that the service lives: several of its beats. */
 const ALIVE_MS = 60_000;
@@ -20,10 +20,8 @@ export function createDueVerbs(database: Database, records: Records, { keepsTime
   const { sql: statements, currentNumber } = database;
 
   async function countKnown(kind: Kind): Promise<number> {
-    const [row] = await statements.query<{ known: number }>(
-      sql`SELECT ${recordCounts.known} FROM ${recordCounts} WHERE ${recordCounts.kind} = ${kind}`,
-    );
-    return row?.known ?? 0;
+    const known = sql`SELECT ${recordCounts.known} FROM ${recordCounts} WHERE ${recordCounts.kind} = ${kind}`;
+    return (await single<number>(statements, known)) ?? 0;
   }
 
   return {
@@ -58,8 +56,9 @@ export function createDueVerbs(database: Database, records: Records, { keepsTime
         // Unless another dirty mark comes between: then it is due when that one says.
         else
           later.push(
-            sql`UPDATE ${states} SET ${set(states, { dueAt: at })} WHERE ${states.kind} = ${kind} AND ${id} = ${row.id}
-              AND ${dirtyAt} = ${row.dirtyAt} AND ${attempts} = 0 AND ${missingSince} IS NULL`,
+            sql`UPDATE ${states} SET ${set(states, { dueAt: at })}
+              WHERE ${states.kind} = ${kind} AND ${id} = ${row.id}
+                AND ${dirtyAt} = ${row.dirtyAt} AND ${attempts} = 0 AND ${missingSince} IS NULL`,
           );
       }
       if (later.length > 0)
@@ -70,19 +69,15 @@ export function createDueVerbs(database: Database, records: Records, { keepsTime
     },
 
     async countDue(kind, now, atMost) {
-      const [row] = await statements.query<{ n: number }>(
-        sql`SELECT count(*) AS n FROM (SELECT 1 FROM ${states}
-          WHERE ${states.kind} = ${kind} AND ${states.dueAt} <= ${now.steady} LIMIT ${atMost}) AS due`,
-      );
-      return row!.n;
+      const due = sql`SELECT 1 FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.dueAt} <= ${now.steady} LIMIT ${atMost}`;
+      return (await single<number>(statements, sql`SELECT count(*) FROM (${due}) AS due`))!;
     },
 
-    async nextDueAt(kind) {
-      const [row] = await statements.query<{ at: number | null }>(
-        sql`SELECT min(${states.dueAt}) AS at FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.dueAt} IS NOT NULL`,
-      );
-      return row?.at ?? null;
-    },
+    nextDueAt: (kind) =>
+      single<number>(
+        statements,
+        sql`SELECT min(${states.dueAt}) FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.dueAt} IS NOT NULL`,
+      ),
 
     makeKnown: (kind, ids, now) => database.transact((unit) => makeKnown(unit, kind, ids, now)),
 
@@ -101,7 +96,7 @@ export function createDueVerbs(database: Database, records: Records, { keepsTime
             attempts: sql`${states.attempts} + 1`,
             error,
             dueAt: retryAtMs,
-          })} WHERE ${states.kind} = ${kind} AND ${states.id} = ${id}`,
+          })} WHERE ${isRecord(kind, id)}`,
         ),
       );
     },
@@ -114,11 +109,7 @@ export function createDueVerbs(database: Database, records: Records, { keepsTime
       ),
 
     async markSynced(kind, id, syncRunId) {
-      await database.transact((unit) =>
-        unit.change(
-          sql`UPDATE ${states} SET ${set(states, { syncRunId })} WHERE ${states.kind} = ${kind} AND ${states.id} = ${id}`,
-        ),
-      );
+      await database.transact((unit) => unit.change(update(states, { syncRunId }, isRecord(kind, id))));
     },
 
     countKnown,
@@ -185,10 +176,8 @@ export function createDueVerbs(database: Database, records: Records, { keepsTime
 }
 
 export async function countLive(unit: Sql, kind: Kind): Promise<number> {
-  const [row] = await unit.query<{ live: number }>(
-    sql`SELECT ${recordCounts.live} FROM ${recordCounts} WHERE ${recordCounts.kind} = ${kind}`,
-  );
-  return row?.live ?? 0;
+  const live = sql`SELECT ${recordCounts.live} FROM ${recordCounts} WHERE ${recordCounts.kind} = ${kind}`;
+  return (await single<number>(unit, live)) ?? 0;
 }
 
 /** Makes ids known that something named. Returns how many were new. */
@@ -215,9 +204,7 @@ async function isServed(unit: Unit, now: Now): Promise<boolean> {
 /** Only what lies ahead of this clock, which another one noted: it would keep a record waiting. */
 async function pullBack(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming): Promise<number> {
   const { readEndedAt, dirtyAt, firstDirtyAt, missingSince, unverifiedSince } = states;
-  await unit.change(
-    sql`UPDATE ${states} SET ${set(states, { readEndedAt: steady })} WHERE ${readEndedAt} > ${steady}`,
-  );
+  await unit.change(update(states, { readEndedAt: steady }, sql`${readEndedAt} > ${steady}`));
   const noLaterThan = (column: Column, latest: number) =>
     sql`CASE WHEN ${column} > ${latest} THEN ${latest} ELSE ${column} END`;
   return await unit.change(
@@ -239,9 +226,7 @@ async function layAnew(
   { settleMs }: DirtyTiming,
 ): Promise<number> {
   // All of them, not only those that seem to lie ahead: a clock set forward makes the last read look old.
-  await unit.change(
-    sql`UPDATE ${states} SET ${set(states, { readEndedAt: steady })} WHERE ${states.readEndedAt} IS NOT NULL`,
-  );
+  await unit.change(update(states, { readEndedAt: steady }, sql`${states.readEndedAt} IS NOT NULL`));
   await records.showAnew(unit, steady);
   await unit.change(
     sql`UPDATE ${gaps} SET ${set(gaps, { coverableAt: Math.ceil(steady + settleMs) })}

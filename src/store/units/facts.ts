@@ -3,7 +3,7 @@ import type { SQL } from '../drizzle.ts';
 import type { EventState } from '../reports.ts';
 import { audit, eventCounts, facts } from '../schema.ts';
 import type { AuditEntry, Now } from '../store.ts';
-import { insertInto, isOneOf, iso, one, sql, update, upsert } from './sql.ts';
+import { insertInto, isOneOf, iso, single, sql, update, upsert } from './sql.ts';
 
 /** Small tables that units of several files write: the audit, facts by name, and how many events are in each state. */
 
@@ -14,8 +14,7 @@ export async function noteAudit(
   now: Now,
 ): Promise<number> {
   const entry = insertInto(audit, { at: iso(now.wall), actor, action, outcome, target });
-  const row = await one<{ id: number }>(unit, sql`${entry} RETURNING ${audit.id}`);
-  return row!.id;
+  return (await single<number>(unit, sql`${entry} RETURNING ${audit.id}`))!;
 }
 
 export async function writeFact(unit: Sql, name: string, value: string): Promise<void> {
@@ -25,13 +24,8 @@ export async function writeFact(unit: Sql, name: string, value: string): Promise
 /** The statement of it. */
 export const writtenFact = (name: string, value: string): SQL => upsert(facts, ['name'], { name, value });
 
-export async function readFact(unit: Sql, name: string): Promise<string | null> {
-  const row = await one<{ value: string }>(
-    unit,
-    sql`SELECT ${facts.value} FROM ${facts} WHERE ${facts.name} = ${name}`,
-  );
-  return row?.value ?? null;
-}
+export const readFact = (unit: Sql, name: string): Promise<string | null> =>
+  single<string>(unit, sql`SELECT ${facts.value} FROM ${facts} WHERE ${facts.name} = ${name}`);
 
 /** Moves the counts of events by state. */
 export function tally(unit: Sender, moves: Readonly<Partial<Record<EventState, number>>>): void {

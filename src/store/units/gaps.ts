@@ -3,7 +3,7 @@ import type { Database, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import { events, gaps, quarantine, syncRuns } from '../schema.ts';
 import type { DirtyTiming, GapChange, GapKey, GapReason, Now } from '../store.ts';
-import { as, insertInto, is, isOneOf, set, sql } from './sql.ts';
+import { as, insertInto, is, isOneOf, set, sql, update } from './sql.ts';
 
 /**
  * What resolves a gap besides the one who opened it:
@@ -156,7 +156,7 @@ export async function resolveSettled(
 }
 
 export async function tellMoreOfGap(unit: Unit, gap: GapKey, error: string): Promise<void> {
-  await unit.change(sql`UPDATE ${gaps} SET ${set(gaps, { error })} WHERE ${isOpen(gap)}`);
+  await unit.change(update(gaps, { error }, isOpen(gap)));
 }
 
 /** What reading these records made good. */

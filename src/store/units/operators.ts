@@ -2,7 +2,7 @@ import type { Database } from '../database.ts';
 import { audit, registrations, rejections, traffic } from '../schema.ts';
 import { AUDIT_ASKED, type OperatorStore, type Rejection, type StoredRegistration } from '../store.ts';
 import { noteAudit, readFact, writeFact } from './facts.ts';
-import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
+import { as, excluded, iso, sql, update, upsert } from './sql.ts';
 import { createTokenVerbs } from './tokens.ts';
 
 /** What operators do, besides what concerns records: audit, registrations, tokens, traffic, facts. */
@@ -21,34 +21,31 @@ export function createOperatorVerbs(database: Database): OperatorStore {
     async settleAudit(id, outcome) {
       await database.transact((unit) =>
         unit.change(
-          sql`UPDATE ${audit} SET ${set(audit, { outcome })} WHERE ${audit.id} = ${id} AND ${audit.outcome} = ${AUDIT_ASKED}`,
+          update(audit, { outcome }, sql`${audit.id} = ${id} AND ${audit.outcome} = ${AUDIT_ASKED}`),
         ),
       );
     },
 
-    async saveRegistration(r) {
-      const { url, events, description, delivers, expiresAt, sealedSecret, sealedAnswer } = registrations;
+    async saveRegistration({ createdWall, expiresWall, ...registration }) {
+      const { sealedSecret, sealedAnswer, createdAt } = registrations;
       await database.transact((unit) =>
         unit.change(
-          sql`${insertInto(registrations, {
-            upstreamId: r.upstreamId,
-            url: r.url,
-            events: unit.dialect.json(r.events),
-            description: r.description,
-            delivers: unit.dialect.json(r.delivers),
-            sealedSecret: r.sealedSecret,
-            sealedAnswer: r.sealedAnswer,
-            createdAt: iso(r.createdWall),
-            expiresAt: r.expiresWall === null ? null : iso(r.expiresWall),
-          })} ON CONFLICT (upstream_id) DO UPDATE SET ${set(registrations, {
-            url: excluded(url),
-            events: excluded(events),
-            description: excluded(description),
-            delivers: excluded(delivers),
-            expiresAt: excluded(expiresAt),
-            sealedSecret: sql`coalesce(${excluded(sealedSecret)}, ${sealedSecret})`,
-            sealedAnswer: sql`coalesce(${excluded(sealedAnswer)}, ${sealedAnswer})`,
-          })}`,
+          upsert(
+            registrations,
+            ['upstreamId'],
+            {
+              ...registration,
+              events: unit.dialect.json(registration.events),
+              delivers: unit.dialect.json(registration.delivers),
+              createdAt: iso(createdWall),
+              expiresAt: expiresWall === null ? null : iso(expiresWall),
+            },
+            {
+              createdAt,
+              sealedSecret: sql`coalesce(${excluded(sealedSecret)}, ${sealedSecret})`,
+              sealedAnswer: sql`coalesce(${excluded(sealedAnswer)}, ${sealedAnswer})`,
+            },
+          ),
         ),
       );
     },
@@ -58,7 +55,7 @@ export function createOperatorVerbs(database: Database): OperatorStore {
         const own = sql`${registrations.upstreamId} = ${id}`;
         const changed = await unit.change(
           expiresWall > now.wall
-            ? sql`UPDATE ${registrations} SET ${set(registrations, { expiresAt: iso(expiresWall) })} WHERE ${own}`
+            ? update(registrations, { expiresAt: iso(expiresWall) }, own)
             : sql`DELETE FROM ${registrations} WHERE ${own}`,
         );
         if (changed > 0) await noteAudit(unit, entry, now);
@@ -89,12 +86,16 @@ export function createOperatorVerbs(database: Database): OperatorStore {
       await database.transact(async (unit) => {
         for (const { minute, what, ...sums } of counted) {
           unit.send(
-            sql`${insertInto(traffic, { minute, what, times: sums.times, totalMs: sums.total_ms, maxMs: sums.max_ms })}
-              ON CONFLICT (minute, what) DO UPDATE SET ${set(traffic, {
+            upsert(
+              traffic,
+              ['minute', 'what'],
+              { minute, what, times: sums.times, totalMs: sums.total_ms, maxMs: sums.max_ms },
+              {
                 times: sql`${times} + ${excluded(times)}`,
                 totalMs: sql`${totalMs} + ${excluded(totalMs)}`,
                 maxMs: sql`CASE WHEN ${maxMs} < ${excluded(maxMs)} THEN ${excluded(maxMs)} ELSE ${maxMs} END`,
-              })}`,
+              },
+            ),
           );
         }
         await unit.change(sql`DELETE FROM ${traffic} WHERE ${traffic.minute} < ${iso(keepSince)}`);

@@ -16,7 +16,7 @@ import { learnedPointers } from './backfill.ts';
 import { tally } from './facts.ts';
 import { coverableAt, gapOfFailed, openGap } from './gaps.ts';
 import { type Change, type Dirtied, type Held, keyOf, type Records, writeContent } from './records.ts';
-import { iso, set, sql } from './sql.ts';
+import { iso, set, single, sql, update } from './sql.ts';
 
 /** A claimed event as the store has it: what it says besides. Whoever works on it has no use for that. */
 export interface PendingEvent extends ClaimedEvent {
@@ -103,11 +103,12 @@ export function createProcessingVerbs(database: Database, engine: EventEngine) {
     },
 
     async nextAttemptWall() {
-      const [row] = await database.sql.query<{ at: string | null }>(
-        sql`SELECT min(${eventTable.nextAttemptAt}) AS at FROM ${eventTable}
+      const at = await single<string>(
+        database.sql,
+        sql`SELECT min(${eventTable.nextAttemptAt}) FROM ${eventTable}
           WHERE ${eventTable.state} = 'pending' AND ${eventTable.nextAttemptAt} IS NOT NULL`,
       );
-      return row?.at == null ? null : Date.parse(row.at);
+      return at === null ? null : Date.parse(at);
     },
   } satisfies Partial<InboxStore>;
 }
@@ -243,9 +244,7 @@ async function readAnew(
     const record = recordOf(one.event, pointers);
     if (record === null) continue;
     const { kind, recordId } = record;
-    unit.send(
-      sql`UPDATE ${eventTable} SET ${set(eventTable, { kind, recordId })} WHERE ${eventTable.seq} = ${one.event.seq}`,
-    );
+    unit.send(update(eventTable, { kind, recordId }, sql`${eventTable.seq} = ${one.event.seq}`));
     dirtied.push({ kind, id: recordId, number: unit.numbers.next() });
     renamed.set(one, { read: readEvent(engine, { ...one.event, ...record }, pointers), idFields });
   }

@@ -18,7 +18,7 @@ import {
 } from '../reports.ts';
 import { changes } from '../schema.ts';
 import { TABLE_OF } from './records.ts';
-import { as, LAST, limitOf, sql } from './sql.ts';
+import { allOf, as, LAST, limitOf, single, sql } from './sql.ts';
 
 /** Of one kind: more of them than this are no list to choose from. */
 const STATUSES_LISTED = 50;
@@ -99,13 +99,12 @@ export function statusesOf(to: Sql, kind: Kind): Promise<StatusCount[]> {
   );
 }
 
-function lanesOf({ query, dialect }: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder): Lane[] {
+function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder): Lane[] {
+  const { dialect } = to;
   const rows = TABLE_OF[kind];
   const { id, name, status } = rows;
   const { search, unverified, deleted, field } = filter;
   const folded = dialect.folded(name);
-  const all = (conditions: readonly SQL[]) =>
-    conditions.length === 0 ? sql`true` : sql`(${sql.join([...conditions], sql` AND `)})`;
 
   const isId = sql`(${id} >= ${search ?? ''} AND ${id} < ${`${search ?? ''}${LAST}`})`;
   const holds = sql`coalesce(${dialect.holds(name, search ?? '')}, false)`;
@@ -123,14 +122,14 @@ function lanesOf({ query, dialect }: Sql, kind: Kind, filter: RecordFilter, orde
 
   /** `index` null: that of the primary key. */
   const byId = (index: string | null, range: SQL, conditions: readonly SQL[]): Lane => ({
-    ...{ keys: [id], recordId: id, reach: id, fits: all(conditions) },
+    ...{ keys: [id], recordId: id, reach: id, fits: allOf(conditions) },
     async walked(place) {
       const hint = index === null ? sql`` : dialect.indexedBy(`${TABLES[kind]}_${index}`);
       return sql`FROM ${rows}${hint} WHERE ${range} AND ${id} > ${place ?? ''}`;
     },
   });
   const byName = (from: string, range: SQL, conditions: readonly SQL[]): Lane => ({
-    ...{ keys: [folded, id], recordId: id, reach: name, fits: all(conditions) },
+    ...{ keys: [folded, id], recordId: id, reach: name, fits: allOf(conditions) },
     inIndex: filters.length === 0,
     async walked(place) {
       const begin =
@@ -143,10 +142,7 @@ function lanesOf({ query, dialect }: Sql, kind: Kind, filter: RecordFilter, orde
 
   /** The name that the page before ended at; where it was changed meanwhile to an earlier one, the first that fits. */
   async function nameOf(last: string, from: string): Promise<string> {
-    const [row] = await query<{ name: string | null }>(
-      sql`SELECT ${name} FROM ${rows} WHERE ${id} = ${last}`,
-    );
-    const found = row?.name ?? '';
+    const found = (await single<string>(to, sql`SELECT ${name} FROM ${rows} WHERE ${id} = ${last}`)) ?? '';
     return inEitherCase(found) < inEitherCase(from) ? from : found;
   }
 

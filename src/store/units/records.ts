@@ -4,9 +4,9 @@ import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import type { Numbers, Sender, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type { RowMarks } from '../record-rows.ts';
-import { policies, riskAssessments, vendors } from '../schema.ts';
+import { policies, recordState, riskAssessments, vendors } from '../schema.ts';
 import type { DirtyTiming, Now, ReadObject } from '../store.ts';
-import { iso } from './sql.ts';
+import { iso, sql } from './sql.ts';
 
 /**
  * The rows and what is known of them. A verb loads all the records it is about, decides in memory, and saves them: how they
@@ -76,6 +76,10 @@ export interface Dirtied {
 
 /** The tables of the rows; they share every column but the version, which policies have. */
 export const TABLE_OF = { policy: policies, risk_assessment: riskAssessments, vendor: vendors } as const;
+
+/** Of `record_state`: the row of this record. */
+export const isRecord = (kind: Kind, id: string): SQL =>
+  sql`${recordState.kind} = ${kind} AND ${recordState.id} = ${id}`;
 
 export const keyOf = (kind: Kind, id: string): string => `${kind} ${id}`;
 

@@ -8,8 +8,8 @@ import {
   requestPlaces as shares,
   syncRequests,
 } from '../schema.ts';
-import { readFact } from './facts.ts';
-import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
+import { readFact, writtenFact } from './facts.ts';
+import { as, excluded, insertInto, iso, one, set, single, sql, update, upsert } from './sql.ts';
 
 /** What only the engine can say stays with it: its clock, and how processes hear of each other. */
 type ReplicaVerbs = Omit<ReplicaStore, 'sharedTime' | 'notify' | 'listen'>;
@@ -27,13 +27,15 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
       database.transactApart(replicas, async (unit) => {
         await unit.change(sql`DELETE FROM ${replicas} WHERE ${replicas.seenAt} <= ${now.steady - lifeMs}`);
         await unit.change(
-          sql`${insertInto(replicas, { id, startedAt: iso(now.wall), seenAt: now.steady })}
-            ON CONFLICT (id) DO UPDATE SET ${set(replicas, { seenAt: excluded(replicas.seenAt) })}`,
+          upsert(
+            replicas,
+            ['id'],
+            { id, startedAt: iso(now.wall), seenAt: now.steady },
+            { startedAt: replicas.startedAt },
+          ),
         );
-        const [row] = await unit.query<{ others: number }>(
-          sql`SELECT count(*) AS others FROM ${replicas} WHERE ${replicas.id} <> ${id}`,
-        );
-        return { others: row!.others };
+        const others = sql`SELECT count(*) FROM ${replicas} WHERE ${replicas.id} <> ${id}`;
+        return { others: (await single<number>(unit, others))! };
       }),
 
     async leaveReplicas(id) {
@@ -41,10 +43,8 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
     },
 
     async countReplicas(lifeMs, now) {
-      const [row] = await statements.query<{ living: number }>(
-        sql`SELECT count(*) AS living FROM ${replicas} WHERE ${replicas.seenAt} > ${now.steady - lifeMs}`,
-      );
-      return row!.living;
+      const living = sql`SELECT count(*) FROM ${replicas} WHERE ${replicas.seenAt} > ${now.steady - lifeMs}`;
+      return (await single<number>(statements, living))!;
     },
 
     async takeLease(name, owner, leaseMs, now) {
@@ -108,9 +108,7 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
         const left = Math.max(0, limit - taken);
         const places = Math.min(left, takes);
         const own = { places, wanted: wants, placesUntil: now.steady + leaseMs };
-        await unit.change(
-          sql`${insertInto(shares, { replica, ...own })} ON CONFLICT (replica) DO UPDATE SET ${set(shares, own)}`,
-        );
+        await unit.change(upsert(shares, ['replica'], { replica, ...own }));
         const lost = await unit.query<PlacesGiven['lost'][number]>(
           sql`SELECT ${as({ replica: shares.replica, places: shares.places, until: shares.placesUntil })} FROM ${shares}
             WHERE ${shares.replica} <> ${replica} AND ${shares.places} > 0
@@ -127,8 +125,7 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
     async pausePlaces(until) {
       const value = excluded(facts.value);
       await statements.change(
-        sql`${insertInto(facts, { name: PAUSE_FACT, value: String(until) })}
-          ON CONFLICT (name) DO UPDATE SET ${set(facts, { value })}
+        sql`${writtenFact(PAUSE_FACT, String(until))}
           WHERE CAST(${facts.value} AS double precision) < CAST(${value} AS double precision)`,
       );
     },
@@ -149,16 +146,14 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
 
     async findSession(id) {
       const { hash, sealed, openedAt, usedAt } = sessions;
-      const [row] = await statements.query<StoredSession>(
+      return await one<StoredSession>(
+        statements,
         sql`SELECT ${as({ hash, sealed, openedAt, usedAt })} FROM ${sessions} WHERE ${hash} = ${id}`,
       );
-      return row ?? null;
     },
 
     async touchSession(hash, usedAt) {
-      await statements.change(
-        sql`UPDATE ${sessions} SET ${set(sessions, { usedAt })} WHERE ${sessions.hash} = ${hash}`,
-      );
+      await statements.change(update(sessions, { usedAt }, sql`${sessions.hash} = ${hash}`));
     },
 
     async closeSession(hash) {

@@ -6,7 +6,7 @@ export const { sql } = drizzleModule('drizzle-orm');
 
 type Columns<T extends Table> = T['_']['columns'];
 /** What stands in a statement: a parameter, or an expression. */
-type Value = string | number | boolean | null | Uint8Array | SQL;
+type Value = string | number | boolean | null | Uint8Array | SQL | Column;
 type Values<T extends Table> = { [Name in keyof Columns<T>]?: Value };
 
 const named = (column: Column) => sql.identifier(column.name);
@@ -73,6 +73,15 @@ export const LAST = '\u{10ffff}';
 
 export async function one<Row>(from: Sql, statement: SQL): Promise<Row | null> {
   return (await from.query<Row>(statement))[0] ?? null;
+}
+
+/** Of a statement that gives one row with one column. Null: no row, or a null in it. */
+export async function single<Value extends string | number>(
+  from: Sql,
+  statement: SQL,
+): Promise<Value | null> {
+  const [row] = await from.query<Record<string, Value | null>>(statement);
+  return row === undefined ? null : (Object.values(row)[0] ?? null);
 }
 
 export async function idsOf(from: Sql, statement: SQL): Promise<string[]> {

@@ -11,7 +11,7 @@ import {
   resolveGap,
   resolveGapById,
 } from './gaps.ts';
-import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
+import { as, excluded, insertInto, iso, set, single, sql, update, upsert } from './sql.ts';
 
 /** Fewer deliveries than this say nothing of what is usual. */
 const FEWEST_FOR_USUAL = 10;
@@ -35,8 +35,8 @@ export function createFullSyncVerbs(database: Database) {
           number,
           beganAt: Math.floor(now.steady),
         });
-        const [row] = await unit.query<{ id: number }>(sql`${began} RETURNING ${syncRuns.id}`);
-        return { id: row!.id, number, hasUnnamed: await hasUnnamed(unit, kind) };
+        const id = await single<number>(unit, sql`${began} RETURNING ${syncRuns.id}`);
+        return { id: id!, number, hasUnnamed: await hasUnnamed(unit, kind) };
       }),
 
     async progressSyncRun(id, progress) {
@@ -94,11 +94,8 @@ export function createFullSyncVerbs(database: Database) {
       const column = kindState[name];
       await database.transact((unit) =>
         unit.change(
-          sql`${insertInto(kindState, { kind, [name]: access, readAt: iso(now.wall) })}
-            ON CONFLICT (kind) DO UPDATE SET ${set(kindState, {
-              [name]: excluded(column),
-              readAt: excluded(kindState.readAt),
-            })} WHERE ${column} IS DISTINCT FROM ${excluded(column)}`,
+          sql`${upsert(kindState, ['kind'], { kind, [name]: access, readAt: iso(now.wall) })}
+            WHERE ${column} IS DISTINCT FROM ${excluded(column)}`,
         ),
       );
     },
@@ -154,6 +151,6 @@ export function createFullSyncVerbs(database: Database) {
 export async function saveProgress(unit: Unit, id: number, progress: SyncRunProgress): Promise<void> {
   const { pages, seen, inserted, updated, deleted, unchanged } = progress;
   await unit.change(
-    sql`UPDATE ${syncRuns} SET ${set(syncRuns, { pages, seen, inserted, updated, deleted, unchanged })} WHERE ${syncRuns.id} = ${id}`,
+    update(syncRuns, { pages, seen, inserted, updated, deleted, unchanged }, sql`${syncRuns.id} = ${id}`),
   );
 }

@@ -2,7 +2,7 @@ import type { Database, Sql } from '../database.ts';
 import { registrations, tokens } from '../schema.ts';
 import type { OperatorStore, SealedText, StoredTokens } from '../store.ts';
 import { noteAudit } from './facts.ts';
-import { as, excluded, insertInto, iso, set, sql } from './sql.ts';
+import { as, iso, one, set, sql, update, upsert } from './sql.ts';
 
 /** OAuth tokens, and the lease on renewing them. */
 export function createTokenVerbs(database: Database) {
@@ -35,15 +35,12 @@ export function createTokenVerbs(database: Database) {
         const present = await versionOf(unit, name);
         if (version !== null && present !== version) return false;
         await unit.change(
-          sql`${insertInto(tokens, { name, sealed, version: (present ?? 0) + 1, savedAt: iso(now.wall) })}
-            ON CONFLICT (name) DO UPDATE SET ${set(tokens, {
-              sealed: excluded(tokens.sealed),
-              version: excluded(tokens.version),
-              savedAt: excluded(tokens.savedAt),
-              refusal: null,
-              leaseOwner: null,
-              leaseUntil: null,
-            })}`,
+          upsert(
+            tokens,
+            ['name'],
+            { name, sealed, version: (present ?? 0) + 1, savedAt: iso(now.wall) },
+            { refusal: null, leaseOwner: null, leaseUntil: null },
+          ),
         );
         await noteAudit(unit, entry, now);
         return true;
@@ -67,9 +64,7 @@ export function createTokenVerbs(database: Database) {
     refuseTokens: (name, refusal, version, entry, now) =>
       database.transact(async (unit) => {
         if ((await versionOf(unit, name)) !== version) return false;
-        await unit.change(
-          sql`UPDATE ${tokens} SET ${set(tokens, { refusal })} WHERE ${tokens.name} = ${name}`,
-        );
+        await unit.change(update(tokens, { refusal }, sql`${tokens.name} = ${name}`));
         await noteAudit(unit, entry, now);
         return true;
       }),
@@ -78,20 +73,20 @@ export function createTokenVerbs(database: Database) {
 
 const RESEAL = {
   registrations: (sealedSecret: string, id: string) =>
-    sql`UPDATE ${registrations} SET ${set(registrations, { sealedSecret })} WHERE ${registrations.upstreamId} = ${id}`,
+    update(registrations, { sealedSecret }, sql`${registrations.upstreamId} = ${id}`),
   registration_answers: (sealedAnswer: string, id: string) =>
-    sql`UPDATE ${registrations} SET ${set(registrations, { sealedAnswer })} WHERE ${registrations.upstreamId} = ${id}`,
+    update(registrations, { sealedAnswer }, sql`${registrations.upstreamId} = ${id}`),
   // Another version: who read the text before must read it again before saving over it.
   tokens: (sealed: string, name: string) =>
-    sql`UPDATE ${tokens} SET ${set(tokens, { sealed, version: sql`${tokens.version} + 1` })} WHERE ${tokens.name} = ${name}`,
+    update(tokens, { sealed, version: sql`${tokens.version} + 1` }, sql`${tokens.name} = ${name}`),
 };
 
 async function readTokens(unit: Sql, name: string): Promise<StoredTokens | null> {
   const { version, sealed, refusal } = tokens;
-  const [row] = await unit.query<StoredTokens>(
+  return await one<StoredTokens>(
+    unit,
     sql`SELECT ${as({ version, sealed, refusal })} FROM ${tokens} WHERE ${tokens.name} = ${name}`,
   );
-  return row ?? null;
 }
 
 async function versionOf(unit: Sql, name: string): Promise<number | null> {
