@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { EVENT_TYPES, KINDS, type Kind } from '../src/compliance/kinds.ts';
 import { type Access, requireOwnOrigin } from './access.ts';
 import { changedFaults, faultsPatchSchema } from './faults.ts';
+import { trigger } from './lively.ts';
 import type { Grants } from './oauth/grants.ts';
 import { type OauthOptions, tokenSeconds } from './options.ts';
 import { bodyOf, type FormField } from './page/forms.tsx';
@@ -17,7 +18,6 @@ import { changedShapes, shapesPatchSchema } from './shapes.ts';
 import { drawShapes } from './shapes-draw.ts';
 import { keptId, shownId, withShownIds } from './shaping.ts';
 import { type ScaledTimers, timeScaleSchema } from './time.ts';
-import { trigger } from './trigger.ts';
 import type { Settings, Upstream } from './upstream.ts';
 
 /** What the controls act on, and what the page shows. */

@@ -1,5 +1,4 @@
 import { createHmac } from 'node:crypto';
-import type { Attempt } from './delivery-log.ts';
 import type { Registration } from './registrations.ts';
 
 export type SignatureAlgorithm = 'sha256' | 'sha384' | 'sha512';
@@ -9,6 +8,14 @@ export interface SendSettings {
   signatureAlgorithm: SignatureAlgorithm;
   /** For one attempt, from connecting to the answer's last byte. */
   deliveryTimeoutMs: number;
+}
+
+export interface Attempt {
+  at: string;
+  /** Null: no answer; `error` says why. */
+  status: number | null;
+  error: string | null;
+  durationMs: number;
 }
 
 /** Retries of many deliveries must not come all at once: each wait is up to this share shorter or longer. */

@@ -1,5 +1,5 @@
 import type { SandboxParts } from '../controls.ts';
-import { STORY_NAMES } from '../stories.ts';
+import { STORY_NAMES } from '../scenarios.ts';
 import { Field, FieldGroups, PostForm, type ShownField, type View } from './forms.tsx';
 import { FAULT_GROUPS, OAUTH_FIELDS, SHAPE_GROUPS, TIME_FIELDS } from './setting-fields.ts';
 

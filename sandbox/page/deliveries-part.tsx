@@ -1,5 +1,6 @@
 import type { SandboxParts } from '../controls.ts';
-import type { Attempt, DeliveryView, Outcome } from '../delivery-log.ts';
+import type { DeliveryView, Outcome } from '../deliveries.ts';
+import type { Attempt } from '../send.ts';
 
 /** How an outcome reads, and whether it is fine, undecided or lost. */
 const OUTCOMES: Record<Outcome, { text: string; tone: 'good' | 'wait' | 'bad' }> = {

@@ -6,7 +6,7 @@ import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
 import { MACHINES } from '../../sandbox/machines.ts';
 import { recordId } from '../../sandbox/records.ts';
-import { STORY_NAMES } from '../../sandbox/stories.ts';
+import { STORY_NAMES } from '../../sandbox/scenarios.ts';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { createLogger } from '../../src/platform/logger.ts';
@@ -205,9 +205,15 @@ it('the page and the stories are mutations too: after a full sync the mirror equ
     });
   const create = { action: 'mutate', op: 'create' };
   for (const kind of KINDS) {
-    expect((await page({ ...create, kind, name: `From the page, ${kind}` })).status).toBe(303);
+    expect((await page({ ...create, kind, 'fields.name': `From the page, ${kind}` })).status).toBe(303);
   }
-  const update = { action: 'mutate', op: 'update', kind: 'vendor', id: 'vendor-0001', name: 'Renamed' };
+  const update = {
+    action: 'mutate',
+    op: 'update',
+    kind: 'vendor',
+    id: 'vendor-0001',
+    'fields.name': 'Renamed',
+  };
   expect((await page({ ...update, fields: '{"tier": 2}' })).status).toBe(303);
   await sandbox.quiesce();
   await mirror.fullSync();
