@@ -1,8 +1,8 @@
 import { type OpenAPIHono, z } from '@hono/zod-openapi';
 import type { Env } from 'hono';
 import { EVENT_TYPES } from '../src/compliance/kinds.ts';
-import { EVENT_SCHEMAS } from '../src/compliance/schemas.ts';
 import { SCOPES } from './authentication.ts';
+import { EVENT_SCHEMAS } from './schemas.ts';
 
 /** Section 6 of the specification: the twelve events, as the requests that their subscribers get. */
 export function describeDeliveries<E extends Env>(routes: OpenAPIHono<E>, signatureHeader: string): void {

@@ -1,4 +1,4 @@
-import type { Meta } from '../src/compliance/schemas.ts';
+import type { Meta } from '../src/compliance/envelope.ts';
 import { unfit } from './problems.ts';
 import type { PagingShape } from './shapes.ts';
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { FAMILIES, isKnownType } from '../src/compliance/kinds.ts';
-import { registrationRequestSchema } from '../src/compliance/schemas.ts';
+import { registrationRequestSchema } from '../src/compliance/registration.ts';
 import { isLoopbackHost } from './access.ts';
 import { Problem } from './problems.ts';
 import type { Random } from './random.ts';

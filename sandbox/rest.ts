@@ -2,6 +2,11 @@ import { createRoute, OpenAPIHono, z } from '@hono/zod-openapi';
 import type { Context, MiddlewareHandler } from 'hono';
 import type { Kind } from '../src/compliance/kinds.ts';
 import type { JsonObject } from '../src/compliance/pointers.ts';
+import { restFaults } from './faults.ts';
+import { pageOf } from './paging.ts';
+import { Problem, unfit } from './problems.ts';
+import type { Random } from './random.ts';
+import { type Registrations, registrationBodySchema } from './registrations.ts';
 import {
   policyAnswerSchema,
   policyCreateSchema,
@@ -12,12 +17,7 @@ import {
   riskAssessmentCreateSchema,
   vendorAnswerSchema,
   vendorListSchema,
-} from '../src/compliance/schemas.ts';
-import { restFaults } from './faults.ts';
-import { pageOf } from './paging.ts';
-import { Problem, unfit } from './problems.ts';
-import type { Random } from './random.ts';
-import { type Registrations, registrationBodySchema } from './registrations.ts';
+} from './schemas.ts';
 import { registrationAnswer } from './shapes.ts';
 import { keptId, listAnswer, recordAnswer, shapedRecord, shownId } from './shaping.ts';
 import type { Settings, Upstream } from './upstream.ts';

@@ -1,6 +1,6 @@
+import type { Meta } from '../src/compliance/envelope.ts';
 import type { Kind } from '../src/compliance/kinds.ts';
 import type { JsonObject } from '../src/compliance/pointers.ts';
-import type { Meta } from '../src/compliance/schemas.ts';
 import { EVENT_ID_FIELDS, ID_FIELDS, ID_PREFIXES } from './records.ts';
 import { type Shapes, withAt } from './shapes.ts';
 

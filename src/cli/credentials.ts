@@ -1,7 +1,12 @@
 import { Command } from 'commander';
-import { tokensPlace } from '../compliance/oauth-tokens.ts';
-import { answerPlace, registrationPlace } from '../compliance/registration.ts';
-import { openSecret, type SealedPlace, sealSecret } from '../compliance/secrets.ts';
+import {
+  answerPlace,
+  openSecret,
+  registrationPlace,
+  type SealedPlace,
+  sealSecret,
+  tokensPlace,
+} from '../compliance/secrets.ts';
 import { loadConfig, readCredentialsKey } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import type { SealedText, Store } from '../store/store.ts';

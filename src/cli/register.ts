@@ -3,13 +3,12 @@ import { Command } from 'commander';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
 import {
-  answerPlace,
   EVERY_FAMILY,
   type RegistrationAnswer,
-  registrationPlace,
+  type RegistrationRequest,
+  registrationRequestSchema,
 } from '../compliance/registration.ts';
-import { type RegistrationRequest, registrationRequestSchema } from '../compliance/schemas.ts';
-import { openSecret, sealSecret } from '../compliance/secrets.ts';
+import { answerPlace, openSecret, registrationPlace, sealSecret } from '../compliance/secrets.ts';
 import type { Clock } from '../platform/clock.ts';
 import { type Config, loadConfig, requireHttpsOrLoopback } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';

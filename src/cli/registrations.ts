@@ -1,15 +1,13 @@
 import { Command, Option } from 'commander';
 import {
-  answerPlace,
   coverageOf,
   isReceiverPath,
   placesOfTexts,
   RECEIVER_PATH,
   type RegistrationAnswer,
-  registrationPlace,
   secretAt,
 } from '../compliance/registration.ts';
-import { openSecret, sealSecret } from '../compliance/secrets.ts';
+import { answerPlace, openSecret, registrationPlace, sealSecret } from '../compliance/secrets.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
 import { flawText, type SecretEncoding } from '../platform/signing-secret.ts';

@@ -14,8 +14,7 @@ import {
 import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
 import { GrantRefused } from './oauth-endpoint.ts';
 import { type IdPointers, isAddressable, isUsableId, type JsonObject, recordIdIn } from './pointers.ts';
-import { type RegistrationAnswer, registrationIn } from './registration.ts';
-import type { RegistrationRequest } from './schemas.ts';
+import { type RegistrationAnswer, type RegistrationRequest, registrationIn } from './registration.ts';
 import { clockSkewMs, ExchangeFailure, exchange, pauseAfter, retryAfterIn } from './transport.ts';
 
 /** One moment on both clocks of Clock. */

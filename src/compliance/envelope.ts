@@ -1,6 +1,6 @@
+import { z } from 'zod';
 import type { Kind } from './kinds.ts';
 import { hasRecordId, type IdPointers, isObject, type JsonObject, recordIdIn } from './pointers.ts';
-import { type Meta, metaSchema } from './schemas.ts';
 
 /**
  * Finds the records in an answer. The specification says that `data` holds them and not how, so the form is
@@ -24,6 +24,16 @@ export const WRAPPERS: Readonly<Record<Kind, readonly string[]>> = {
   risk_assessment: ['riskAssessment', 'risk_assessment', 'assessment', 'risk'],
   vendor: ['vendor'],
 };
+
+/** Section 2, envelope: pagination, present on lists. */
+export const metaSchema = z
+  .looseObject({
+    page: z.int().optional(),
+    perPage: z.int().optional(),
+    total: z.int().nonnegative().optional(),
+  })
+  .meta({ id: 'Meta', description: 'Where a page stands in its list.' });
+export type Meta = z.infer<typeof metaSchema>;
 
 type IdOf = (object: JsonObject) => string | null;
 

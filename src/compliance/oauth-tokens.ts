@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import { MalformedAnswer } from './envelope.ts';
-import { openSecret, type SealedPlace, sealSecret } from './secrets.ts';
+import { openSecret, sealSecret, tokensPlace } from './secrets.ts';
 
 /** What a grant brought. Times are wall-clock milliseconds: a token outlives the process. */
 export interface Tokens {
@@ -121,11 +121,6 @@ interface Audit {
 
 /** The one grant of this installation: a sign-in replaces the one before. */
 export const GRANT = 'oauth';
-
-/** Where tokens are sealed: the row of that name. */
-export function tokensPlace(name: string): SealedPlace {
-  return { purpose: 'tokens', row: name };
-}
 
 export function sealTokens(key: Uint8Array | null, tokens: Tokens): string {
   return sealSecret(required(key), JSON.stringify(tokens), tokensPlace(GRANT));

@@ -1,4 +1,4 @@
-import type { Meta } from './schemas.ts';
+import type { Meta } from './envelope.ts';
 
 /** How a list is asked for in pages. */
 export interface PagingSettings {

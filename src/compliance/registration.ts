@@ -1,10 +1,22 @@
+import { z } from 'zod';
 import { parseJson, wholeNumber } from './json.ts';
 import { EVENT_TYPES, type EventType, FAMILIES, type Family } from './kinds.ts';
 import { isObject, isUsableId, type JsonObject } from './pointers.ts';
-import type { SealedPlace } from './secrets.ts';
 
 /** What a registration asks for when nobody says otherwise: all twelve types, and what a family gains later. */
 export const EVERY_FAMILY: readonly string[] = Object.keys(FAMILIES).map((family) => `${family}.*`);
+
+/** Section 2, Webhook registration: an entry is an exact event type or a family's wildcard. */
+const subscriptionPattern = z
+  .string()
+  .regex(/^[a-z_]+\.(\*|[a-z_]+)$/, 'an event type such as policy.created, or a family such as policy.*');
+
+export const registrationRequestSchema = z.looseObject({
+  url: z.url(),
+  events: z.array(subscriptionPattern).min(1),
+  description: z.string(),
+});
+export type RegistrationRequest = z.infer<typeof registrationRequestSchema>;
 
 export interface Coverage {
   covered: EventType[];
@@ -36,16 +48,6 @@ export function coverageOf(patterns: readonly string[]): Coverage {
     families: { policy: shareOf('policy'), risk: shareOf('risk'), vendor: shareOf('vendor') },
     unmatched: patterns.filter((pattern) => !EVENT_TYPES.some((type) => patternSelects(pattern, type))),
   };
-}
-
-/** Where a registration's signing secret is sealed: one for another registration does not open as this one's. */
-export function registrationPlace(upstreamId: string): SealedPlace {
-  return { purpose: 'registration', row: upstreamId };
-}
-
-/** Where the whole answer to a registration is sealed. */
-export function answerPlace(upstreamId: string): SealedPlace {
-  return { purpose: 'registration_answer', row: upstreamId };
 }
 
 /** Where our receiver takes deliveries. */

@@ -9,13 +9,27 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const VERSION = 'v1';
 
-/** What a sealed text is bound to: put anywhere else, it does not open. */
+/** What a sealed text is bound to: in any other place it does not open. */
 export interface SealedPlace {
-  /** What it is for. */
   purpose: string;
-  /** The key of the row that it stands in. */
+  /** The key of the row that holds it. */
   row: string;
 }
+
+/** Of tokens, the row of that name. */
+export const tokensPlace = (name: string): SealedPlace => ({ purpose: 'tokens', row: name });
+
+/** Of a registration's signing secret. */
+export const registrationPlace = (upstreamId: string): SealedPlace => ({
+  purpose: 'registration',
+  row: upstreamId,
+});
+
+/** Of the whole answer to a registration. */
+export const answerPlace = (upstreamId: string): SealedPlace => ({
+  purpose: 'registration_answer',
+  row: upstreamId,
+});
 
 /**
  * Encrypts `plaintext` with AES-256-GCM. Its place is authenticated with it: what was sealed as a token does not open as a

@@ -1,5 +1,4 @@
-import { registrationPlace } from '../compliance/registration.ts';
-import { openSecret } from '../compliance/secrets.ts';
+import { openSecret, registrationPlace } from '../compliance/secrets.ts';
 import type { CandidateSecret } from '../doctor/diagnosis-search.ts';
 import type { SecretFacts } from '../ops/context.ts';
 import type { Config } from '../platform/config.ts';

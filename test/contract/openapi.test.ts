@@ -1,7 +1,6 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import createClient from 'openapi-fetch';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { EVENT_TYPES } from '../../src/compliance/kinds.ts';
 import {
   policyAnswerSchema,
   policyListSchema,
@@ -10,7 +9,8 @@ import {
   riskAssessmentAnswerSchema,
   vendorAnswerSchema,
   vendorListSchema,
-} from '../../src/compliance/schemas.ts';
+} from '../../sandbox/schemas.ts';
+import { EVENT_TYPES } from '../../src/compliance/kinds.ts';
 import { API_KEY, request, type TestSandbox, testSandbox } from '../sandbox/support.ts';
 import { clientTypes } from './client-types.ts';
 import type { paths } from './generated/api.d.ts';

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { registrationPlace } from '../../src/compliance/registration.ts';
-import { sealSecret } from '../../src/compliance/secrets.ts';
+import { registrationPlace, sealSecret } from '../../src/compliance/secrets.ts';
 import { createSigningSecrets, standingOf } from '../../src/service/signing-secrets.ts';
 import type { StoredRegistration } from '../../src/store/store.ts';
 

@@ -1,5 +1,4 @@
-import { answerPlace } from '../../compliance/registration.ts';
-import { openSecret } from '../../compliance/secrets.ts';
+import { answerPlace, openSecret } from '../../compliance/secrets.ts';
 import { MirrorError } from '../../platform/errors.ts';
 import type { SecretEncoding } from '../../platform/signing-secret.ts';
 import { standingOf } from '../../service/signing-secrets.ts';

@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { EVENT_TYPES, type EventType, type Kind, kindOfType } from './kinds.ts';
+import { metaSchema } from '../src/compliance/envelope.ts';
+import { EVENT_TYPES, type EventType, type Kind, kindOfType } from '../src/compliance/kinds.ts';
 
 /**
- * The upstream's resources, envelope, registration and events, as the specification's tables give them. One home
- * for both sides: the client reads with these, the sandbox validates with them, and its OpenAPI document is made
- * of them (`id` and `description` in `meta` are for that document). Unknown fields and statuses pass through
- * everywhere: the service may say more than its specification.
+ * The service's resources, answers and events, as the specification's tables give them. The sandbox validates with these,
+ * and its OpenAPI document is made of them (`id` and `description` in `meta` are for that document). Unknown fields and
+ * statuses pass through everywhere: a service may say more than its specification.
  */
 
 /** Section 2, Policy: the fields seen in the policy event payload; the record may hold others. */
@@ -27,16 +27,6 @@ export const riskAssessmentSchema = z
 export const vendorSchema = z
   .looseObject({ id: z.string().min(1) })
   .meta({ id: 'Vendor', description: 'Its further fields are not specified.' });
-
-/** Section 2, envelope: pagination, present on lists. */
-export const metaSchema = z
-  .looseObject({
-    page: z.int().optional(),
-    perPage: z.int().optional(),
-    total: z.int().nonnegative().optional(),
-  })
-  .meta({ id: 'Meta', description: 'Where a page stands in its list.' });
-export type Meta = z.infer<typeof metaSchema>;
 
 const listOf = <Row extends z.ZodType>(row: Row) => z.looseObject({ data: z.array(row), meta: metaSchema });
 const answerOf = <Data extends z.ZodType>(data: Data) => z.looseObject({ data });
@@ -67,19 +57,7 @@ export const riskAssessmentCreateSchema = z
   .looseObject({ name: title, status: z.literal('identified').optional() })
   .meta({ id: 'RiskAssessmentCreate', description: 'Assumed. Further fields become the record’s own.' });
 
-/** Section 2, Webhook registration: an entry is an exact event type or a family's wildcard. */
-const subscriptionPattern = z
-  .string()
-  .regex(/^[a-z_]+\.(\*|[a-z_]+)$/, 'an event type such as policy.created, or a family such as policy.*');
-
-export const registrationRequestSchema = z.looseObject({
-  url: z.url(),
-  events: z.array(subscriptionPattern).min(1),
-  description: z.string(),
-});
-export type RegistrationRequest = z.infer<typeof registrationRequestSchema>;
-
-/** The registration's answer is not shown; this is the sandbox's. What others may answer: registration.ts. */
+/** The registration's answer is not shown; this is the sandbox's. What other services may answer: src/compliance/registration.ts. */
 const registrationAnswerSchema = z
   .looseObject({
     id: z.string().min(1),
