@@ -7,7 +7,6 @@ import type { Snapshots } from '../snapshot.ts';
 import { createAnswers } from './answers.tsx';
 import { auditList } from './audit-page.tsx';
 import { deliveriesList } from './deliveries-page.tsx';
-import { createDryRuns } from './dry-runs.ts';
 import { eventPage } from './event-page.tsx';
 import { eventsList } from './events-page.tsx';
 import { createForms, TICKED_PATH } from './forms.ts';
@@ -23,7 +22,7 @@ import { recordsPages } from './records-page.tsx';
 import { statusPages } from './status-page.tsx';
 import { createStream } from './stream.ts';
 import { syncRunPage } from './sync-run-page.tsx';
-import { syncRunsPages } from './sync-runs-page.tsx';
+import { createDryRuns, syncRunsPages } from './sync-runs-page.tsx';
 
 /** The pages, and what their buttons post. Who asks is known before a request comes here. */
 export function createPages(

@@ -1,5 +1,6 @@
-import { curlOf, rawText } from '../body-text.ts';
-import { Pre, Text } from './pieces.tsx';
+import { curlOf, HEX_SHOWN_BYTES, hexDump, rawText, shownText, utf8Text } from '../body-text.ts';
+import type { OpsContext } from '../context.ts';
+import { figure } from '../words.ts';
 
 /** A body that is text: as people read it, as it came, and as a command that sends it once more. */
 export function BodyText({
@@ -39,5 +40,71 @@ function Copy({ what }: { what: string }) {
     <button class="button copy" type="button" data-copy hidden>
       Copy {what}
     </button>
+  );
+}
+
+/** The bytes of a delivery, which may be no text at all. */
+export function Body({
+  body,
+  receiver,
+  trimmed,
+}: {
+  body: Uint8Array | null;
+  receiver: OpsContext['receiver'];
+  trimmed: boolean;
+}) {
+  if (body === null) {
+    return (
+      <>
+        <h2>Body</h2>
+        <p class="note">
+          {trimmed
+            ? 'Trimmed: it is older than RETENTION_BODY_DAYS.'
+            : 'Not kept: it was too large, or nothing could be tried on it.'}
+        </p>
+      </>
+    );
+  }
+  const text = utf8Text(body);
+  return (
+    <>
+      <h2>Body</h2>
+      {text === null ? (
+        <p class="note">It is not UTF-8.</p>
+      ) : text === '' ? (
+        <p class="note">It is empty.</p>
+      ) : (
+        <BodyText text={text} receiver={receiver} />
+      )}
+      {body.length === 0 ? null : (
+        <details {...(text === null ? { open: true } : {})}>
+          <summary>
+            In hex{body.length > HEX_SHOWN_BYTES ? `, the first ${figure(HEX_SHOWN_BYTES)} bytes` : ''}
+          </summary>
+          <Pre text={hexDump(body)} label="Body in hex" />
+        </details>
+      )}
+    </>
+  );
+}
+
+function Pre({ text, label }: { text: string; label: string }) {
+  return (
+    <section class="pre" aria-label={label} tabindex={0}>
+      <pre>{text}</pre>
+    </section>
+  );
+}
+
+/** Anyone's text, within bounds: JSON is indented, unless it is wanted as it came. */
+export function Text({ text, label, raw = false }: { text: string; label: string; raw?: boolean }) {
+  const shown = raw ? rawText(text) : shownText(text);
+  return (
+    <>
+      <Pre text={shown.text} label={shown.isIndented ? `${label}, indented` : label} />
+      {shown.left === 0 ? null : (
+        <p class="note">{figure(shown.left)} more characters are left out here; the API has them.</p>
+      )}
+    </>
   );
 }

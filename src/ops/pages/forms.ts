@@ -4,9 +4,9 @@ import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
 import { formFields, type OpsHandlerContext, pathHere } from '../access.ts';
 import type { OpsContext } from '../context.ts';
 import type { Done, Operations } from '../operations.ts';
-import type { DryRuns } from './dry-runs.ts';
 import { createNotices, type Outcome } from './form-outcome.ts';
 import { recordHref, rowNumber, TEXT_MAX_LENGTH } from './query.ts';
+import type { DryRuns } from './sync-runs-page.tsx';
 
 /** As many as a list can show at once; each is a transaction of its own. */
 const MAX_TICKED = PAGE_LIMIT_MAX;

@@ -35,14 +35,16 @@ export const gapsList = (context: Pick<OpsContext, 'store' | 'facts'>): List<typ
       ? 'None open.'
       : 'None is resolved yet. A gap stands here with its history once it is repaired.',
   table: (gaps, { show }) =>
-    byUrgency(Map.groupBy(gaps, (gap) => gap.reason)).map(([reason, members]) => (
+    gapsByReason(gaps).map(([reason, members]) => (
       <Group {...{ reason, members }} isOpen={show === 'open'} eventsOnly={context.facts().eventsOnly} />
     )),
 });
 
-/** Those that need a person come first. */
-function byUrgency<Gap>(byReason: ReadonlyMap<string, Gap>): (readonly [reason: string, Gap])[] {
-  return [...byReason].sort(([a], [b]) => Number(gapText(b).needsPerson) - Number(gapText(a).needsPerson));
+/** By reason, those that need a person first. */
+export function gapsByReason<Gap extends { reason: string }>(gaps: readonly Gap[]): [string, Gap[]][] {
+  return [...Map.groupBy(gaps, (gap) => gap.reason)].sort(
+    ([a], [b]) => Number(gapText(b).needsPerson) - Number(gapText(a).needsPerson),
+  );
 }
 
 function Group({

@@ -1,8 +1,14 @@
+import { createHash } from 'node:crypto';
+import type { MiddlewareHandler } from 'hono';
 import type { Child, PropsWithChildren } from 'hono/jsx';
+import { PROBLEM_CONTENT_TYPE } from '../../platform/problem.ts';
+import { acceptsPage, type OpsEnv } from '../access.ts';
 import type { Waiting } from '../attention.ts';
+import type { OpsContext } from '../context.ts';
 import { count, figure } from '../words.ts';
-import { script, styleSheet } from './assets.ts';
-import { PostForm, useVisit, type Visit, VisitContext } from './pieces.tsx';
+import { PostForm, Title, useVisit, type Visit, VisitContext } from './pieces.tsx';
+import { SCRIPT } from './script.ts';
+import { STYLE } from './style.ts';
 
 /** A drop of ink: also keeps browsers from asking for /favicon.ico, which would be refused. */
 const ICON =
@@ -144,4 +150,56 @@ export function fragment(content: Child, visit: Visit): string {
 
 export function page(content: Child, visit: Visit): string {
   return `<!doctype html>${fragment(content, visit)}`;
+}
+
+interface Asset {
+  path: string;
+  contentType: string;
+  text: string;
+}
+
+/** The hash in the name changes with the content, so that a browser may keep each for good. */
+function asset(name: string, extension: string, contentType: string, text: string): Asset {
+  const hash = createHash('sha256').update(text).digest('hex').slice(0, 12);
+  return { path: `/assets/${name}.${hash}.${extension}`, contentType, text };
+}
+
+export const styleSheet = asset('style', 'css', 'text/css; charset=utf-8', STYLE);
+export const script = asset('script', 'js', 'text/javascript; charset=utf-8', SCRIPT);
+
+export function serveAsset({ contentType, text }: Asset): () => Response {
+  return () =>
+    new Response(text, {
+      headers: { 'content-type': contentType, 'cache-control': 'public, max-age=31536000, immutable' },
+    });
+}
+
+/** A person's browser gets a problem as a page; a program, and whatever asks the API, as it is. */
+export function problemPages({ clock }: Pick<OpsContext, 'clock'>): MiddlewareHandler<OpsEnv> {
+  return async function problemPages(c, next) {
+    await next();
+    const { res } = c;
+    if (res.headers.get('content-type') !== PROBLEM_CONTENT_TYPE) return;
+    if (!acceptsPage(c) || c.req.path.startsWith('/api/')) return;
+    const { title, detail } = (await res.json()) as { title: string; detail?: string };
+    const identity = c.get('identity') ?? null;
+    const content = <ProblemPage title={title} status={res.status} detail={detail ?? null} />;
+    const visit = { identity, now: clock.wall(), notice: null, waiting: null };
+    const headers = new Headers(res.headers);
+    headers.set('content-type', 'text/html; charset=utf-8');
+    c.res = undefined;
+    c.res = new Response(page(content, visit), { status: res.status, headers });
+  };
+}
+
+/** An error, for a person: the same words as the problem that a program gets. */
+function ProblemPage({ status, title, detail }: { status: number; title: string; detail: string | null }) {
+  return (
+    <Frame title={title} current={null}>
+      <Title note={detail}>{title}</Title>
+      <p class="note">
+        {status === 401 ? <a href="/sign-in">Sign in</a> : <a href="/">To the status page</a>}
+      </p>
+    </Frame>
+  );
 }

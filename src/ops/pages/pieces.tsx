@@ -2,8 +2,7 @@ import { createContext, type PropsWithChildren, useContext } from 'hono/jsx';
 import type { Kind } from '../../compliance/kinds.ts';
 import { CSRF_FIELD, type Identity } from '../access.ts';
 import type { Waiting } from '../attention.ts';
-import { rawText, shownText } from '../body-text.ts';
-import { age, figure, kindNoun } from '../words.ts';
+import { age, kindNoun } from '../words.ts';
 import type { Notice } from './form-outcome.ts';
 import { causeHref, eventHref, recordHref } from './query.ts';
 
@@ -348,26 +347,5 @@ export function Field({
         {...(shortcut === undefined ? {} : { type: 'search', 'aria-keyshortcuts': shortcut })}
       />
     </label>
-  );
-}
-
-export function Pre({ text, label }: { text: string; label: string }) {
-  return (
-    <section class="pre" aria-label={label} tabindex={0}>
-      <pre>{text}</pre>
-    </section>
-  );
-}
-
-/** Anyone's text, within bounds: JSON is indented, unless it is wanted as it came. */
-export function Text({ text, label, raw = false }: { text: string; label: string; raw?: boolean }) {
-  const shown = raw ? rawText(text) : shownText(text);
-  return (
-    <>
-      <Pre text={shown.text} label={shown.isIndented ? `${label}, indented` : label} />
-      {shown.left === 0 ? null : (
-        <p class="note">{figure(shown.left)} more characters are left out here; the API has them.</p>
-      )}
-    </>
   );
 }

@@ -2,15 +2,14 @@ import { z } from 'zod';
 import type { QuarantineReport, RejectionReport } from '../../store/reports.ts';
 import type { Rejection } from '../../store/store.ts';
 import type { OpsHandlerContext } from '../access.ts';
-import { HEX_SHOWN_BYTES, hexDump, utf8Text } from '../body-text.ts';
 import type { OpsContext, RejectionDiagnosis } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
 import { bytes as bytesWords, codeWords, figure } from '../words.ts';
 import { type Answers, missing } from './answers.tsx';
-import { BodyText } from './body.tsx';
+import { Body } from './body.tsx';
 import { Frame } from './layout.tsx';
 import { type List, numbered } from './list-page.tsx';
-import { ActionForm, Facts, From, Instant, Pre, SignedAt, Table, Title } from './pieces.tsx';
+import { ActionForm, Facts, From, Instant, SignedAt, Table, Title } from './pieces.tsx';
 import { rowNumber } from './query.ts';
 
 const noFilters = z.strictObject({});
@@ -201,48 +200,4 @@ function RejectionPage({
 function Answer(delivery: Parameters<typeof answerTo>[0]) {
   const { status, signature } = answerTo(delivery);
   return `${status}, signature ${codeWords(signature)}`;
-}
-
-function Body({
-  body,
-  receiver,
-  trimmed,
-}: {
-  body: Uint8Array | null;
-  receiver: OpsContext['receiver'];
-  trimmed: boolean;
-}) {
-  if (body === null) {
-    return (
-      <>
-        <h2>Body</h2>
-        <p class="note">
-          {trimmed
-            ? 'Trimmed: it is older than RETENTION_BODY_DAYS.'
-            : 'Not kept: it was too large, or nothing could be tried on it.'}
-        </p>
-      </>
-    );
-  }
-  const text = utf8Text(body);
-  return (
-    <>
-      <h2>Body</h2>
-      {text === null ? (
-        <p class="note">It is not UTF-8.</p>
-      ) : text === '' ? (
-        <p class="note">It is empty.</p>
-      ) : (
-        <BodyText text={text} receiver={receiver} />
-      )}
-      {body.length === 0 ? null : (
-        <details {...(text === null ? { open: true } : {})}>
-          <summary>
-            In hex{body.length > HEX_SHOWN_BYTES ? `, the first ${figure(HEX_SHOWN_BYTES)} bytes` : ''}
-          </summary>
-          <Pre text={hexDump(body)} label="Body in hex" />
-        </details>
-      )}
-    </>
-  );
 }

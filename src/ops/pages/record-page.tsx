@@ -7,8 +7,9 @@ import { FIELDS_SHOWN, fieldChanges, NAME_SHOWN_CHARACTERS, shortened } from '..
 import type { OpsContext } from '../context.ts';
 import { kindNoun } from '../words.ts';
 import { type Answers, missing } from './answers.tsx';
+import { Text } from './body.tsx';
 import { Frame } from './layout.tsx';
-import { ActionForm, Cause, Empty, EventLink, Facts, Instant, Pager, Table, Text, Title } from './pieces.tsx';
+import { ActionForm, Cause, Empty, EventLink, Facts, Instant, Pager, Table, Title } from './pieces.tsx';
 import { idText, type Links, linksOf, numberCursor, PAGE_ROWS, recordHref } from './query.ts';
 
 const query = z.strictObject({ after: numberCursor.optional(), id: idText });

@@ -7,11 +7,10 @@ import type { OpsContext, RunningSyncRun } from '../context.ts';
 import { type PendingOfSyncRun, pendingBySyncRun } from '../pending-deletions.ts';
 import { codeWords, count, figure, kindNoun, kindPlural } from '../words.ts';
 import { type Answers, missing } from './answers.tsx';
-import { DifferencesDetails } from './differences.tsx';
 import { Frame } from './layout.tsx';
 import { ActionForm, Facts, Instant, Pager, Table, Title, useVisit } from './pieces.tsx';
 import { type Links, linksOf, recordHref, rowNumber, TEXT_MAX_LENGTH } from './query.ts';
-import { Running, tookWords } from './sync-runs-tile.tsx';
+import { DifferencesDetails, Running, tookWords } from './sync-runs.tsx';
 
 /** Ids of pending deletions on one page. */
 const PENDING_SHOWN = 200;

@@ -1,18 +1,18 @@
 import { z } from 'zod';
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
+import { describeError } from '../../platform/errors.ts';
 import type { SyncRunReport } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { nextKey } from '../api/answers.ts';
 import type { OpsContext } from '../context.ts';
+import type { Compared, Operations } from '../operations.ts';
 import type { Snapshot, Snapshots } from '../snapshot.ts';
 import { count, kindPlural } from '../words.ts';
 import type { Answers } from './answers.tsx';
-import { DifferencesDetails } from './differences.tsx';
-import type { DryRun, DryRuns } from './dry-runs.ts';
 import { Frame } from './layout.tsx';
 import { ActionForm, Ago, Empty, Pager, Title } from './pieces.tsx';
 import { type Links, linksOf, numberCursor, PAGE_ROWS } from './query.ts';
-import { Running, SyncRuns } from './sync-runs-tile.tsx';
+import { DifferencesDetails, Running, SyncRuns } from './sync-runs.tsx';
 
 export function syncRunsPages(
   { store }: OpsContext,
@@ -22,13 +22,9 @@ export function syncRunsPages(
 ) {
   const view = async (c: OpsHandlerContext, after?: string): Promise<SyncRunsView> => {
     const syncRuns = await store.listSyncRuns({ limit: PAGE_ROWS, after });
-    return {
-      ...{ syncRuns, snapshot: await snapshots.current(), dryRun: dryRuns.current() },
-      ...linksOf(
-        c,
-        nextKey(syncRuns, PAGE_ROWS, ({ id }) => id),
-      ),
-    };
+    const next = nextKey(syncRuns, PAGE_ROWS, ({ id }) => id);
+    const snapshot = await snapshots.current();
+    return { syncRuns, snapshot, dryRun: dryRuns.current(), ...linksOf(c, next) };
   };
   return {
     page: paged(z.strictObject({ after: numberCursor.optional() }), async (c, { after }) => (
@@ -82,7 +78,7 @@ function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncRunsView
         ) : (
           <Running syncRuns={live.runningSyncRuns} />
         )}
-        <Compared dryRun={dryRun} />
+        <LastDryRun dryRun={dryRun} />
       </section>
       <section class="group" data-part="ended" aria-label="Ended">
         <h2>Ended</h2>
@@ -119,7 +115,7 @@ function Start() {
   );
 }
 
-function Compared({ dryRun }: { dryRun: DryRun }) {
+function LastDryRun({ dryRun }: { dryRun: DryRun }) {
   if (dryRun.state === 'none') return null;
   if (dryRun.state === 'running') {
     const kinds = dryRun.kinds.map((kind: Kind) => kindPlural(kind)).join(', ');
@@ -153,4 +149,51 @@ function Compared({ dryRun }: { dryRun: DryRun }) {
       ))}
     </section>
   );
+}
+
+/** The last comparison that somebody asked for on a page. Instants are wall-clock milliseconds. */
+type DryRun =
+  | { state: 'none' }
+  | { state: 'running'; kinds: readonly Kind[]; startedAt: number }
+  | { state: 'done'; endedAt: number; compared: readonly Compared[] }
+  | { state: 'failed'; endedAt: number; error: string };
+
+export interface DryRuns {
+  current(): DryRun;
+  /** Begins one, unless one is running. It ends with the service, or when it is done. */
+  start(kinds: readonly Kind[]): void;
+}
+
+/** A comparison takes as long as the budget makes it, which no browser waits for: it is kept, and the page shows it. */
+export function createDryRuns(
+  operations: Pick<Operations, 'dryRun'>,
+  { clock, signal, logger }: Pick<OpsContext, 'clock' | 'signal' | 'logger'>,
+): DryRuns {
+  let last: DryRun = { state: 'none' };
+
+  async function compare(kinds: readonly Kind[]): Promise<DryRun> {
+    try {
+      const done = await operations.dryRun([...kinds], signal);
+      const endedAt = clock.wall();
+      if (done.status === 'done') return { state: 'done', endedAt, compared: done.value };
+      const error = done.status === 'conflict' ? done.detail : 'There is nothing to compare.';
+      return { state: 'failed', endedAt, error };
+    } catch (error) {
+      logger.warn({ outcome: 'failed', error: describeError(error) }, 'dry run');
+      return { state: 'failed', endedAt: clock.wall(), error: describeError(error) };
+    }
+  }
+
+  return {
+    current: () => last,
+    start(asked) {
+      if (last.state === 'running') return;
+      const kinds = asked.length === 0 ? KINDS : asked;
+      last = { state: 'running', kinds, startedAt: clock.wall() };
+      // It never rejects: a failure is an outcome, which the page shows.
+      void compare(kinds).then((outcome) => {
+        last = outcome;
+      });
+    },
+  };
 }
