@@ -184,3 +184,18 @@ test('a hostile id stays text, and nothing of it runs', async () => {
   expect(await page.title()).toMatch(/compliance mirror$/);
   expect(complaints).toEqual([]);
 });
+
+test('on a phone a gap that only a person can end shows its button, also where it has no error', async () => {
+  await h.store.openGap({ reason: 'restored', kind: 'risk_assessment', recordId: null }, null, h.now());
+  await h.store.openGap({ reason: 'silence', kind: null, recordId: null }, null, h.now());
+  await signInByLink(OPERATE);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.goto(`${server.url}/gaps`);
+  const resolve = page.getByRole('button', { name: 'Nothing is missing any more: resolve' });
+  expect(await resolve.isVisible()).toBe(true);
+  await toNextPage(() => resolve.click());
+  await page.getByText('The gap is resolved.').waitFor();
+  expect(await page.locator('td.gone').count()).toBe(1);
+  expect(await page.locator('td.gone').isVisible()).toBe(false);
+  expect(complaints).toEqual([]);
+});

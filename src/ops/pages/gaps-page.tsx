@@ -4,7 +4,7 @@ import type { OpsContext } from '../context.ts';
 import { gapGuide, gapText, isEndedByPerson } from '../gap-texts.ts';
 import { figure, kindPlural } from '../words.ts';
 import { type List, numbered } from './list-page.tsx';
-import { ActionForm, Facts, Instant, RecordLink, Table } from './pieces.tsx';
+import { ActionForm, Facts, Instant, mayOperate, RecordLink, Table } from './pieces.tsx';
 
 const SHOWN = ['open', 'resolved'] as const;
 const filters = z.strictObject({ show: z.enum(SHOWN).default('open') });
@@ -97,14 +97,15 @@ function Group({
           ['Times', (gap) => figure(gap.attempts), 'n'],
           {
             head: 'Error',
-            td: (gap) => (
-              <td class={gap.error === null ? 'gone' : 'full error'}>
-                {gap.error}
-                {gap.resolved_at === null && isEndedByPerson(gap, eventsOnly) ? (
-                  <Resolve id={gap.id} />
-                ) : null}
-              </td>
-            ),
+            td: (gap) => {
+              const isMine = mayOperate() && gap.resolved_at === null && isEndedByPerson(gap, eventsOnly);
+              return (
+                <td class={gap.error === null && !isMine ? 'gone' : 'full error'}>
+                  {gap.error}
+                  {isMine ? <Resolve id={gap.id} /> : null}
+                </td>
+              );
+            },
           },
         ]}
       />
