@@ -1,5 +1,5 @@
 import { type StoreUnavailable, UsageError } from '../platform/errors.ts';
-import type { Exposure, PostgresSettings } from './postgres/connection.ts';
+import type { Exposure, PostgresSettings } from './postgres/address.ts';
 import { type BackupOptions, type BackupResult, backUpSqlite } from './sqlite/backup.ts';
 import { probePlaceFor } from './sqlite/place.ts';
 import { type OpeningOptions, openMigrated, openSqlite } from './sqlite/sqlite.ts';
@@ -45,7 +45,7 @@ async function openServer(url: string, options: OpenOptions): Promise<Store> {
 
 /** How far others could get at what passes between here and the database. Null: not at all, as far as the address tells. */
 export async function databaseExposure(url: string, settings: PostgresSettings): Promise<Exposure | null> {
-  return isPostgres(url) ? (await import('./postgres/connection.ts')).exposureOf(url, settings) : null;
+  return isPostgres(url) ? (await import('./postgres/address.ts')).exposureOf(url, settings) : null;
 }
 
 /** Whether several processes may serve the database that `url` names. */

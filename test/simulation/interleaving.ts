@@ -1,5 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import type { Database, Sql } from '../../src/store/postgres/connection.ts';
+import type { Sql } from '../../src/store/database.ts';
+import type { SQL } from '../../src/store/drizzle.ts';
+import type { PostgresDatabase } from '../../src/store/postgres/connection.ts';
 
 /** What a process that has died throws in its own transactions, so that nothing more of them happens. */
 export class Killed extends Error {}
@@ -9,19 +11,19 @@ export class Killed extends Error {}
  * does. `step` comes before every statement, and once more before the commit.
  */
 export function interleaved(
-  database: Database,
+  database: PostgresDatabase,
   step: () => Promise<void>,
   { crowd, place }: { crowd: Crowd; place: object },
-): Database {
+): PostgresDatabase {
   const stepping = (sql: Sql): Sql => ({
     ...sql,
-    async query<Row>(...asked: Parameters<Sql['query']>) {
+    async query<Row>(statement: SQL) {
       await step();
-      return await sql.query<Row>(...asked);
+      return await sql.query<Row>(statement);
     },
-    async change(...asked) {
+    async change(statement) {
       await step();
-      return await sql.change(...asked);
+      return await sql.change(statement);
     },
   });
   const whole =
@@ -36,10 +38,10 @@ export function interleaved(
     sql: stepping(database.sql),
     transact: (work, first) =>
       crowd.counted(place, () => database.transact(whole(work), first && ((sql) => first(stepping(sql))))),
-    transactAtOnce: <Row>(text: string, values: readonly unknown[]) =>
+    transactAtOnce: <Row>(call: SQL) =>
       crowd.counted(place, async () => {
         await step();
-        return await database.transactAtOnce<Row>(text, values);
+        return await database.transactAtOnce<Row>(call);
       }),
     atOneMoment: (work) => database.atOneMoment(whole(work)),
     transactApart: (opening, work) => database.transactApart(opening, whole(work)),

@@ -420,8 +420,8 @@ export const REPLICAS_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/store/postgres/events.ts',
-        find: '(SELECT 1 FROM claims c WHERE c.record_id = e.record_id AND c.kind = e.kind AND c.owner <> $1)',
-        put: '(SELECT 1 FROM claims c WHERE c.seq = e.seq AND c.owner = $1)',
+        find: 'c.record_id = e.record_id AND c.kind = e.kind AND c.owner <>',
+        put: 'c.seq = e.seq AND c.owner =',
       },
     ],
   },

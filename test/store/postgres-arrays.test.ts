@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { bigintArray, textArray, timestampArray } from '../../src/store/postgres/arrays.ts';
-import { instantOf, TYPES } from '../../src/store/postgres/types.ts';
+import { bigintArray, instantOf, TYPES, textArray, timestampArray } from '../../src/store/postgres/values.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 
 /** What PostgreSQL itself makes of them. */

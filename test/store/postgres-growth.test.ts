@@ -2,6 +2,7 @@ import pg from 'pg';
 import { afterAll, beforeAll } from 'vitest';
 import { createDatabase } from '../../src/store/postgres/connection.ts';
 import { storeOver } from '../../src/store/postgres/postgres.ts';
+import { sql } from '../../src/store/units/sql.ts';
 import { createTestDatabase } from '../postgres/database.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 import { fillStoredDatabase } from '../postgres/stored.ts';
@@ -24,7 +25,7 @@ async function open(size: number): Promise<Stored> {
   const pool = createDatabase(database.url, { poolSize: 1 });
   const name = new URL(database.url).pathname.slice(1);
   const pagesRead = async () => {
-    await pool.sql.query('SELECT pg_stat_force_next_flush()');
+    await pool.sql.query(sql`SELECT pg_stat_force_next_flush()`);
     const [row] = await server.query(
       `SELECT blks_hit + blks_read AS pages FROM pg_stat_database WHERE datname = '${name}'`,
     );
@@ -34,9 +35,9 @@ async function open(size: number): Promise<Stored> {
     size,
     store: storeOver(pool),
     async sql(text) {
-      await pool.sql.query(text);
+      await pool.sql.query(sql.raw(text));
       const [, table] = /^UPDATE (\w+)/.exec(text) ?? [];
-      if (table !== undefined) await pool.sql.query(`VACUUM ANALYZE ${table}`);
+      if (table !== undefined) await pool.sql.query(sql.raw(`VACUUM ANALYZE ${table}`));
     },
     async costOf(work) {
       const before = await pagesRead();

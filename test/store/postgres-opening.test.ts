@@ -3,7 +3,9 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
 import { backUpStore, openStore } from '../../src/store/open.ts';
-import { createDatabase, type PostgresSettings } from '../../src/store/postgres/connection.ts';
+import type { PostgresSettings } from '../../src/store/postgres/address.ts';
+import { createDatabase } from '../../src/store/postgres/connection.ts';
+import { sql } from '../../src/store/units/sql.ts';
 import { startPooler } from '../postgres/pooler.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 
@@ -165,8 +167,7 @@ describe('every connection', () => {
       ...['idle_in_transaction_session_timeout', 'default_transaction_isolation'],
     ];
     const rows = await database.sql.query<{ name: string; value: string }>(
-      'SELECT name, current_setting(name) AS value FROM unnest($1::text[]) AS name',
-      [names],
+      sql`SELECT name, current_setting(name) AS value FROM unnest(${sql.param(names)}::text[]) AS name`,
     );
     await database.close();
     expect(Object.fromEntries(rows.map(({ name, value }) => [name, value]))).toEqual({

@@ -1,8 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseJson } from '../../src/compliance/json.ts';
-import { keepJson, keepText, readJson, readText } from '../../src/store/postgres/text.ts';
-import { asInstant, instantOf, TYPES } from '../../src/store/postgres/types.ts';
+import {
+  asInstant,
+  instantOf,
+  keepJson,
+  keepText,
+  readJson,
+  readText,
+  TYPES,
+} from '../../src/store/postgres/values.ts';
 
 /** Any sequence of UTF-16 units, those that PostgreSQL refuses more often than chance would have it. */
 const hostile = fc

@@ -2,9 +2,11 @@ import { createServer } from 'node:net';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { StoreUnavailable } from '../../src/platform/errors.ts';
-import { createDatabase, type PostgresSettings } from '../../src/store/postgres/connection.ts';
+import type { PostgresSettings } from '../../src/store/postgres/address.ts';
+import { createDatabase } from '../../src/store/postgres/connection.ts';
 import { openPostgres } from '../../src/store/postgres/postgres.ts';
 import type { Store } from '../../src/store/store.ts';
+import { sql } from '../../src/store/units/sql.ts';
 import { createTestDatabase, type TestDatabase } from '../postgres/database.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 import { createScene, type Scene } from './scene.ts';
@@ -164,7 +166,7 @@ describe('trouble with the database', () => {
     await new Promise<void>((resolve) => ruin.listen(0, '127.0.0.1', resolve));
     const { port } = ruin.address() as { port: number };
     const store = createDatabase(`postgres://u:p@127.0.0.1:${port}/x`);
-    const ask = () => expect(store.sql.query('SELECT 1')).rejects.toThrow(StoreUnavailable);
+    const ask = () => expect(store.sql.query(sql`SELECT 1`)).rejects.toThrow(StoreUnavailable);
     let now = performance.now();
     const time = vi.spyOn(performance, 'now').mockImplementation(() => now);
     try {

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createDatabase, type Database } from '../../src/store/postgres/connection.ts';
+import { createDatabase, type PostgresDatabase } from '../../src/store/postgres/connection.ts';
+import { sql } from '../../src/store/units/sql.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 
 let server: PostgresServer;
-let database: Database;
+let database: PostgresDatabase;
 beforeAll(async () => {
   server = await startPostgres();
   database = createDatabase(server.url());
@@ -18,14 +19,14 @@ afterAll(async () => {
 });
 
 const noted = async () => (await server.query('SELECT n FROM noted ORDER BY n')).map((row) => row['n']);
-const note = 'INSERT INTO noted VALUES ($1)';
+const note = (n: number) => sql`INSERT INTO noted VALUES (${n})`;
 
 describe('a unit that writes', () => {
   it('keeps what it sent without waiting, and its numbers', async () => {
     await database.transact(async (unit) => {
-      unit.send(note, [1]);
+      unit.send(note(1));
       unit.numbers.next();
-      unit.send(note, [2]);
+      unit.send(note(2));
     });
     expect(await noted()).toEqual([1, 2]);
     expect(await server.query('SELECT value::int AS value FROM counter')).toEqual([{ value: 1 }]);
@@ -33,10 +34,10 @@ describe('a unit that writes', () => {
 
   it('keeps nothing where something it sent fails, and fails with that', async () => {
     const failing = database.transact(async (unit) => {
-      unit.send(note, [3]);
+      unit.send(note(3));
       unit.numbers.next();
-      unit.send(note, [1]);
-      unit.send(note, [4]);
+      unit.send(note(1));
+      unit.send(note(4));
     });
     await expect(failing).rejects.toMatchObject({ message: expect.stringContaining('duplicate key') });
     expect(await noted()).toEqual([1, 2]);
@@ -45,16 +46,16 @@ describe('a unit that writes', () => {
 
   it('fails with what it sent, and not with what the server says to everything after that', async () => {
     const failing = database.transact(async (unit) => {
-      unit.send(note, [1]);
-      await unit.query('SELECT 1');
+      unit.send(note(1));
+      await unit.query(sql`SELECT 1`);
     });
     await expect(failing).rejects.toMatchObject({ message: expect.stringContaining('duplicate key') });
   });
 
   it('fails where a statement had failed and nobody had minded, for nothing of it is kept', async () => {
     const careless = database.transact(async (unit) => {
-      unit.send(note, [5]);
-      await unit.change(note, [1]).catch(() => undefined);
+      unit.send(note(5));
+      await unit.change(note(1)).catch(() => undefined);
     });
     await expect(careless).rejects.toThrow('rolled back');
     expect(await noted()).toEqual([1, 2]);
@@ -62,7 +63,7 @@ describe('a unit that writes', () => {
 
   it('keeps nothing of what it sent where its own work fails', async () => {
     const failing = database.transact(async (unit) => {
-      unit.send(note, [6]);
+      unit.send(note(6));
       throw new Error('ours');
     });
     await expect(failing).rejects.toThrow('ours');
@@ -75,14 +76,14 @@ describe('a unit that writes', () => {
     const { promise: goOn, resolve: letGo } = Promise.withResolvers<void>();
     const one = createDatabase(server.url());
     const before = one.transact(async (unit) => {
-      unit.send(note, [7]);
+      unit.send(note(7));
       hold();
       await goOn;
     });
     await held;
     const after = database.transact(
       async (_unit, rows: unknown[]) => void seen.push(...rows),
-      (sql) => sql.query('SELECT n FROM noted WHERE n = 7'),
+      (from) => from.query(sql`SELECT n FROM noted WHERE n = 7`),
     );
     while (
       (await server.query("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")).length === 0

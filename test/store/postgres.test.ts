@@ -1,5 +1,5 @@
 import { afterAll, beforeAll } from 'vitest';
-import { createDatabase, type Database } from '../../src/store/postgres/connection.ts';
+import { createDatabase, type PostgresDatabase } from '../../src/store/postgres/connection.ts';
 import { storeOver } from '../../src/store/postgres/postgres.ts';
 import { createTestDatabase, type TestDatabase } from '../postgres/database.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
@@ -9,7 +9,7 @@ import type { EngineHarness } from './scene.ts';
 let server: PostgresServer;
 let database: TestDatabase;
 /** One pool for all stories: connecting, and planning every statement anew, would take most of their time. */
-let pool: Database;
+let pool: PostgresDatabase;
 
 beforeAll(async () => {
   server = await startPostgres();

@@ -1,7 +1,8 @@
 import { StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import { drizzleModule } from '../drizzle.ts';
 import * as declared from '../schema.postgres.ts';
-import { type Database, quoted } from './connection.ts';
+import { sql } from '../units/sql.ts';
+import { type PostgresDatabase, quoted } from './connection.ts';
 import { ConnectionLost, reasonOf, translate } from './failures.ts';
 
 const { getTableName, is } = drizzleModule('drizzle-orm');
@@ -22,9 +23,9 @@ interface Server {
 }
 
 /** Whether the server can keep what it is given. Each refusal says what to do about it. */
-export async function checkServer(database: Database, readOnly: boolean): Promise<void> {
+export async function checkServer(database: PostgresDatabase, readOnly: boolean): Promise<void> {
   const [server] = await database.sql.query<Server>(
-    `SELECT current_setting('server_version_num')::int / 10000 AS version, current_setting('server_version') AS named,
+    sql`SELECT current_setting('server_version_num')::int / 10000 AS version, current_setting('server_version') AS named,
        current_setting('server_encoding') AS encoding, current_setting('synchronous_commit') AS "synchronousCommit",
        current_setting('fsync') AS fsync, current_setting('transaction_read_only') AS "readOnly",
        pg_is_in_recovery() AS "isStandby", current_user AS "user"`,
@@ -71,7 +72,7 @@ export async function checkServer(database: Database, readOnly: boolean): Promis
  * A pooler that hands each transaction another of the server's connections hands on what was set on it, the schema above
  * all: of two mirrors in one database each would write the other's tables.
  */
-export async function checkPooler(database: Database): Promise<void> {
+export async function checkPooler(database: PostgresDatabase): Promise<void> {
   const pools = await poolsWhat(database);
   if (pools !== null) throw leadsToPooler(pools);
 }
@@ -96,7 +97,7 @@ export function poolerMet(error: unknown): UsageError | null {
 const STATEMENTS_ALONE = /not allowed in statement pooling/;
 
 /** Null: sessions, or nothing stands between. */
-async function poolsWhat(database: Database): Promise<'transactions' | 'statements' | null> {
+async function poolsWhat(database: PostgresDatabase): Promise<'transactions' | 'statements' | null> {
   const watched = await database.dedicated();
   try {
     const leads = async () => {
@@ -109,7 +110,7 @@ async function poolsWhat(database: Database): Promise<'transactions' | 'statemen
     const before = await leads();
     // Whoever pools transactions gives this one what the other has just given back.
     const during = await database.atOneMoment(async (tx) => {
-      await tx.query('SELECT 1');
+      await tx.query(sql`SELECT 1`);
       return await leads();
     });
     return before === during ? null : 'transactions';
@@ -134,22 +135,17 @@ const TABLES: readonly string[] = Object.values(declared)
  * Whether the user may do with the tables, as far as there are any yet, what the service does. Ours alone are looked at,
  * and named: the schema may be one that others keep tables in, which nobody should open to us.
  */
-export async function checkPrivileges(database: Database, readOnly: boolean): Promise<void> {
+export async function checkPrivileges(database: PostgresDatabase, readOnly: boolean): Promise<void> {
   const schema = quoted(database.schema);
+  const tables = [...TABLES, NOTES, ...(readOnly ? [STATUS_VIEW] : [])];
   const wanted = readOnly ? 'SELECT' : 'SELECT, INSERT, UPDATE, DELETE';
   const rows = await database.sql.query<{ table: string; user: string; isOpen: boolean }>(
-    `SELECT c.relname AS "table", current_user AS "user", has_schema_privilege(n.oid, 'USAGE') AS "isOpen"
+    sql`SELECT c.relname AS "table", current_user AS "user", has_schema_privilege(n.oid, 'USAGE') AS "isOpen"
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname = $1 AND c.relname = ANY ($2::text[]) AND NOT (has_schema_privilege(n.oid, 'USAGE') AND
+     WHERE n.nspname = ${database.schema} AND c.relname = ANY (${sql.param(tables)}::text[]) AND NOT (has_schema_privilege(n.oid, 'USAGE') AND
        (SELECT bool_and(has_table_privilege(c.oid, each))
-        FROM unnest(CASE c.relname WHEN $4 THEN '{SELECT}' ELSE $3::text[] END) AS each))
-     ORDER BY c.relname = $4, c.relname`,
-    [
-      database.schema,
-      readOnly ? [...TABLES, NOTES, STATUS_VIEW] : [...TABLES, NOTES],
-      wanted.split(', '),
-      NOTES,
-    ],
+        FROM unnest(CASE c.relname WHEN ${NOTES} THEN '{SELECT}' ELSE ${sql.param(wanted.split(', '))}::text[] END) AS each))
+     ORDER BY c.relname = ${NOTES}, c.relname`,
   );
   const [first] = rows;
   if (first === undefined) return readOnly ? undefined : await checkFunctions(database);
@@ -178,11 +174,11 @@ export async function checkPrivileges(database: Database, readOnly: boolean): Pr
 /** What the service calls by name. Everybody may, unless somebody has taken that away; triggers ask for nothing. */
 const FUNCTIONS = ['accept_events', 'mark_dirty', 'show_fields'];
 
-async function checkFunctions(database: Database): Promise<void> {
+async function checkFunctions(database: PostgresDatabase): Promise<void> {
   const closed = await database.sql.query<{ name: string; user: string }>(
-    `SELECT p.proname AS name, current_user AS "user" FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-     WHERE n.nspname = $1 AND p.proname = ANY ($2::text[]) AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1`,
-    [database.schema, FUNCTIONS],
+    sql`SELECT p.proname AS name, current_user AS "user" FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+     WHERE n.nspname = ${database.schema} AND p.proname = ANY (${sql.param(FUNCTIONS)}::text[])
+       AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1`,
   );
   const [first] = closed;
   if (first === undefined) return;

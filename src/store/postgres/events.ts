@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { contentHashOf } from '../../inbox/content-hash.ts';
 import { standsInRow } from '../../mirror/decide.ts';
 import { payloadIn, waitsForProcessing } from '../../process/payload.ts';
+import type { Sql, Unit } from '../database.ts';
+import type { SQL } from '../drizzle.ts';
 import {
   type AcceptOutcome,
   type ClaimedEvent,
@@ -14,14 +16,13 @@ import {
 import { keepUnusable, makeNamedKnown } from '../units/not-accepted.ts';
 import { CLAIM_SCAN_FACTOR, type EventEngine, type PendingEvent } from '../units/processing.ts';
 import type { Dirtied } from '../units/records.ts';
-import { bigintArray, textArray, timestampArray } from './arrays.ts';
-import type { Database, Sender, Sql, Unit } from './connection.ts';
+import { sql } from '../units/sql.ts';
+import type { PostgresDatabase } from './connection.ts';
 import { dirtyColumns, type StoredHeld as Held, loadRecords, RECORDS, saveRecords } from './records.ts';
-import { rowsOf } from './text.ts';
-import { instantOf } from './types.ts';
+import { bigintArray, instantOf, rowsOf, textArray, timestampArray } from './values.ts';
 
 /** What comes in: events, and deliveries of which no event can be made. */
-const createAcceptVerb = (database: Database): Pick<InboxStore, 'accept'> => ({
+const createAcceptVerb = (database: PostgresDatabase): Pick<InboxStore, 'accept'> => ({
   async accept(batch, now, timing, pointers) {
     const accepted = batch.unusable.length > 0 ? null : await acceptNew(database, batch.events, now, timing);
     if (accepted !== null) return accepted;
@@ -50,7 +51,7 @@ const isReadByNobody = (event: IncomingEvent) => event.kind !== null && !waitsFo
  * processed, and may name what is to become known.
  */
 async function acceptNew(
-  database: Database,
+  database: PostgresDatabase,
   events: readonly IncomingEvent[],
   now: Now,
   timing: DirtyTiming,
@@ -61,22 +62,12 @@ async function acceptNew(
     kind === null || recordId === null ? [] : [{ kind, id: recordId, number: index + 1 }],
   );
   const { result: before, durable } = await database.transactAtOnce<number | null>(
-    'accept_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)',
-    [
-      textArray(ids),
-      textArray(events.map((event) => event.type)),
-      timestampArray(events.map((event) => event.createdMs)),
-      bigintArray(events.map((event) => event.createdMs)),
-      textArray(events.map((event) => event.kind)),
-      textArray(events.map((event) => event.recordId)),
-      textArray(events.map((event) => (waitsForProcessing(event) ? 'pending' : 'ignored'))),
-      textArray(events.map((event) => event.body)),
-      ...dirtyColumns(dirtied),
-      now.steady,
-      now.steady + timing.settleMs,
-      instantOf(now.wall),
-      textArray(events.map((event) => event.address ?? null)),
-    ],
+    sql`accept_events(${textArray(ids)}, ${textArray(events.map((event) => event.type))},
+      ${timestampArray(events.map((event) => event.createdMs))}, ${bigintArray(events.map((event) => event.createdMs))},
+      ${textArray(events.map((event) => event.kind))}, ${textArray(events.map((event) => event.recordId))},
+      ${textArray(events.map((event) => (waitsForProcessing(event) ? 'pending' : 'ignored')))},
+      ${textArray(events.map((event) => event.body))}, ${dirtyColumns(dirtied)}, ${now.steady}, ${now.steady + timing.settleMs},
+      ${instantOf(now.wall)}, ${textArray(events.map((event) => event.address ?? null))})`,
   );
   if (before === null) return null;
   await durable;
@@ -116,12 +107,12 @@ interface Content {
   body: string | null;
 }
 
-async function knownContents(sql: Sql, events: readonly IncomingEvent[]): Promise<Map<string, Content>> {
+async function knownContents(from: Sql, events: readonly IncomingEvent[]): Promise<Map<string, Content>> {
   if (events.length === 0) return new Map();
-  const rows = await sql.query<Content & { id: string }>(
-    `SELECT id, content_hash AS "contentHash", body FROM events WHERE id = ANY ($1::text[])
-     UNION ALL SELECT id, content_hash, NULL FROM trimmed_events WHERE id = ANY ($1::text[])`,
-    [events.map((event) => event.id)],
+  const ids = textArray(events.map((event) => event.id));
+  const rows = await from.query<Content & { id: string }>(
+    sql`SELECT id, content_hash AS "contentHash", body FROM events WHERE id = ANY (${ids}::text[])
+     UNION ALL SELECT id, content_hash, NULL FROM trimmed_events WHERE id = ANY (${ids}::text[])`,
   );
   return new Map(rows.map((row) => [row.id, row]));
 }
@@ -131,61 +122,52 @@ function isSameContent({ contentHash, body }: Content, again: string): boolean {
   return contentHashOf(again) === (contentHash ?? contentHashOf(body ?? ''));
 }
 
-async function insertEvents(sql: Sql, events: readonly Numbered[], now: Now): Promise<void> {
+async function insertEvents(unit: Unit, events: readonly Numbered[], now: Now): Promise<void> {
   if (events.length === 0) return;
   const pending = events.filter(waitsForProcessing).length;
-  await sql.change(
-    `WITH counted AS (
-       UPDATE event_counts SET count = count + CASE state WHEN 'pending' THEN $3::bigint ELSE $4::bigint END
+  const rows = events.map(({ seq, id, type, createdMs, kind, recordId, known, address, body }) => ({
+    ...{ seq, id, type, createdMs, kind, recordId, address, body },
+    known: waitsForProcessing({ known, kind, recordId }),
+    created: instantOf(createdMs),
+  }));
+  await unit.change(
+    sql`WITH counted AS (
+       UPDATE event_counts SET count = count + CASE state WHEN 'pending' THEN ${pending}::bigint ELSE ${events.length - pending}::bigint END
        WHERE state IN ('pending', 'ignored')
      ) INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
        processed_at, address, body)
-     SELECT seq, id, type, created, "createdMs", kind, "recordId", $2::timestamptz, $2::timestamptz, CASE WHEN known THEN 'pending' ELSE 'ignored' END,
-       CASE WHEN known THEN NULL ELSE $2::timestamptz END, address, body
-     FROM json_to_recordset($1::json) AS x (seq bigint, id text, type text, created timestamptz, "createdMs" bigint,
+     SELECT seq, id, type, created, "createdMs", kind, "recordId", received.at, received.at, CASE WHEN known THEN 'pending' ELSE 'ignored' END,
+       CASE WHEN known THEN NULL ELSE received.at END, address, body
+     FROM (SELECT ${instantOf(now.wall)}::timestamptz AS at) AS received,
+       json_to_recordset(${rowsOf(rows)}::json) AS x (seq bigint, id text, type text, created timestamptz, "createdMs" bigint,
        kind text, "recordId" text, known boolean, address text, body text)`,
-    [
-      rowsOf(
-        events.map(({ seq, id, type, createdMs, kind, recordId, known, address, body }) => ({
-          ...{ seq, id, type, createdMs, kind, recordId, address, body },
-          known: waitsForProcessing({ known, kind, recordId }),
-          created: instantOf(createdMs),
-        })),
-      ),
-      instantOf(now.wall),
-      pending,
-      events.length - pending,
-    ],
   );
 }
 
-async function countDeliveries(sql: Sql, events: readonly IncomingEvent[], now: Now): Promise<void> {
+async function countDeliveries(unit: Unit, events: readonly IncomingEvent[], now: Now): Promise<void> {
   if (events.length === 0) return;
   const times = new Map<string, number>();
   for (const { id } of events) times.set(id, (times.get(id) ?? 0) + 1);
-  await sql.change(
-    `UPDATE events e SET deliveries = e.deliveries + x.times, last_delivered_at = $2::timestamptz
-     FROM json_to_recordset($1::json) AS x (id text, times int) WHERE e.id = x.id`,
-    [rowsOf([...times].map(([id, count]) => ({ id, times: count }))), instantOf(now.wall)],
+  const rows = rowsOf([...times].map(([id, count]) => ({ id, times: count })));
+  await unit.change(
+    sql`UPDATE events e SET deliveries = e.deliveries + x.times, last_delivered_at = ${instantOf(now.wall)}::timestamptz
+     FROM json_to_recordset(${rows}::json) AS x (id text, times int) WHERE e.id = x.id`,
   );
 }
 
-async function keepDuplicates(sql: Sql, duplicates: readonly IncomingEvent[], now: Now): Promise<void> {
+async function keepDuplicates(unit: Unit, duplicates: readonly IncomingEvent[], now: Now): Promise<void> {
   if (duplicates.length === 0) return;
-  await sql.change(
-    `INSERT INTO duplicates (received_at, event_id, type, kind, record_id, address)
-     SELECT $2::timestamptz, id, type, kind, "recordId", address
-     FROM json_to_recordset($1::json) AS x (id text, type text, kind text, "recordId" text, address text)`,
-    [
-      rowsOf(
-        duplicates.map(({ id, type, kind, recordId, address }) => ({ id, type, kind, recordId, address })),
-      ),
-      instantOf(now.wall),
-    ],
+  const rows = duplicates.map(({ id, type, kind, recordId, address }) => ({
+    ...{ id, type, kind, recordId, address },
+  }));
+  await unit.change(
+    sql`INSERT INTO duplicates (received_at, event_id, type, kind, record_id, address)
+     SELECT ${instantOf(now.wall)}::timestamptz, id, type, kind, "recordId", address
+     FROM json_to_recordset(${rowsOf(rows)}::json) AS x (id text, type text, kind text, "recordId" text, address text)`,
   );
-  await sql.change('DELETE FROM duplicates WHERE id <= (SELECT max(id) FROM duplicates) - $1', [
-    DUPLICATES_KEPT,
-  ]);
+  await unit.change(
+    sql`DELETE FROM duplicates WHERE id <= (SELECT max(id) FROM duplicates) - ${DUPLICATES_KEPT}`,
+  );
 }
 
 /** Claimers of one mirror take turns, and hold up nobody else: two at once could each take an event of one record. */
@@ -202,34 +184,32 @@ type EventVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'releaseEvents' | 
  * event nor waits for the counter. Whoever has the row may finish the event, and takes the row away as it does so; once
  * the lease is over, whoever claims next takes it away first.
  */
-export function createEvents(database: Database) {
+export function createEvents(database: PostgresDatabase) {
   const opening = randomUUID();
 
   const verbs: EventVerbs = {
     ...createAcceptVerb(database),
 
     async claimEvents(owner, limit, leaseMs, now) {
-      return await database.transactApart(`${NOT_AWAITED}; ${IN_TURN}`, async (sql) => {
-        // Those that another transaction is about to finish are locked by it: they are no longer for taking.
-        await sql.change(
-          'DELETE FROM claims WHERE seq IN (SELECT seq FROM claims WHERE until <= $1 FOR UPDATE SKIP LOCKED)',
-          [now.steady],
+      return await database.transactApart(`${NOT_AWAITED}; ${IN_TURN}`, async (unit) => {
+        // Claims that another transaction is about to finish are locked by it, and skipped.
+        await unit.change(
+          sql`DELETE FROM claims WHERE seq IN (SELECT seq FROM claims WHERE until <= ${now.steady} FOR UPDATE SKIP LOCKED)`,
         );
-        const rows = await sql.query<Omit<PendingEvent, 'receivedWall' | 'owner'> & { received_at: string }>(
-          `WITH head AS (
-             SELECT seq FROM events e WHERE state = 'pending' AND (next_attempt_at IS NULL OR next_attempt_at <= $3)
-               AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.seq = e.seq) ORDER BY seq LIMIT $5::bigint
+        const rows = await unit.query<Omit<PendingEvent, 'receivedWall' | 'owner'> & { received_at: string }>(
+          sql`WITH head AS (
+             SELECT seq FROM events e WHERE state = 'pending' AND (next_attempt_at IS NULL OR next_attempt_at <= ${instantOf(now.wall)})
+               AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.seq = e.seq) ORDER BY seq LIMIT ${limit * CLAIM_SCAN_FACTOR}::bigint
            ), taken AS (
              SELECT e.seq, e.id, e.type, e.created, e.created_ms AS "createdMs", e.kind, e.record_id AS "recordId",
                e.received_at, e.attempts, e.body
              FROM head JOIN events e ON e.seq = head.seq WHERE e.state = 'pending' AND NOT EXISTS
-               (SELECT 1 FROM claims c WHERE c.record_id = e.record_id AND c.kind = e.kind AND c.owner <> $1)
-             ORDER BY e.seq LIMIT $4::bigint FOR UPDATE OF e SKIP LOCKED
+               (SELECT 1 FROM claims c WHERE c.record_id = e.record_id AND c.kind = e.kind AND c.owner <> ${owner})
+             ORDER BY e.seq LIMIT ${limit}::bigint FOR UPDATE OF e SKIP LOCKED
            ), noted AS (
              INSERT INTO claims (seq, kind, record_id, owner, opening, until)
-             SELECT seq, kind, "recordId", $1, $2, $6::bigint FROM taken
+             SELECT seq, kind, "recordId", ${owner}, ${opening}, ${now.steady + leaseMs}::bigint FROM taken
            ) SELECT * FROM taken ORDER BY seq`,
-          [owner, opening, instantOf(now.wall), limit, limit * CLAIM_SCAN_FACTOR, now.steady + leaseMs],
         );
         return rows.map(({ received_at, ...row }) => ({
           ...row,
@@ -240,14 +220,14 @@ export function createEvents(database: Database) {
     },
 
     async releaseEvents(events) {
-      await database.sql.change(TAKE_AWAY, [claimsOf(events)]);
+      await database.sql.change(takeAway(events));
     },
 
     // Those of other replicas are theirs; where one has died, its lease ends them.
     async recoverClaims() {
-      await database.sql.change('DELETE FROM claims WHERE opening = $1', [opening]);
+      await database.sql.change(sql`DELETE FROM claims WHERE opening = ${opening}`);
       const [row] = await database.sql.query<{ pending: number }>(
-        "SELECT count(*) AS pending FROM events WHERE state = 'pending'",
+        sql`SELECT count(*) AS pending FROM events WHERE state = 'pending'`,
       );
       return row?.pending ?? 0;
     },
@@ -259,27 +239,27 @@ export function createEvents(database: Database) {
     recall: loadRecords,
     // Nothing is: another replica may write.
     forgetRecords: () => undefined,
-    saveProvisional: (unit: Sender, touched, changes, nowIso) =>
+    saveProvisional: (unit, touched, changes, nowIso) =>
       saveRecords(unit, touched, changes, nowIso, hasNewState),
-    saveFinished(unit: Sender, finished, nowIso) {
+    saveFinished(unit, finished, nowIso) {
+      const rows = rowsOf(finished.map(({ soughtFrom, ...row }) => ({ ...row, sought: soughtFrom })));
       unit.send(
-        `UPDATE events e SET state = x.state, attempts = e.attempts + 1, processed_at = $2::timestamptz, error = x.error,
+        sql`UPDATE events e SET state = x.state, attempts = e.attempts + 1, processed_at = ${nowIso}::timestamptz, error = x.error,
            next_attempt_at = x.sought
-         FROM json_to_recordset($1::json) AS x (seq bigint, state text, error text, sought timestamptz)
+         FROM json_to_recordset(${rows}::json) AS x (seq bigint, state text, error text, sought timestamptz)
          WHERE e.seq = x.seq AND e.state = 'pending'`,
-        [rowsOf(finished.map(({ soughtFrom, ...row }) => ({ ...row, sought: soughtFrom }))), nowIso],
       );
     },
 
-    async finishClaims<T extends ClaimedEvent>(sql: Sql, events: readonly T[]): Promise<T[]> {
+    async finishClaims<T extends ClaimedEvent>(unit: Sql, events: readonly T[]): Promise<T[]> {
       if (events.length === 0) return [];
-      const rows = await sql.query<{ seq: number }>(`${TAKE_AWAY} RETURNING c.seq`, [claimsOf(events)]);
+      const rows = await unit.query<{ seq: number }>(sql`${takeAway(events)} RETURNING c.seq`);
       const held = new Set(rows.map((row) => row.seq));
       return events.filter((event) => held.delete(event.seq));
     },
     claimsFinished: () => undefined,
-    async revokeClaim(sql: Sql, seq: number): Promise<void> {
-      await sql.change('DELETE FROM claims WHERE seq = $1', [seq]);
+    async revokeClaim(unit, seq) {
+      await unit.change(sql`DELETE FROM claims WHERE seq = ${seq}`);
     },
   };
 
@@ -288,15 +268,15 @@ export function createEvents(database: Database) {
     engine,
     /** At the end: nobody has to wait for the leases. */
     async letGoAll(): Promise<void> {
-      await database.sql.change('DELETE FROM claims WHERE opening = $1', [opening]);
+      await database.sql.change(sql`DELETE FROM claims WHERE opening = ${opening}`);
     },
   };
 }
 
-const TAKE_AWAY = `DELETE FROM claims c USING json_to_recordset($1::json) AS x (seq bigint, owner text)
-  WHERE c.seq = x.seq AND c.owner = x.owner`;
-
-const claimsOf = (events: readonly ClaimedEvent[]) =>
-  rowsOf(events.map(({ seq, owner }) => ({ seq, owner })).sort((a, b) => a.seq - b.seq));
+function takeAway(events: readonly ClaimedEvent[]): SQL {
+  const claims = events.map(({ seq, owner }) => ({ seq, owner })).sort((a, b) => a.seq - b.seq);
+  return sql`DELETE FROM claims c USING json_to_recordset(${rowsOf(claims)}::json) AS x (seq bigint, owner text)
+    WHERE c.seq = x.seq AND c.owner = x.owner`;
+}
 
 const hasNewState = (held: Held): boolean => !held.known || !standsInRow(held.stored, held);

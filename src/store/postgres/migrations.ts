@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto';
 import type pg from 'pg';
 import { MirrorError } from '../../platform/errors.ts';
+import type { SQL } from '../drizzle.ts';
 import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
-import { type Database, quoted } from './connection.ts';
+import { sql } from '../units/sql.ts';
+import { type PostgresDatabase, quoted } from './connection.ts';
+import { write } from './dialect.ts';
 import { reasonOf, translate } from './failures.ts';
 
 /** Of one step, which may rewrite a table of years: the limits of everyday statements do not hold for it. */
@@ -14,9 +17,8 @@ const MIGRATION_WAIT_MS = 10 * 60_000;
 type SchemaState = 'missing' | 'older' | 'current';
 
 /** Of the schema that `database` names. Rejects with UsageError where it is one that this version cannot migrate. */
-export async function schemaState(database: Database): Promise<SchemaState> {
-  const query: Query = (text, values) => database.sql.query(text, values);
-  const { taken, missing } = await schemaSteps(query, database.schema);
+export async function schemaState(database: PostgresDatabase): Promise<SchemaState> {
+  const { taken, missing } = await schemaSteps(database.sql.query, database.schema);
   if (taken === 0) return 'missing';
   return missing.length === 0 ? 'current' : 'older';
 }
@@ -26,7 +28,7 @@ export async function schemaState(database: Database): Promise<SchemaState> {
  * at a time. The lock ends with the transaction, so that it neither outlives a killed process nor needs a session of
  * its own behind a pooler.
  */
-export async function migrateSchema(database: Database, onMigrating?: () => void): Promise<void> {
+export async function migrateSchema(database: PostgresDatabase, onMigrating?: () => void): Promise<void> {
   const client = await database.dedicated();
   try {
     await takeSteps(client, database.schema, onMigrating);
@@ -67,50 +69,51 @@ async function grantRemedy(client: pg.Client, schema: string): Promise<string> {
 }
 
 async function takeSteps(client: pg.Client, schema: string, onMigrating?: () => void): Promise<void> {
-  const query = async <Row>(text: string, values: readonly unknown[] = []) =>
-    (await client.query({ text, values: [...values], query_timeout: STEP_TIMEOUT_MS } as pg.QueryConfig))
-      .rows as Row[];
-  await query(`SET statement_timeout = ${STEP_TIMEOUT_MS}`);
-  await query(`SET lock_timeout = ${MIGRATION_WAIT_MS}`);
-  await query('BEGIN');
-  await query('SELECT pg_advisory_xact_lock($1::bigint)', [lockKey(schema)]);
+  const query: Query = async <Row>(statement: SQL) => {
+    const { text, params } = write(statement);
+    const asked = { text, values: params, query_timeout: STEP_TIMEOUT_MS };
+    return (await client.query(asked as pg.QueryConfig)).rows as Row[];
+  };
+  await query(sql.raw(`SET statement_timeout = ${STEP_TIMEOUT_MS}`));
+  await query(sql.raw(`SET lock_timeout = ${MIGRATION_WAIT_MS}`));
+  await query(sql`BEGIN`);
+  await query(sql`SELECT pg_advisory_xact_lock(${lockKey(schema)}::bigint)`);
   const { taken, missing } = await schemaSteps(query, schema);
   if (missing.length === 0) {
-    await query('ROLLBACK');
+    await query(sql`ROLLBACK`);
     return;
   }
   if (taken > 0) onMigrating?.();
-  const exists = await query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema]);
-  if (exists.length === 0) await query(`CREATE SCHEMA ${quoted(schema)}`);
+  const exists = await query(sql`SELECT 1 FROM pg_namespace WHERE nspname = ${schema}`);
+  if (exists.length === 0) await query(sql.raw(`CREATE SCHEMA ${quoted(schema)}`));
   await applySteps(query, missing);
-  await query('COMMIT');
+  await query(sql`COMMIT`);
 }
 
-type Query = <Row>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
+type Query = <Row>(statement: SQL) => Promise<Row[]>;
 
 /** Noted as drizzle's own migrator does, beside the tables. */
 async function applySteps(query: Query, steps: Steps['missing']): Promise<void> {
   await query(
-    'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id serial PRIMARY KEY, hash text NOT NULL, created_at bigint)',
+    sql`CREATE TABLE IF NOT EXISTS __drizzle_migrations (id serial PRIMARY KEY, hash text NOT NULL, created_at bigint)`,
   );
   for (const step of steps) {
-    for (const statement of step.sql) await query(statement);
-    await query('INSERT INTO __drizzle_migrations (hash, created_at) VALUES ($1, $2)', [
-      step.hash,
-      step.folderMillis,
-    ]);
+    for (const statement of step.sql) await query(sql.raw(statement));
+    await query(
+      sql`INSERT INTO __drizzle_migrations (hash, created_at) VALUES (${step.hash}, ${step.folderMillis})`,
+    );
   }
 }
 
 async function schemaSteps(query: Query, schema: string): Promise<Steps> {
   const tables = await query<{ name: string }>(
-    "SELECT tablename AS name FROM pg_tables WHERE schemaname = $1 AND tablename IN ('__drizzle_migrations', 'record_state')",
-    [schema],
+    sql`SELECT tablename AS name FROM pg_tables
+      WHERE schemaname = ${schema} AND tablename IN ('__drizzle_migrations', 'record_state')`,
   );
   const has = (wanted: string) => tables.some(({ name }) => name === wanted);
   const notes = has('__drizzle_migrations')
     ? await query<TakenStep>(
-        `SELECT hash, created_at FROM ${quoted(schema)}.__drizzle_migrations ORDER BY created_at`,
+        sql`SELECT hash, created_at FROM ${sql.identifier(schema)}.__drizzle_migrations ORDER BY created_at`,
       )
     : [];
   return stepsOf('postgres', notes, has('record_state'), {

@@ -1,15 +1,16 @@
 import { NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import type { GapChange, Store } from '../store.ts';
 import { tellingGaps } from '../units/gaps.ts';
+import { sql } from '../units/sql.ts';
 import { createVerbs } from '../units/verbs.ts';
+import type { PostgresSettings } from './address.ts';
 import { checkPooler, checkPrivileges, checkServer, poolerMet } from './checks.ts';
-import { createDatabase, type Database, type PostgresSettings } from './connection.ts';
+import { createDatabase, type PostgresDatabase } from './connection.ts';
+import { createFinders } from './dialect.ts';
 import { createEvents } from './events.ts';
 import { tlsTrouble } from './failures.ts';
-import { createFinders } from './finders.ts';
 import { migrateSchema, schemaState } from './migrations.ts';
-import { createNoticeVerbs } from './notices.ts';
-import { epochSettler } from './restored.ts';
+import { createNoticeVerbs, epochSettler } from './server.ts';
 
 export interface PostgresOptions extends PostgresSettings {
   /** For commands that only look: nothing is created, migrated or locked. */
@@ -68,7 +69,7 @@ function atStart(error: unknown): unknown {
  * The port over a schema that is current. Closing the store closes `server`. `opened`: gaps that were opened before anybody
  * could watch, for the first who does.
  */
-export function storeOver(server: Database, opened: GapChange[] = []): Store {
+export function storeOver(server: PostgresDatabase, opened: GapChange[] = []): Store {
   let told: (change: GapChange) => void = () => undefined;
   const database = tellingGaps(server, (change) => told(change));
   const events = createEvents(database);
@@ -93,7 +94,7 @@ export function storeOver(server: Database, opened: GapChange[] = []): Store {
     },
     async checkWritable() {
       // A write, and not only a lock: a full disk lets one lock what it cannot change.
-      await database.transact((unit) => unit.change('UPDATE counter SET value = value WHERE one = 1'));
+      await database.transact((unit) => unit.change(sql`UPDATE counter SET value = value WHERE one = 1`));
     },
     async close() {
       await events.letGoAll().catch(() => undefined);

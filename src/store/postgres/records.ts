@@ -2,6 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowContent } from '../../mirror/merge.ts';
+import type { Sender, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import { IS_SETTLED, type RowMarks, TABLES } from '../record-rows.ts';
 import { events } from '../schema.ts';
@@ -14,11 +15,8 @@ import {
   type LastEvent,
   type Records,
 } from '../units/records.ts';
-import { sql } from '../units/sql.ts';
-import { bigintArray, textArray } from './arrays.ts';
-import type { Sender, Sql, Unit } from './connection.ts';
-import { keepJson, rowsOf } from './text.ts';
-import { asInstant, instantOf } from './types.ts';
+import { idsOf, sql } from '../units/sql.ts';
+import { asInstant, bigintArray, instantOf, keepJson, rowsOf, textArray } from './values.ts';
 
 /**
  * The rows and what is known of them. A verb loads all the records it is about in one statement, decides in memory, and
@@ -69,46 +67,45 @@ interface LoadedRow {
 
 /** Every one of `ids`, by id; those nobody knows among them. */
 export async function loadRecords(
-  sql: Sql,
+  from: Sql,
   kind: Kind,
   ids: Iterable<string>,
 ): Promise<Map<string, StoredHeld>> {
   const wanted = [...new Set(ids)];
   if (wanted.length === 0) return new Map();
-  const rows = await sql.query<LoadedRow>(
-    `SELECT x.id, s.id IS NOT NULL AS known, s.dirty, s.dirty_at, s.first_dirty_at, s.unverified_since,
+  const rows = await from.query<LoadedRow>(
+    sql`SELECT x.id, s.id IS NOT NULL AS known, s.dirty, s.dirty_at, s.first_dirty_at, s.unverified_since,
        CASE WHEN r.id IS NULL THEN s.provisional_created ELSE r.provisional_created END AS provisional_created,
        s.read_number, s.read_ended_at, s.returned, s.missing_since, s.missing_number, s.proven,
-       s.delete_event, s.searched, s.refusals, s.attempts, s.due_at, r.name, ${kind === 'policy' ? 'r.version' : 'NULL AS version'},
+       s.delete_event, s.searched, s.refusals, s.attempts, s.due_at, r.name, ${kind === 'policy' ? sql`r.version` : sql`NULL AS version`},
        r.status, r.data, r.first_seen_at, r.synced_at, r.verified_at, r.deleted_at, r.last_event_id, r.last_event_at, r.cause, r.change_seq, r.shown
-     FROM unnest($1::text[]) AS x (id) LEFT JOIN record_state s ON s.kind = '${kind}' AND s.id = x.id
-     LEFT JOIN ${TABLES[kind]} r ON r.id = x.id`,
-    [wanted],
+     FROM unnest(${textArray(wanted)}::text[]) AS x (id) LEFT JOIN record_state s ON s.kind = ${sql.raw(`'${kind}'`)} AND s.id = x.id
+     LEFT JOIN ${tableOf(kind)} r ON r.id = x.id`,
   );
   return new Map(rows.map((row) => [row.id, heldFrom(kind, row)]));
 }
 
 async function settled(
-  sql: Sql,
+  from: Sql,
   kind: Kind,
   objects: readonly ReadObject[],
   number: number,
 ): Promise<string[]> {
-  const rows = await sql.query<{ id: string }>(
-    `SELECT r.id FROM json_to_recordset($1::json) AS x (id text, data text) JOIN ${TABLES[kind]} r ON r.id = x.id
-     JOIN record_state s ON s.kind = '${kind}' AND s.id = r.id WHERE r.data = x.data::jsonb AND greatest(r.change_seq, s.read_number) <= $2 AND ${IS_SETTLED}`,
-    [rowsOf(objects.map(({ id, data }) => ({ id, data: keepJson(data) }))), number],
+  const shown = rowsOf(objects.map(({ id, data }) => ({ id, data: keepJson(data) })));
+  return await idsOf(
+    from,
+    sql`SELECT r.id FROM json_to_recordset(${shown}::json) AS x (id text, data text) JOIN ${tableOf(kind)} r ON r.id = x.id
+     JOIN record_state s ON s.kind = ${sql.raw(`'${kind}'`)} AND s.id = r.id
+     WHERE r.data = x.data::jsonb AND greatest(r.change_seq, s.read_number) <= ${number} AND ${sql.raw(IS_SETTLED)}`,
   );
-  return rows.map(({ id }) => id);
 }
 
-async function lastEvents(sql: Sql, kind: Kind, records: readonly Held[]): Promise<Map<string, LastEvent>> {
+async function lastEvents(from: Sql, kind: Kind, records: readonly Held[]): Promise<Map<string, LastEvent>> {
   const ids = records.filter(({ state }) => state.dirty > 0).map(({ id }) => id);
   if (ids.length === 0) return new Map();
-  const rows = await sql.query<{ record: string; id: string; createdMs: number }>(
-    `SELECT x.id AS record, e.id, e.created_ms AS "createdMs" FROM unnest($1::text[]) AS x (id) CROSS JOIN LATERAL
-       (SELECT id, created_ms FROM events WHERE record_id = x.id AND kind = $2 AND state = 'processed' ORDER BY seq DESC LIMIT 1) e`,
-    [ids, kind],
+  const rows = await from.query<{ record: string; id: string; createdMs: number }>(
+    sql`SELECT x.id AS record, e.id, e.created_ms AS "createdMs" FROM unnest(${textArray(ids)}::text[]) AS x (id) CROSS JOIN LATERAL
+       (SELECT id, created_ms FROM events WHERE record_id = x.id AND kind = ${kind} AND state = 'processed' ORDER BY seq DESC LIMIT 1) e`,
   );
   return new Map(rows.map(({ record, ...event }) => [record, event]));
 }
@@ -126,9 +123,8 @@ async function eventsAbout(
 async function showAnew(unit: Unit, steady: number): Promise<void> {
   for (const table of Object.values(TABLES)) {
     await unit.change(
-      `UPDATE ${table} SET shown = (SELECT jsonb_object_agg(key, $1::bigint) FROM jsonb_object_keys(shown) AS key)
+      sql`UPDATE ${sql.raw(table)} SET shown = (SELECT jsonb_object_agg(key, ${steady}::bigint) FROM jsonb_object_keys(shown) AS key)
        WHERE unverified_since IS NOT NULL AND shown IS NOT NULL`,
-      [steady],
     );
   }
 }
@@ -172,14 +168,13 @@ export function saveRecords(
 function saveStates(unit: Sender, records: readonly Held[]): void {
   if (records.length === 0) return;
   unit.send(
-    `INSERT INTO record_state AS s (${STATE_COLUMNS.map(([name]) => name).join(', ')})
-     SELECT * FROM json_to_recordset($1::json) AS x (${STATE_COLUMNS.map(([name, type]) => `${name} ${type}`).join(', ')})
+    sql`INSERT INTO record_state AS s (${namesOf(STATE_COLUMNS)})
+     SELECT * FROM json_to_recordset(${rowsOf(records.map(stateRow))}::json) AS x (${typesOf(STATE_COLUMNS)})
      ON CONFLICT (kind, id) DO UPDATE SET ${STATE_UPDATES}`,
-    [rowsOf(records.map(stateRow))],
   );
 }
 
-const STATE_COLUMNS = [
+const STATE_COLUMNS: readonly Column[] = [
   ['kind', 'text'],
   ['id', 'text'],
   ['dirty', 'bigint'],
@@ -200,15 +195,15 @@ const STATE_COLUMNS = [
   ['due_at', 'bigint'],
   ['error', 'text'],
   ['sync_run_id', 'bigint'],
-] as const;
+];
 
-const STATE_UPDATES = STATE_COLUMNS.filter(([name]) => name !== 'kind' && name !== 'id')
-  .map(([name]) =>
+const STATE_UPDATES = list(
+  STATE_COLUMNS.filter(([name]) => name !== 'kind' && name !== 'id').map(([name]) =>
     name === 'sync_run_id'
       ? 'sync_run_id = coalesce(excluded.sync_run_id, s.sync_run_id)'
       : `${name} = excluded.${name}`,
-  )
-  .join(', ');
+  ),
+);
 
 function saveContent(unit: Sender, kind: Kind, records: readonly Held[]): void {
   if (records.length === 0) return;
@@ -217,15 +212,21 @@ function saveContent(unit: Sender, kind: Kind, records: readonly Held[]): void {
     .filter(([name]) => name !== 'id' && name !== 'first_seen_at')
     .map(([name]) => `${name} = excluded.${name}`);
   unit.send(
-    `INSERT INTO ${TABLES[kind]} (${columns.map(([name]) => name).join(', ')})
-     SELECT ${columns.map(([name, , cast]) => `${name}${cast ?? ''}`).join(', ')}
-     FROM json_to_recordset($1::json) AS x (${columns.map(([name, type]) => `${name} ${type}`).join(', ')})
-     ON CONFLICT (id) DO UPDATE SET ${updates.join(', ')}`,
-    [rowsOf(records.map(contentRow))],
+    sql`INSERT INTO ${tableOf(kind)} (${namesOf(columns)})
+     SELECT ${list(columns.map(([name, , cast]) => `${name}${cast ?? ''}`))}
+     FROM json_to_recordset(${rowsOf(records.map(contentRow))}::json) AS x (${typesOf(columns)})
+     ON CONFLICT (id) DO UPDATE SET ${list(updates)}`,
   );
 }
 
 type Column = readonly [name: string, type: string, cast?: string];
+
+function list(parts: readonly string[]): SQL {
+  return sql.raw(parts.join(', '));
+}
+const namesOf = (columns: readonly Column[]): SQL => list(columns.map(([name]) => name));
+const typesOf = (columns: readonly Column[]): SQL => list(columns.map(([name, type]) => `${name} ${type}`));
+const tableOf = (kind: Kind): SQL => sql.raw(TABLES[kind]);
 
 function contentColumns(kind: Kind): Column[] {
   return [
@@ -248,44 +249,35 @@ function contentColumns(kind: Kind): Column[] {
 /** What a read that changed nothing leaves behind, and what an event does that shows nothing new. */
 function saveTrust(unit: Sender, kind: Kind, records: readonly Held[]): void {
   if (records.length === 0) return;
+  const rows = records.map((held) => ({
+    id: held.id,
+    verified_at: held.row?.verifiedAt ?? null,
+    unverified_since: instantOrNull(held.state.unverifiedSince),
+    last_event_id: held.row?.lastEventId ?? null,
+    last_event_at: stored(held.row?.lastEventAt),
+    provisional_created: held.state.provisionalCreated,
+    shown: shownText(held.state.shown),
+  }));
   unit.send(
-    `UPDATE ${TABLES[kind]} AS r SET verified_at = x.verified_at, unverified_since = x.unverified_since,
+    sql`UPDATE ${tableOf(kind)} AS r SET verified_at = x.verified_at, unverified_since = x.unverified_since,
        last_event_id = x.last_event_id, last_event_at = x.last_event_at, provisional_created = x.provisional_created,
        shown = x.shown::jsonb
-     FROM json_to_recordset($1::json) AS x (id text, verified_at timestamptz, unverified_since timestamptz,
+     FROM json_to_recordset(${rowsOf(rows)}::json) AS x (id text, verified_at timestamptz, unverified_since timestamptz,
        last_event_id text, last_event_at timestamptz, provisional_created bigint, shown text) WHERE r.id = x.id`,
-    [
-      rowsOf(
-        records.map((held) => ({
-          id: held.id,
-          verified_at: held.row?.verifiedAt ?? null,
-          unverified_since: instantOrNull(held.state.unverifiedSince),
-          last_event_id: held.row?.lastEventId ?? null,
-          last_event_at: stored(held.row?.lastEventAt),
-          provisional_created: held.state.provisionalCreated,
-          shown: shownText(held.state.shown),
-        })),
-      ),
-    ],
   );
 }
 
 function saveChanges(unit: Sender, changes: readonly Change[], nowIso: string): void {
   if (changes.length === 0) return;
+  const rows = changes.map(({ seq, kind, id, operation, before, after, cause }) => ({
+    ...{ seq, kind, id, operation, cause },
+    before: keepJson(before),
+    after: keepJson(after),
+  }));
   unit.send(
-    `INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at)
-     SELECT seq, kind, id, operation, before::jsonb, after::jsonb, cause, $2::timestamptz FROM json_to_recordset($1::json)
+    sql`INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at)
+     SELECT seq, kind, id, operation, before::jsonb, after::jsonb, cause, ${nowIso}::timestamptz FROM json_to_recordset(${rowsOf(rows)}::json)
        AS x (seq bigint, kind text, id text, operation text, before text, after text, cause text)`,
-    [
-      rowsOf(
-        changes.map(({ seq, kind, id, operation, before, after, cause }) => ({
-          ...{ seq, kind, id, operation, cause },
-          before: keepJson(before),
-          after: keepJson(after),
-        })),
-      ),
-      nowIso,
-    ],
   );
 }
 
@@ -295,22 +287,16 @@ function saveChanges(unit: Sender, changes: readonly Change[], nowIso: string): 
  */
 function markRecordsDirty(unit: Sender, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void {
   if (dirtied.length === 0) return;
-  unit.send('SELECT mark_dirty($1, $2, $3, 0, $4, $5, $6)', [
-    ...dirtyColumns(dirtied),
-    now.steady,
-    now.steady + timing.settleMs,
-    instantOf(now.wall),
-  ]);
+  unit.send(
+    sql`SELECT mark_dirty(${dirtyColumns(dirtied)}, 0, ${now.steady}, ${now.steady + timing.settleMs}, ${instantOf(now.wall)})`,
+  );
 }
 
 /** The first parameters of `mark_dirty`: kinds, ids and numbers, the latest of each record, in the order in which they are written. */
-export function dirtyColumns(dirtied: readonly Dirtied[]): Buffer[] {
+export function dirtyColumns(dirtied: readonly Dirtied[]): SQL {
   const latest = latestDirty(dirtied);
-  return [
-    textArray(latest.map((dirty) => dirty.kind)),
-    textArray(latest.map((dirty) => dirty.id)),
-    bigintArray(latest.map((dirty) => dirty.number)),
-  ];
+  return sql`${textArray(latest.map((dirty) => dirty.kind))}, ${textArray(latest.map((dirty) => dirty.id))},
+    ${bigintArray(latest.map((dirty) => dirty.number))}`;
 }
 
 function latestDirty(dirtied: readonly Dirtied[]): Dirtied[] {

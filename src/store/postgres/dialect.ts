@@ -1,0 +1,79 @@
+import type { Dialect, Sql } from '../database.ts';
+import { type Column, drizzleModule, type SQL } from '../drizzle.ts';
+import { changes, events } from '../schema.ts';
+import { createWriter } from '../statement.ts';
+import type { Finders } from '../units/reports.ts';
+import { as, LAST, sql } from '../units/sql.ts';
+import { keepJson } from './values.ts';
+
+/** What PostgreSQL says in words of its own. */
+
+export const write = createWriter(
+  new (drizzleModule('drizzle-orm/pg-core').PgDialect)(),
+  (position) => `$${position}`,
+);
+
+export const DIALECT: Dialect = {
+  isAmong: (column, values) =>
+    sql`${column} = ANY (${sql.param(values)}::${sql.raw(column.dataType === 'number' ? 'bigint' : 'text')}[])`,
+  json: (value) => (value == null ? sql`NULL` : sql`${keepJson(value)}::jsonb`),
+  fromJson: (stored) => stored,
+  instant: (iso) => sql`${iso}::timestamptz`,
+  listed: (ids) => sql`unnest(${sql.param(ids)}::text[]) AS listed (id)`,
+  entries: (values) => sql`json_each_text(${keepJson(values)}::json)`,
+  forShare: sql`FOR SHARE`,
+  forUpdate: sql`FOR UPDATE`,
+  hourOf: (column) => sql`date_trunc('hour', ${column})`,
+  millisecondsBetween: (earlier, later) => sql`(extract(epoch FROM ${later} - ${earlier}) * 1000)::float8`,
+  indexedBy: () => sql``,
+  knowsSizes: true,
+  folded,
+  // The range is the index's, which holds the beginnings of names only.
+  beginsWith: (column, text) => sql`${folded(column)} < ${folded(text)} || ${LAST}::text
+    AND starts_with(lower(${column} COLLATE "C"), lower(${text}::text COLLATE "C"))`,
+  indexed: (text) => sql`left(${text}::text, 200)`,
+  holds: (column, text) => sql`strpos(lower(${column} COLLATE "C"), lower(${text}::text COLLATE "C")) > 0`,
+  contains: (column, text) =>
+    column.dataType === 'buffer'
+      ? sql`position(convert_to(${text}, 'UTF8') IN ${column}) > 0`
+      : sql`strpos(${column}, ${text}) > 0`,
+  isBehind: ([first, second], [a, b]) => sql`(${first}, ${second}) > (${a}, ${b})`,
+  // By a function, since the service's user need own no view.
+  flatView: (kind) => [sql`SELECT show_fields(${kind})`],
+};
+
+function folded(text: Column | string): SQL {
+  return sql`left(lower(${text}::text COLLATE "C"), 200)`;
+}
+
+/** What reports ask of one record through its index, and how large the schema is. */
+export function createFinders(statements: Sql): Finders {
+  async function numbers(statement: SQL): Promise<number[]> {
+    return (await statements.query<{ seq: number }>(statement)).map(({ seq }) => seq);
+  }
+  return {
+    eventsOfRecord: (id, before, limit) =>
+      numbers(
+        sql`SELECT ${as({ seq: events.seq })} FROM ${events} WHERE ${events.recordId} = ${id} AND ${events.seq} < ${before}
+          ORDER BY ${events.seq} DESC LIMIT ${limit}`,
+      ),
+    changesOfRecord: (kind, id, before, limit) =>
+      numbers(
+        sql`SELECT ${as({ seq: changes.seq })} FROM ${changes} WHERE ${changes.kind} = ${kind} AND ${changes.recordId} = ${id}
+          AND ${changes.seq} < ${before} ORDER BY ${changes.seq} DESC LIMIT ${limit}`,
+      ),
+    changesAfter: (kind, id, after, limit) =>
+      numbers(
+        sql`SELECT ${as({ seq: changes.seq })} FROM ${changes} WHERE ${changes.kind} = ${kind} AND ${changes.recordId} = ${id}
+          AND ${changes.seq} > ${after} ORDER BY ${changes.seq} LIMIT ${limit}`,
+      ),
+    async sizes(to) {
+      const [row] = await to.query<{ bytes: number }>(
+        sql`SELECT sum(pg_total_relation_size(c.oid)) AS bytes FROM pg_class c
+         WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND c.relkind = 'r'`,
+      );
+      // The log is the whole server's, and other databases' too.
+      return { database_bytes: row!.bytes, wal_bytes: 0 };
+    },
+  };
+}
