@@ -9,7 +9,6 @@ import type { Config } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
 import { version } from '../platform/package.ts';
 import { rulesOf } from '../service/opening.ts';
-import { pendingDeletions } from '../service/operators.ts';
 import { beginPause, endPause, readPause } from '../service/state.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
@@ -91,7 +90,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
   const context = {
     store: operatorsStore(),
     ...{ actions, facts, clock, logger: { error: complain } },
-    ...{ pendingDeletions: () => pendingDeletions(store, clock.wall()), credentials: async () => null },
+    credentials: async () => null,
     traffic: store.listTraffic,
     // Known only to the process that answered.
     answerTimes: { of: () => null },

@@ -28,10 +28,7 @@ export type OpsHandlerContext = Context<OpsEnv>;
 /** Name of the form field that repeats the session's secret; as a header for scripts, `X-CSRF-Token`. */
 export const CSRF_FIELD = 'csrf';
 
-export type SignInOutcome =
-  | { status: 'ok' }
-  | { status: 'refused' }
-  | { status: 'wait'; retryAfterSeconds: number };
+type SignInOutcome = { status: 'ok' } | { status: 'refused' } | { status: 'wait'; retryAfterSeconds: number };
 
 /** Where a token is presented: in the form, or with a request. */
 const DOORS = ['sign_in', 'bearer'] as const;
@@ -44,19 +41,9 @@ type Outcome = (typeof OUTCOMES)[number];
 const SLOWED_MS = 1_000;
 const MAX_SLOWED = 100;
 
-export interface Access {
-  /** Stands before everything that is not open: who asks, and for a browser's changes, whether it was this site that asked. */
-  identify: MiddlewareHandler<OpsEnv>;
-  /** Stands before everything that changes something: only the role `operate` passes with another method than GET. */
-  operateToChange: MiddlewareHandler<OpsEnv>;
-  signIn(c: OpsHandlerContext, presented: string): Promise<SignInOutcome>;
-  signOut(c: OpsHandlerContext): Promise<void>;
-  /** The id still names a session: asked again and again while a page is open, and each time counts as use. */
-  stillSignedIn(c: OpsHandlerContext): Promise<boolean>;
-  fromThisSite(c: OpsHandlerContext): boolean;
-}
+export type Access = ReturnType<typeof createAccess>;
 
-export function createAccess(context: OpsContext, audit: AuditLog): Access {
+export function createAccess(context: OpsContext, audit: AuditLog) {
   const { clock, sessionStore = sessionsInMemory() } = context;
   const attempts = createAttempts(clock);
   const tokens = createTokens(context.tokens);
@@ -121,38 +108,42 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
 
   const bearerOf = (authorization: string) => /^Bearer +([^\s]+)$/i.exec(authorization)?.[1] ?? '';
 
-  return {
-    fromThisSite,
-
-    identify: async function identify(c, next) {
-      const authorization = c.req.header('authorization');
-      if (authorization !== undefined) {
-        const outcome = await present(c, bearerOf(authorization), 'bearer');
-        if (outcome.status === 'wait') return tooManyAttempts(outcome.retryAfterSeconds);
-        if (outcome.status === 'refused') return unauthorized();
-        c.set('identity', { name: outcome.token.name, role: outcome.token.role, csrf: null });
-        proven(c);
-        return next();
-      }
-      const session = await sessionIdentity(c);
-      if (session === null) return wantsPage(c) ? c.redirect(signInPath(c), 303) : unauthorized();
-      if (changes(c)) {
-        if (!fromThisSite(c)) return foreignOrigin();
-        if ((await csrfToken(c)) !== session.csrf) return staleForm();
-      }
-      c.set('identity', session);
+  /** Stands before everything that is not open: who asks, and whether a browser's change came from a page of this site. */
+  const identify: MiddlewareHandler<OpsEnv> = async function identify(c, next) {
+    const authorization = c.req.header('authorization');
+    if (authorization !== undefined) {
+      const outcome = await present(c, bearerOf(authorization), 'bearer');
+      if (outcome.status === 'wait') return tooManyAttempts(outcome.retryAfterSeconds);
+      if (outcome.status === 'refused') return unauthorized();
+      c.set('identity', { name: outcome.token.name, role: outcome.token.role, csrf: null });
       proven(c);
       return next();
-    },
+    }
+    const session = await sessionIdentity(c);
+    if (session === null) return wantsPage(c) ? c.redirect(signInPath(c), 303) : unauthorized();
+    if (changes(c)) {
+      if (!fromThisSite(c)) return foreignOrigin();
+      if ((await csrfToken(c)) !== session.csrf) return staleForm();
+    }
+    c.set('identity', session);
+    proven(c);
+    return next();
+  };
 
-    operateToChange: async function operateToChange(c, next) {
-      const { name, role } = c.get('identity');
-      if (!changes(c) || role === 'operate') return next();
-      await audit.note(name, 'change', 'forbidden', c.req.path);
-      return problem(403, 'forbidden', 'This token may only read.', 'Use a token of the role operate.');
-    },
+  /** Stands before everything that changes something: only the role `operate` passes with another method than GET. */
+  const operateToChange: MiddlewareHandler<OpsEnv> = async function operateToChange(c, next) {
+    const { name, role } = c.get('identity');
+    if (!changes(c) || role === 'operate') return next();
+    await audit.note(name, 'change', 'forbidden', c.req.path);
+    return problem(403, 'forbidden', 'This token may only read.', 'Use a token of the role operate.');
+  };
 
-    async signIn(c, presented) {
+  return {
+    fromThisSite,
+    identify,
+    operateToChange,
+
+    async signIn(c: OpsHandlerContext, presented: string): Promise<SignInOutcome> {
       const outcome = await present(c, presented, 'sign_in');
       if (outcome.status !== 'ok') return outcome;
       const before = getCookie(c, cookieName);
@@ -163,14 +154,15 @@ export function createAccess(context: OpsContext, audit: AuditLog): Access {
       return { status: 'ok' };
     },
 
-    async signOut(c) {
+    async signOut(c: OpsHandlerContext): Promise<void> {
       const id = getCookie(c, cookieName);
       if (id !== undefined) await sessions.close(id);
       deleteCookie(c, cookieName, cookieOptions);
       await audit.note(c.get('identity').name, 'sign_out', 'ok', remoteAddress(c));
     },
 
-    async stillSignedIn(c) {
+    /** Whether what an open page was asked with is still good. Counts as use of the session. */
+    async stillSignedIn(c: OpsHandlerContext): Promise<boolean> {
       const authorization = c.req.header('authorization');
       if (authorization === undefined) return (await sessionIdentity(c)) !== null;
       return tokens.match(bearerOf(authorization)) !== null;

@@ -21,6 +21,7 @@ export type OpsStore = ReportStore &
     | 'releaseQuarantined'
     | 'resolveGapById'
     | 'approveDeletions'
+    | 'pendingDeletions'
     | 'readRejection'
     | 'currentNumber'
     | 'audit'
@@ -106,9 +107,9 @@ export interface UpstreamFacts {
   /** Requests left in the current minute. */
   budgetLeft: number;
   budgetPerMinute: number;
-  /** What replicas that are gone may have sent, by whom and until when nobody else may (Unix ms). */
-  /** Until when nothing is asked, as the service wanted (Retry-After); null: it may be asked. */
+  /** Until when nothing is asked, because the service wanted a pause (Retry-After); null: it may be asked. */
   waitsUntil: number | null;
+  /** Requests that replicas that are gone may have sent, and until when nobody else may send them. */
   budgetLost: readonly { replica: string; places: number; until: number }[];
   /** Upstream's clock minus ours; null when unknown. */
   skewMs: number | null;
@@ -177,7 +178,6 @@ export interface OpsContext {
   /** What several replicas share their sessions in. Default: memory. */
   sessionStore?: SessionStore;
   facts(): LiveFacts;
-  pendingDeletions(): Promise<PendingDeletions[]>;
   /** Null: no API credentials. */
   credentials(): Promise<CredentialFacts | null>;
   /** Deliveries and lags since then (wall-clock milliseconds), up to this moment. */

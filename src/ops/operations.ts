@@ -18,19 +18,17 @@ function conflict(code: string, detail: string) {
   return { status: 'conflict' as const, code, detail };
 }
 
-/** What the audit says of a verb that answers whether it could. */
-const asked = (could: boolean) => (could ? 'ok' : 'not_possible');
+/** The audit's outcome of a verb that answers whether it did something. */
+const didIt = (could: boolean) => (could ? 'ok' : 'not_possible');
 
-/** Of the failed events that named no record, each read anew. */
-export interface RetriedAll {
+interface RetriedAll {
   processed: number;
   failed: number;
   /** The first of those that failed again. */
   errors: { id: string; error: string }[];
 }
 
-export interface ApprovedDeletions {
-  /** That found them. */
+interface ApprovedDeletions {
   syncRunId: number;
   kind: Kind;
   ids: string[];
@@ -42,35 +40,17 @@ export interface Compared extends Comparison {
   kind: Kind;
 }
 
-/** Everything that an operator can change, each audited by the token's name; the JSON API and the page's buttons call the same. */
-export interface Operations {
-  /** Done: it was processed. A conflict says why it failed again. */
-  retryEvent(actor: string, id: string): Promise<Done<{ kind: Kind; recordId: string }>>;
-  /** All that failed because no pointer found a record's id in them. */
-  retryWithoutRecord(actor: string): Promise<Done<RetriedAll>>;
-  discardEvent(actor: string, id: string): Promise<Done<null>>;
-  fullSync(actor: string, kinds?: Kind[]): Promise<Done<{ kinds: Kind[] }>>;
-  /** Compares and writes nothing. Rejects with MirrorError when the API cannot be read, and when the signal aborts. */
-  dryRun(kinds: Kind[] | undefined, signal: AbortSignal): Promise<Done<Compared[]>>;
-  /** Exactly the ids that were shown with this digest, or a conflict. */
-  approveDeletions(actor: string, digest: string): Promise<Done<ApprovedDeletions>>;
-  refetch(actor: string, kind: Kind, ids: readonly string[]): Promise<Done<{ queued: number }>>;
-  releaseQuarantined(actor: string, id: number): Promise<Done<null>>;
-  /** For a gap that a person's word ends. Of any other a conflict says what ends it. */
-  resolveGap(actor: string, id: number): Promise<Done<null>>;
-  pause(actor: string): Promise<Done<null>>;
-  resume(actor: string): Promise<Done<null>>;
-}
+export type Operations = ReturnType<typeof createOperations>;
 
-/** Read at a time, and tried one by one: each is a unit of its own, and deliveries go on between. */
+/** Read at a time, and retried one by one, each in its own transaction, so that deliveries go on between. */
 const RETRY_BATCH = 100;
-/** Errors told of a retry of many: they are mostly the same. */
-const ERRORS_TOLD = 10;
+/** Errors shown of a retry of many: they are mostly the same. */
+const ERRORS_SHOWN = 10;
 
-/** Of many ids as many as a reader looks through. Characters. */
+/** Of the ids in an audit entry. Characters. */
 const TARGET_MAX = 1_000;
 
-/** Tries all failed events that name no record. */
+/** Reads all failed events anew in which no pointer found a record's id. */
 async function retryAllWithoutRecord(
   store: Pick<OpsContext['store'], 'failedWithoutRecord' | 'retryEvent'>,
   now: () => Now,
@@ -84,7 +64,7 @@ async function retryAllWithoutRecord(
       if (tried.outcome === 'processed') all.processed += 1;
       if (tried.outcome !== 'failed' && tried.outcome !== 'trimmed') continue;
       all.failed += 1;
-      if (all.errors.length < ERRORS_TOLD) all.errors.push({ id, error: whyNot(tried) });
+      if (all.errors.length < ERRORS_SHOWN) all.errors.push({ id, error: whyNot(tried) });
     }
     if (batch.length < RETRY_BATCH) return all;
   }
@@ -136,17 +116,18 @@ const NOT_APPROVED = {
   none: conflict('nothing_pending', 'No deletion waits for approval.'),
 };
 
+/** Everything that an operator can change, audited by the token's name; the JSON API and the buttons of the pages call the same. */
 export function createOperations(
   context: Pick<OpsContext, 'store' | 'actions' | 'clock' | 'facts'>,
   audit: AuditLog,
-): Operations {
+) {
   const { store, actions, clock } = context;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
 
   const isElsewhere = () => ['stopped', 'elsewhere'].includes(context.facts().state);
   let comparing = false;
 
-  /** What no service runs on begins with the next one, whose settings are not known here. */
+  /** Without a service the request waits for the next one, whose settings are not known here. */
   const needsApi = () =>
     context.facts().eventsOnly && !isElsewhere()
       ? conflict(
@@ -161,7 +142,8 @@ export function createOperations(
       : null;
 
   return {
-    async retryEvent(actor, id) {
+    /** A conflict says why it failed again. */
+    async retryEvent(actor: string, id: string): Promise<Done<{ kind: Kind; recordId: string }>> {
       const tried = await audit.change(
         actor,
         'event_retry',
@@ -176,7 +158,7 @@ export function createOperations(
       if (tried.outcome === 'unknown') return MISSING;
       return conflict(CODES[tried.outcome], whyNot(tried));
     },
-    async retryWithoutRecord(actor) {
+    async retryWithoutRecord(actor: string): Promise<Done<RetriedAll>> {
       const value = await audit.change(
         actor,
         'events_retry',
@@ -186,15 +168,15 @@ export function createOperations(
       );
       return { status: 'done', value };
     },
-    async discardEvent(actor, id) {
+    async discardEvent(actor: string, id: string): Promise<Done<null>> {
       const discard = () => store.discardEvent(id, now());
-      if (await audit.change(actor, 'event_discard', id, discard, asked)) return DONE;
+      if (await audit.change(actor, 'event_discard', id, discard, didIt)) return DONE;
       // The verb answers false both for what is not there and for what is in another state.
       const event = await store.showEvent(id);
       return event === null ? MISSING : conflict('event_state', `The event is ${event.state}.`);
     },
 
-    async fullSync(actor, kinds = [...KINDS]) {
+    async fullSync(actor: string, kinds: Kind[] = [...KINDS]): Promise<Done<{ kinds: Kind[] }>> {
       const refused = needsApi() ?? needsService();
       if (refused !== null) return refused;
       const distinct = KINDS.filter((kind) => kinds.includes(kind));
@@ -204,7 +186,8 @@ export function createOperations(
       return { status: 'done', value: { kinds: distinct } };
     },
 
-    async dryRun(kinds = [...KINDS], signal) {
+    /** Writes nothing. Rejects with MirrorError when the API cannot be read, and when the signal aborts. */
+    async dryRun(kinds: Kind[] = [...KINDS], signal: AbortSignal): Promise<Done<Compared[]>> {
       const refused = needsApi();
       if (refused !== null) return refused;
       if (comparing) {
@@ -225,7 +208,8 @@ export function createOperations(
       }
     },
 
-    async approveDeletions(actor, digest) {
+    /** Exactly the ids that were shown with this digest, or a conflict. */
+    async approveDeletions(actor: string, digest: string): Promise<Done<ApprovedDeletions>> {
       const named = await namedBy(store, digest, clock.wall());
       if (typeof named === 'string') return NOT_APPROVED[named];
       const { syncRunId, kind } = named;
@@ -243,7 +227,7 @@ export function createOperations(
       return { status: 'done', value: { syncRunId, kind, ids, until: new Date(until).toISOString() } };
     },
 
-    async refetch(actor, kind, ids) {
+    async refetch(actor: string, kind: Kind, ids: readonly string[]): Promise<Done<{ queued: number }>> {
       const refused = needsApi();
       if (refused !== null) return refused;
       const distinct = [...new Set(ids)];
@@ -252,13 +236,13 @@ export function createOperations(
       return { status: 'done', value };
     },
 
-    async releaseQuarantined(actor, id) {
+    async releaseQuarantined(actor: string, id: number): Promise<Done<null>> {
       const released = await audit.change(
         actor,
         'quarantine_release',
         String(id),
         () => store.releaseQuarantined(id, now(), { settleMs: context.facts().settleMs }),
-        asked,
+        didIt,
       );
       if (released) return DONE;
       const delivery = await store.showQuarantined(id);
@@ -267,7 +251,8 @@ export function createOperations(
       return conflict('not_releasable', why);
     },
 
-    async resolveGap(actor, id) {
+    /** For a gap that only a person can end. Of any other a conflict says what ends it. */
+    async resolveGap(actor: string, id: number): Promise<Done<null>> {
       return await audit.change(
         actor,
         'gap_resolve',
@@ -277,11 +262,11 @@ export function createOperations(
       );
     },
 
-    async pause(actor) {
+    async pause(actor: string): Promise<Done<null>> {
       await audit.change(actor, 'pause', null, () => actions.pause());
       return DONE;
     },
-    async resume(actor) {
+    async resume(actor: string): Promise<Done<null>> {
       await audit.change(actor, 'resume', null, () => actions.resume());
       return DONE;
     },

@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import type { Kind } from '../compliance/kinds.ts';
 import { PAGE_LIMIT_MAX, pendingDeletionKey } from '../store/reports.ts';
-import type { OpsStore } from './context.ts';
+import type { OpsStore, PendingDeletions } from './context.ts';
 
 /** Approved deletions wait this long for one more proof: time for a full sync, not for another day's surprise. */
 export const APPROVAL_MS = 60 * 60_000;
@@ -68,6 +68,15 @@ export async function pendingBySyncRun(
     ...of,
     digest: of.waiting === 0 ? null : hash.digest('base64url'),
   }));
+}
+
+/** How many wait for a person. */
+export async function waitingBySyncRun(
+  store: Pick<OpsStore, 'pendingDeletions'>,
+  wall: number,
+): Promise<PendingDeletions[]> {
+  const bySyncRun = Map.groupBy(await store.pendingDeletions(wall), (one) => one.syncRunId);
+  return [...bySyncRun].map(([syncRunId, of]) => ({ syncRunId, kind: of[0]!.kind, count: of.length }));
 }
 
 /** What a digest names: all that waits of one sync run. Else: other deletions wait by now, or none. */

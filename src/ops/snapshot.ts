@@ -2,6 +2,7 @@ import { describeError } from '../platform/errors.ts';
 import type { GapReport, StoreSummary, SyncRunReport } from '../store/reports.ts';
 import type { CredentialFacts, LiveFacts, OpsContext, PendingDeletions } from './context.ts';
 import { judge } from './judge.ts';
+import { waitingBySyncRun } from './pending-deletions.ts';
 import { RANGES, reasonsOf, seriesOf, seriesStart } from './series.ts';
 import type { Verdict } from './verdict.ts';
 
@@ -38,7 +39,7 @@ export interface Snapshots {
 }
 
 export function createSnapshots(
-  context: Pick<OpsContext, 'store' | 'clock' | 'facts' | 'traffic' | 'pendingDeletions' | 'credentials'> & {
+  context: Pick<OpsContext, 'store' | 'clock' | 'facts' | 'traffic' | 'credentials'> & {
     /** Null: what the database cannot tell is no verdict, and `current` rejects with the reason. */
     logger: Pick<OpsContext['logger'], 'error'> | null;
   },
@@ -52,7 +53,7 @@ export function createSnapshots(
       const [summary, gaps, pending, syncRuns, traffic] = await Promise.all([
         store.summary(),
         store.listGaps({ open: true }, { limit: GAPS_READ }),
-        context.pendingDeletions(),
+        waitingBySyncRun(store, now),
         store.listSyncRuns({ limit: SYNC_RUNS_SHOWN }),
         context.traffic(seriesStart(RANGES.hour, now)),
       ]);

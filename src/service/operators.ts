@@ -52,7 +52,6 @@ export function createOperators(options: OperatorsOptions) {
     actions: operatorsActions(options),
     ...(replicas.isAlone ? {} : { sessionStore: store }),
     facts: () => liveFacts(options),
-    pendingDeletions: () => pendingDeletions(store, clock.wall()),
     credentials: () => credentialFacts(options),
     traffic: telemetry.traffic.since,
     answerTimes: telemetry.answerTimes,
@@ -195,12 +194,6 @@ function operatorsActions({ store, clock, repairs, state, replicas }: OperatorsO
       await state.beat();
     },
   };
-}
-
-/** Deletions that wait for a person, by the full sync that found them. */
-export async function pendingDeletions(store: Pick<Store, 'pendingDeletions'>, wall: number) {
-  const byFullSync = Map.groupBy(await store.pendingDeletions(wall), (one) => one.syncRunId);
-  return [...byFullSync].map(([syncRunId, of]) => ({ syncRunId, kind: of[0]!.kind, count: of.length }));
 }
 
 /** Of a rejected delivery only the signature's own header is kept. */

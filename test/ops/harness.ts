@@ -144,10 +144,6 @@ export async function opsHarness(
     store: { ...store, retryEvent: (id, at) => store.retryEvent(id, rules, at) },
     actions,
     facts: () => ({ ...live }),
-    pendingDeletions: async () => {
-      const groups = Map.groupBy(await store.pendingDeletions(clock.wall()), ({ syncRunId }) => syncRunId);
-      return [...groups].map(([syncRunId, of]) => ({ syncRunId, kind: of[0]!.kind, count: of.length }));
-    },
     credentials: async () => ({ auth: 'api_key', expiresAt: null, refusal: null }),
     traffic: (since) => store.listTraffic(since),
     answerTimes: { of: () => null },
