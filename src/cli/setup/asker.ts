@@ -1,3 +1,4 @@
+import { on } from 'node:events';
 import { createInterface, type Interface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { MirrorError, UsageError } from '../../platform/errors.ts';
@@ -34,13 +35,15 @@ export const nobody: Asker = {
   release: () => undefined,
 };
 
+const NO_ANSWER = 'the input ended before everything was answered';
+
 /** `signal` ends whatever is being asked. Ctrl-C reaches the process as a signal, as without us. */
 export function personAt(input: NodeJS.ReadStream, output: NodeJS.WriteStream, signal: AbortSignal): Asker {
   let lines: Interface | null = null;
   let isMuted = false;
   let hasEnded = false;
-  const typed: string[] = [];
-  let waiting: (() => void) | null = null;
+  /** The lines for questions, kept between them: several answers may be pasted at once. */
+  let answers: ReturnType<typeof on> | null = null;
   const screen = new Writable({
     write(chunk, encoding, done) {
       if (!isMuted) output.write(chunk, encoding);
@@ -53,59 +56,57 @@ export function personAt(input: NodeJS.ReadStream, output: NodeJS.WriteStream, s
   function open(): Interface {
     if (lines !== null) return lines;
     const opened = createInterface({ input, output: screen, terminal: true, historySize: 0 });
-    opened.on('line', (line) => {
-      typed.push(line);
-      waiting?.();
-    });
     // Raw as the terminal is while lines are edited, it sends none by itself.
     opened.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
     opened.on('close', () => {
-      if (lines !== opened) return;
-      hasEnded = true;
-      waiting?.();
+      hasEnded ||= lines === opened;
     });
     lines = opened;
     return opened;
   }
 
-  async function nextLine(until = signal): Promise<string> {
-    for (;;) {
-      signal.throwIfAborted();
-      until.throwIfAborted();
-      const line = typed.shift();
-      if (line !== undefined) return line;
-      if (hasEnded) throw new MirrorError('no_answer', 'the input ended before everything was answered');
-      await new Promise<void>((resolve) => {
-        waiting = resolve;
-        for (const end of new Set([signal, until]))
-          end.addEventListener('abort', () => resolve(), { once: true });
-      });
-    }
+  /** What is typed from now on. */
+  function linesUntil(end: AbortSignal) {
+    const shown = open();
+    // A closed interface says nothing more, not even that it is closed.
+    if (hasEnded) throw new MirrorError('no_answer', NO_ANSWER);
+    return on(shown, 'line', { signal: end, close: ['close'] });
   }
 
   return {
     isPerson: true,
     async ask({ text, otherwise, isHidden = false }) {
+      answers ??= linesUntil(signal);
       const shown = open();
       shown.setPrompt(`${text}${otherwise === undefined ? '' : ` [${otherwise}]`}: `);
-      shown.prompt();
+      // What was typed before the input ended still answers.
+      if (!hasEnded) shown.prompt();
       isMuted = isHidden;
       try {
-        return (await nextLine()).trim();
+        const { value, done } = await answers.next();
+        if (done) throw new MirrorError('no_answer', NO_ANSWER);
+        return String(value[0]).trim();
       } finally {
         isMuted = false;
         if (isHidden) output.write('\n');
       }
     },
     async enter(until) {
-      open();
-      typed.length = 0;
-      // Nobody who has left can press it: the wait then ends by its time.
-      await nextLine(until).catch(() => new Promise<never>(() => undefined));
+      // Whatever was typed before does not count.
+      void answers?.return?.();
+      answers = null;
+      try {
+        const { done } = await linesUntil(AbortSignal.any([signal, until])).next();
+        if (!done) return;
+      } catch {
+        // The wait ends by its time.
+      }
+      await new Promise<never>(() => undefined);
     },
     release() {
       const shown = lines;
       lines = null;
+      answers = null;
       shown?.close();
     },
   };
