@@ -17,15 +17,15 @@ export function bearerOf(context: Context): string | null {
   return /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '')?.[1] ?? null;
 }
 
-/** Digests have one length, so the comparison's time says nothing about the secret's. */
+/** Compares digests, which have one length, so that the time taken says nothing about the secret. */
 export function sameText(expected: string, given: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(expected), digest(given));
 }
 
 /**
- * Refuses names that resolve to this machine and are not its own: on loopback nobody is asked for a token, and
- * a page of another site could otherwise point its own name here and then read and write as if it were ours.
+ * Refuses other host names than those of loopback. Without a token a page of another site could otherwise point its
+ * own name at this machine (DNS rebinding) and read and write as if it were ours.
  */
 export function requireLoopbackName(token: string | null): MiddlewareHandler {
   return async function requireLoopbackName(context, next) {
@@ -48,7 +48,7 @@ export const requireOwnOrigin: MiddlewareHandler = async function requireOwnOrig
   await next();
 };
 
-/** Who may use the page and the controls: those who have the token, or signed in with it. Null: everyone. */
+/** Lets those use the page and the controls who send the token or have signed in with it. Null: everyone. */
 export class Access {
   readonly #token: string | null;
   readonly #sessions = new Set<string>();

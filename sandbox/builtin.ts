@@ -16,7 +16,7 @@ export function builtinSeed(today: Date): SeedData {
     reviewIntervalMonths: 12,
   });
 
-  /** `dueInDays`: of what is to be done about it; null: nothing is, it is accepted. */
+  /** `dueInDays`: of its treatment; null: it is accepted. */
   const assessment = (
     name: string,
     category: string,
@@ -31,7 +31,7 @@ export function builtinSeed(today: Date): SeedData {
     nextReviewAt: daysFrom(today, (dueInDays ?? 0) + 90),
   });
 
-  /** `riskAssessmentId` names the assessment that was made of it: the only way to find one that no event told of. */
+  /** `riskAssessmentId`: the vendor's assessment; without an event about it, a mirror can find it only here. */
   const vendor = (
     name: string,
     category: string,

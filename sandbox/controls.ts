@@ -91,7 +91,7 @@ const grantSchema = z.strictObject({ grant: z.string().optional() });
 /** Each can be done by a request below `/_sandbox`, and those with a form on the page too. */
 const CONTROLS: readonly Control[] = [
   control('mutate', {
-    // Silent: the change happens and nobody is told.
+    // Silent: the record changes, and no event is sent.
     schema: z.strictObject({
       ...{ kind: z.enum(KINDS), op: z.string(), ...record, silent: z.boolean().default(false) },
     }),
@@ -208,7 +208,7 @@ export async function actOnForm(parts: SandboxParts, form: Readonly<Record<strin
   await wanted.run(parts, bodyOf(wanted.form, form));
 }
 
-/** Below `/_sandbox`: what a test or a demonstration does to the stand-in. Not part of the specification. */
+/** Below `/_sandbox`: for tests and demonstrations, not part of the specification. */
 export function controlRoutes(parts: SandboxParts, access: Access): Hono {
   const routes = new Hono();
   routes.use(access.required);
@@ -231,7 +231,7 @@ function stateView(parts: SandboxParts) {
     policies: records('policy'),
     riskAssessments: records('risk_assessment'),
     vendors: records('vendor'),
-    // No event about them was ever delivered: unless another record names one, nobody can know it.
+    // No event about them was ever delivered: a mirror can know one only if another record names it.
     unannouncedRiskAssessments: state
       .list('risk_assessment')
       .map((one) => recordId('risk_assessment', one))

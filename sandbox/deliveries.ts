@@ -62,7 +62,7 @@ const MAX_OPEN = 20_000;
 /** How long a delivery that is to be overtaken waits for the one that overtakes it, in case none comes. */
 const OVERTAKE_WAIT_MS = 2_000;
 
-/** What a held delivery waits for, and how to stop its timer. */
+/** A delivery that waits: for its timer, or for the attempt of another one. */
 interface Hold {
   delivery: Delivery;
   isReleasedBy: (attempted: Delivery) => boolean;
@@ -91,7 +91,7 @@ export class Deliveries {
    */
   dispatch(about: EventAbout, fate: Fate | null = null, afterEventId: string | null = null): void {
     for (const registration of this.#parts.registrations.subscribedTo(about.event.type)) {
-      // Of its own: what is drawn for one event must not depend on which attempts of others failed meanwhile.
+      // Its own generator: what is drawn for an event must not depend on which attempts of others failed.
       const random = this.#parts.random.fork(`${about.event.id}/${registration.id}`);
       const drawn = fate ?? drawFate(this.#parts.settings.faults, random);
       for (let copy = 1; copy <= drawn.copies; copy += 1) {
@@ -179,7 +179,7 @@ export class Deliveries {
     );
   }
 
-  /** Somebody waits for it: were all of them to wait for the next, they would leave by their timers, in order. */
+  /** If each of them waited for the next one, their timers would send all of them in order. */
   #overtakesOther(delivery: Delivery): boolean {
     return [...this.#holds.values()].some(
       (hold) => hold.delivery.registration.id === delivery.registration.id && hold.isReleasedBy(delivery),

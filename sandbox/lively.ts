@@ -76,7 +76,7 @@ export async function runLively(
   }
 }
 
-/** A change that the records as they stand allow; null if the one drawn finds no record. */
+/** A change that some record allows now; null if none allows the one that was drawn. */
 export function nextMutation(
   upstream: Upstream,
   random: Random,

@@ -10,7 +10,7 @@ export interface Operation {
   /** The status it ends in; null: it stays. */
   to: string | null;
   effect: 'create' | 'change' | 'delete';
-  /** Null: the specification has no event for it, so nobody is told. */
+  /** Null: the specification has no event for it. */
   event: EventType | null;
   /** The policy's version is raised. */
   newVersion?: true;

@@ -72,7 +72,7 @@ const MAX_SEED_NUMBER = 2 ** 32 - 1;
 const MIN_SECRET_LENGTH = 16;
 const ONE_HOUR_SECONDS = 3_600;
 const MAX_TOKEN_SECONDS = 86_400;
-/** By it a secret that was made for this run is told from one that was set. */
+/** Tells a secret that was made for this run from one that was set. */
 const MADE_SECRET_PREFIX = 'sandbox_secret_';
 
 export const isMadeSecret = (secret: string): boolean => secret.startsWith(MADE_SECRET_PREFIX);

@@ -34,7 +34,7 @@ export function pageOf<Row>(
   };
 }
 
-/** Digits and nothing else: `1e3`, ` 5` and `0x10` are numbers to a computer, and slips of whoever sent them. */
+/** Digits only: `1e3`, ` 5` and `0x10` are mistakes of the sender. */
 function numberIn(query: Readonly<Record<string, string>>, name: string, least: number): number | null {
   const text = query[name];
   if (text === undefined) return null;

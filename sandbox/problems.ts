@@ -24,7 +24,7 @@ export class Problem extends Error {
   }
 }
 
-/** One wording for every refused credential: missing, malformed and wrong ones cannot be told apart. */
+/** The same for missing, malformed and wrong credentials. */
 export function unauthorized(): Problem {
   return new Problem(401, 'unauthorized', 'Send valid credentials as Authorization: Bearer …', {
     'www-authenticate': 'Bearer',
@@ -40,7 +40,7 @@ export function problemResponse(context: Context, problem: Problem): Response {
   );
 }
 
-/** Of what was sent, that it cannot be used: `detail` says why. */
+/** What was sent cannot be used: `detail` says why. */
 export function unfit(detail: string): Problem {
   return new Problem(422, 'validation_failed', detail);
 }
@@ -49,7 +49,7 @@ function invalidJson(): Problem {
   return new Problem(400, 'invalid_json', 'The request body is not JSON.');
 }
 
-/** Turns whatever a handler threw into an answer; what is not ours to explain becomes a plain 500. */
+/** For anything that a handler threw; what we do not know becomes a plain 500. */
 export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof HTTPException) {
@@ -63,7 +63,7 @@ export function toProblem(error: unknown): Problem {
   return new Problem(500, 'internal_error', 'The sandbox failed; its log has the reason.');
 }
 
-/** The request's body, not yet checked; `ifEmpty` is what no body at all stands for. Throws 400 when it is not JSON. */
+/** The request's JSON body, not yet checked; `ifEmpty` where there is none. Throws a Problem, 400, when it is not JSON. */
 export async function readJson(context: Context, ifEmpty: string): Promise<unknown> {
   try {
     return JSON.parse((await context.req.text()) || ifEmpty);

@@ -43,7 +43,7 @@ export function recordId(kind: Kind, record: JsonObject): string {
 
 /**
  * The pointers of the kind's own ids under which a reader would find another one in `record` than its id, or null.
- * A service that showed such a record would be misread by whoever follows the names of its specification.
+ * Such a record is refused: a reader that goes by the names of the specification would misread it.
  */
 export function misreadId(kind: Kind, record: JsonObject): string | null {
   if (recordIdIn(record, kind, DEFAULT_ID_POINTERS) === recordId(kind, record)) return null;

@@ -50,7 +50,7 @@ export interface Sandbox {
 
 const MAX_BODY_BYTES = 1024 * 1024;
 
-/** Starts the stand-in. Throws a UsageError when its options or its address cannot be used. */
+/** Throws a UsageError when its options or its address cannot be used. */
 export async function startSandbox(given: GivenOptions = {}): Promise<Sandbox> {
   const options = resolveOptions(given);
   const stopping = new AbortController();
@@ -155,7 +155,7 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   return { app, deliveries, scenarios };
 }
 
-/** Decoders put U+FFFD for what is no UTF-8, so that another record would be stored than was sent. */
+/** A decoder would put U+FFFD for invalid bytes and so store another record than was sent. */
 const requireUtf8: MiddlewareHandler = async (c, next) => {
   if (c.req.raw.body !== null && !isUtf8(new Uint8Array(await c.req.arrayBuffer()))) {
     throw new Problem(400, 'invalid_utf8', 'The request body is not UTF-8.');
@@ -165,7 +165,7 @@ const requireUtf8: MiddlewareHandler = async (c, next) => {
 
 function tooLarge(): never {
   throw new Problem(413, 'too_large', `A request body may have at most ${MAX_BODY_BYTES} bytes.`, {
-    // What follows on this connection is the rest of a body that nobody reads.
+    // The rest of the body, which is not read, would follow on this connection.
     connection: 'close',
   });
 }

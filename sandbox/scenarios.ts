@@ -49,7 +49,7 @@ export const scenarioSchema = z.union(
 
 type ScenarioAnswer = { name: string } & Partial<StoryOutcome>;
 
-/** What runs by itself, and what is staged on demand. At most one lively loop at a time. */
+/** The lively loop, of which at most one runs, and the stories. */
 export class Scenarios {
   readonly #upstream: Upstream;
   readonly #random: Random;
@@ -98,7 +98,7 @@ export class Scenarios {
       this.#reserved,
       controller.signal,
     ).catch((error: unknown) => {
-      // Shown by /_sandbox/state, where whoever waits for changes looks.
+      // Shown by /_sandbox/state, which those read who wait for changes.
       this.#failure = describeError(error);
       this.#lively = null;
     });
@@ -106,7 +106,7 @@ export class Scenarios {
   }
 }
 
-/** What a story may be told to use; each ignores what it has no use for. */
+/** A story ignores the options that it does not use. */
 interface StoryRequest {
   kind?: Kind | undefined;
   /** The record to use, as readers see its id, instead of one picked by chance. */
@@ -124,7 +124,7 @@ interface StoryOutcome {
 interface StoryParts {
   upstream: Upstream;
   random: Random;
-  /** Keys (`kind/id`) that nobody touches again, so that later changes do not resolve what a story broke. */
+  /** Keys (`kind/id`) of records that are not changed again, since a later change could repair what a story broke. */
   reserved: Set<string>;
 }
 
@@ -134,12 +134,12 @@ const DROPPED = { ...UNDISTURBED, drop: true };
 const DEFAULT_COPIES = 3;
 
 /**
- * The older of two events bears the later `created`, as if stamped by another machine of the sender's: whoever
+ * The older of two events bears the later `created`, as if another clock had stamped it: a mirror that
  * goes by that field ends with the older state.
  */
 const DEFAULT_CLOCK_SKEW_MS = 1_500;
 
-/** Each stages one way in which a mirror goes wrong, whatever the switched faults are. */
+/** Each stages one way in which a mirror goes wrong, independent of the faults that are set. */
 const STORIES: Readonly<Record<(typeof STORY_NAMES)[number], Story>> = {
   'lost-policy-delete': (parts, request) => lostDelete(parts, 'policy', request),
   'lost-vendor-removal': (parts, request) => lostDelete(parts, 'vendor', request),
@@ -212,7 +212,7 @@ function newAssessment(name: string): Mutation {
   return { kind: 'risk_assessment', op: 'create', fields: { name, category: 'Operations' } };
 }
 
-/** Changes that events show (a policy's name and version) beside ones that only the API shows (its owner). */
+/** Some of it is in events (a policy's name and version), some only in the API (its owner). */
 function updateFields(upstream: Upstream, kind: Kind, id: string, which: string) {
   const record = upstream.state.get(kind, id);
   if (kind === 'risk_assessment') return { note: `${which} assessment` };
@@ -241,7 +241,7 @@ function choose({ upstream, random, reserved }: StoryParts, kind: Kind, ops: str
   return chosen;
 }
 
-/** A story about a record that the mirror never heard of would show nothing. */
+/** A story about a record that the mirror does not know would show nothing. */
 function isKnowable(upstream: Upstream, kind: Kind, id: string): boolean {
   return kind !== 'risk_assessment' || upstream.deliveries.announced.has(`${kind}/${id}`);
 }

@@ -15,7 +15,7 @@ import {
   RECORD_SCHEMAS,
 } from './records.ts';
 
-/** Everything the stand-in starts with, per kind; also the shape of a seed file. */
+/** The records the sandbox starts with; also the shape of a seed file. */
 export interface SeedData {
   policies: readonly JsonObject[];
   riskAssessments: readonly JsonObject[];
@@ -33,7 +33,7 @@ const seedSchema = z.strictObject({ policies: rows, riskAssessments: rows, vendo
 
 /**
  * Reads `{"policies":[…],"riskAssessments":[…],"vendors":[…]}`; a section may be left out. A row without an id
- * gets one from its place (`vendor-0001`), without a status its kind's first one; whatever else it holds is kept.
+ * gets one from its place (`vendor-0001`), without a status its kind's first one; its other fields are kept.
  * Throws a UsageError that names the file and the row.
  */
 export function loadSeed(path: string): SeedData {

@@ -21,7 +21,7 @@ export interface Attempt {
 /** Retries of many deliveries must not come all at once: each wait is up to this share shorter or longer. */
 const RETRY_JITTER = 0.2;
 
-/** An acknowledgement's body says nothing to us; more of it than this is not read. */
+/** The body of an answer is not used; at most this much of it is read. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
 /** `draw` at least 0 and below 1. */
@@ -29,7 +29,7 @@ export function retryDelayMs(baseMs: number, draw: number): number {
   return baseMs * (1 + RETRY_JITTER * (2 * draw - 1));
 }
 
-/** One signed attempt; whatever goes wrong is in what it returns. */
+/** One signed attempt. Does not reject: the result holds the error. */
 export async function sendOnce(
   registration: Registration,
   body: string,
@@ -59,7 +59,7 @@ export async function sendOnce(
         ),
       },
       body,
-      // Following one would take the signed event to an address that nobody registered.
+      // A redirect would take the signed event to an address that is not registered.
       redirect: 'manual',
       signal: AbortSignal.any([stopping, AbortSignal.timeout(settings.deliveryTimeoutMs)]),
     });
@@ -70,7 +70,7 @@ export async function sendOnce(
   }
 }
 
-/** Reads to the end where that is near, so that the connection can be used again. */
+/** Reads a short body to its end, so that the connection can be used again. */
 async function discard(response: Response): Promise<void> {
   if (response.body === null) return;
   let bytes = 0;

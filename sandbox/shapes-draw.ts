@@ -31,8 +31,8 @@ export const REGISTRATION_ID_PLACES = [
 ] as const;
 
 /**
- * A service that a mirror can follow once it is told where ids stand and how pages are asked for: nothing here hides
- * an id from everyone, or has lists that no page number can turn. Policy events are as the specification shows them.
+ * Shapes that a mirror can follow once its settings say where ids are and how pages are asked for: all rows and events have
+ * ids, and every list can be read by page number or whole. Policy events are as the specification shows them.
  */
 export function drawShapes(random: Random): ShapesPatch {
   const pick = <T>(items: readonly T[]): T => random.pick(items)!;
@@ -57,7 +57,7 @@ export function drawShapes(random: Random): ShapesPatch {
   return {
     ids: drawnIds,
     envelope: {
-      // Of all rows at once nobody can tell whether they are all without a total beside them.
+      // A bare list of all rows at once would have no total, so a reader could not tell that it is complete.
       list: isBare && !isWhole ? '' : list,
       ...{ record, recordInArray },
       meta: hasMeta || isWhole ? 'meta' : null,

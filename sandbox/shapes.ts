@@ -11,7 +11,7 @@ import { parseOrRefuse } from './problems.ts';
 
 /** As deep as real services bury a field; a bound on what a typing error can make. */
 const MAX_PLACE_DEPTH = 4;
-/** Records' own fields, which no id may stand in the place of. */
+/** Fields of records, which no id may replace. */
 const TAKEN = /^(name|version|status)(\.|$)/;
 
 const FIELD = /^[A-Za-z_][\w-]{0,63}$/;
@@ -41,7 +41,7 @@ const idShape = z.strictObject({
   otherId: idPlace.nullable(),
   /** JSON numbers instead of texts: `vendor-0001` becomes 1. An id without a number of that form stays as it is. */
   numbers: z.boolean(),
-  /** Where the id stands deeper, the record's other fields stand beside it there, and not at the top. */
+  /** Where the id is nested, the record's other fields are beside it, and not at the top. */
   inside: z.boolean(),
 });
 
@@ -50,7 +50,7 @@ const groups = {
     list: container,
     record: container,
     recordInArray: z.boolean(),
-    /** Where page, perPage and total stand. Left out where an answer is no object of its own. */
+    /** Of page, perPage and total; null, or a bare answer: there are none. */
     meta: place.nullable(),
   }),
   paging: z.strictObject({
@@ -70,7 +70,7 @@ const groups = {
     secret: place.nullable(),
     id: place.nullable(),
     idNumber: z.boolean(),
-    /** Where url, events and description stand. */
+    /** Of url, events and description. */
     rest: z.union([z.literal(''), place]),
   }),
 };
@@ -97,7 +97,7 @@ const schema = z
         refuse(['ids', kind, 'otherId'], 'stands in the way of events');
       }
     }
-    // What one place takes from another is missing in an answer that has them all.
+    // Makes an answer with every part and looks whether one overwrote another.
     const marked = { id: '«id»', number: 123456, secret: '«secret»', url: '«url»', events: ['«events»'] };
     const answer = JSON.stringify(registrationAnswer({ ...marked, description: '«text»' }, registration));
     const wanted = ['«url»', '«events»', '«text»'];
@@ -199,7 +199,7 @@ export function valueIn(document: unknown, place: string): unknown {
   return value;
 }
 
-/** One is the other, or lies in it. */
+/** One is the other, or inside it. */
 function areNested(one: string, other: string): boolean {
   return `${one}.`.startsWith(`${other}.`) || `${other}.`.startsWith(`${one}.`);
 }

@@ -5,8 +5,8 @@ import { EVENT_ID_FIELDS, ID_FIELDS, ID_PREFIXES } from './records.ts';
 import { type Shapes, withAt } from './shapes.ts';
 
 /**
- * From what the sandbox holds to what its readers see, and back for ids: each function takes the shapes and a document,
- * and gives a document. Nothing else in the sandbox knows that there are other shapes than one.
+ * From the sandbox's own form of records to the form that its readers see, and back for ids. The rest of the sandbox does
+ * not know of other shapes.
  */
 
 /** Ids that are made from a place in a seed have as many digits, or more. */

@@ -41,10 +41,10 @@ export interface Change {
   described: JsonObject;
 }
 
-/** Of ids that are numbers: many times as many as there can be records. */
+/** For ids that are numbers: far above the number of records. */
 const LARGEST_NUMBER = 999_999_999;
 
-/** What can be changed while it runs. Parts read it each time, so that a change holds from the next request on. */
+/** What can be changed while it runs. It is read for each request and event, never kept. */
 export interface Settings {
   faults: Faults;
   shapes: Shapes;
@@ -57,7 +57,7 @@ interface UpstreamParts {
   random: Random;
 }
 
-/** The service's business: changes records by the rules of their machines, and announces the changes. */
+/** Changes records by the rules of their machines, and announces the changes. */
 export class Upstream {
   readonly state: RecordState;
   readonly deliveries: Deliveries;
@@ -73,13 +73,13 @@ export class Upstream {
     return this.#parts.settings.shapes;
   }
 
-  /** Changes a record and, unless `silent`, tells its subscribers. Throws as `apply` does. */
+  /** Changes a record and, unless `silent`, announces it. Throws as `apply` does. */
   perform(mutation: Mutation, { silent }: { silent: boolean }) {
     const change = this.apply(mutation);
     return { change, announced: silent ? null : this.announce(change) };
   }
 
-  /** Changes a record and tells nobody. Throws a Problem: 404, 409 for an impossible step, 422 for bad fields. */
+  /** Changes a record without an event. Throws a Problem: 404, 409 for an impossible step, 422 for bad fields. */
   apply(mutation: Mutation): Change {
     const operation = operationNamed(mutation.kind, mutation.op);
     if (operation === null) {

@@ -41,7 +41,7 @@ export function startChild(
 ): Child {
   const child = spawn(process.execPath, [MAIN, ...args, '--attached'], {
     env,
-    // Not where a .env may lie: the demo has nothing configured.
+    // Away from any .env: the demo has nothing configured.
     cwd: dirname(logPath),
     detached: true,
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -59,7 +59,7 @@ export function startChild(
       remedy: `its output is in ${logPath}`,
     });
   });
-  // Whoever waits for something races it against this; until then it must not count as unhandled.
+  // Raced against what is awaited; until then it must not count as unhandled.
   failed.catch(() => {});
 
   return {
@@ -76,7 +76,7 @@ export function startChild(
   };
 }
 
-/** Runs one of our commands to its end in a folder of its own; rejects with its own message unless it exits 0. `heard` is told all that it has said so far. */
+/** Runs one of our commands to its end in `cwd`; rejects with its message unless it exits 0. `heard` gets all its output so far. */
 export async function runCommand(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
@@ -98,9 +98,9 @@ export async function runCommand(
   throw new MirrorError('command_failed', `"${args[0]}" failed: ${text.trim()}`);
 }
 
-/** Below those that the system gives to whoever asks for any: one of those may be somebody's before it is used. */
+/** Below the ports that the system gives out by itself: another program could get one of those before we use it. */
 const [FIRST_PORT, LAST_PORT] = [10_240, 32_767];
-/** So many taken in a row are no chance: nothing can be listened on. */
+/** So many taken in a row are not by chance: listening is not possible here. */
 const PORT_TRIES = 100;
 
 /** A port of 127.0.0.1 that was free a moment ago. */

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 
-/** A row of one of the mirror's three tables, as far as it is compared. */
+/** What is compared of a row of one of the mirror's three tables. */
 export interface MirrorRow {
   id: string;
   name: string | null;
@@ -30,8 +30,8 @@ const MISSING = '(missing)';
 
 /**
  * Record by record and field by field, both ways: what upstream holds and the mirror lacks, what the mirror shows
- * alive and upstream does not hold, and where both hold it, every field of either. `unknowable` are
- * assessments that nothing ever told of; they count as different only if the mirror holds them all the same.
+ * alive and upstream does not hold, and where both hold it, every field of either. `unknowable`:
+ * assessments that no client can find; the mirror may lack them, but what it holds of them must be right.
  */
 export function compare(
   mirror: MirrorRecords,
@@ -69,7 +69,7 @@ function compareRecord(
     .filter(({ mirror, upstream }) => mirror !== upstream);
   const inData = [...new Set([...Object.keys(record), ...Object.keys(row.data)])]
     .filter((field) => !isDeepStrictEqual(ownField(row.data, field), ownField(record, field)))
-    // A column is drawn from its field: the same difference is named once.
+    // A column is made from its field: one difference is named once.
     .filter((field) => !inColumns.some((column) => column.field === field))
     .map((field) => ({
       field: `data.${field}`,

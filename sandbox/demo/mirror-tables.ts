@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import type { MirrorRecords, MirrorRow } from './compare.ts';
 
-/** One row of `changes`, as far as it matters here. */
+/** What is used of a row of `changes`. */
 export interface Change {
   seq: number;
   kind: Kind;
@@ -23,14 +23,14 @@ interface EventCounts {
 }
 
 /**
- * The mirror's tables as any team would read them: from outside, by SQL, through names that are public.
- * Through Node's own SQLite and not through our store, which is part of what is being checked.
+ * The mirror's tables as any team would read them: by SQL, through public names. SQLite is read with Node's own
+ * module and not with our store, which is part of what is checked.
  */
 export interface MirrorTables {
   /** One consistent moment. */
   read(changesAfter: number): Promise<MirrorSnapshot>;
   countEvents(): Promise<EventCounts>;
-  /** What `--tamper` does: the hand of somebody who can write there. Returns what it changed, or null: no rows. */
+  /** For `--tamper`: edits a row by SQL. Returns what it changed, or null: no rows. */
   tamper(): Promise<{ kind: Kind; id: string; field: string } | null>;
   close(): Promise<void>;
 }
@@ -39,9 +39,8 @@ export interface MirrorTables {
 export interface Reader {
   /** Begins a transaction that sees one moment. */
   begin: string;
-  /** The values of `text` stand in it as $1. */
+  /** `values` replace $1 and so on. */
   ask(text: string, values?: number[]): Promise<Record<string, unknown>[]>;
-  /** As somebody who can write there. */
   write(text: string): Promise<Record<string, unknown>[]>;
   close(): Promise<void>;
 }

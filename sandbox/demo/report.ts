@@ -2,7 +2,7 @@ import type { Difference } from './compare.ts';
 import type { DeliveryLogEntry } from './upstream.ts';
 import type { Observation } from './watch.ts';
 
-/** Where the demo says what it does. Whoever gives it makes it fit for a terminal: what records hold is anyone's text. */
+/** Where the demo writes. It must make the texts safe for a terminal: records may hold any text. */
 export interface Screen {
   /** One line each. */
   write(...lines: string[]): void;
@@ -18,7 +18,7 @@ const MAX_ROWS = 40;
 /** A delivery is stamped when it is made, the difference is seen a moment later. */
 const SIGHT_LAG_MS = 2_000;
 
-/** A difference that ends by its own event's arrival was no loss, only on its way. */
+/** A difference that its own event ended was not lost, only under way. */
 export function isInTransit(observation: Observation): boolean {
   return observation.story === null && resolverOf(observation) === 'event';
 }
@@ -70,7 +70,7 @@ const FAULT_WORDS: Readonly<Record<string, string>> = {
   delay: 'delivery delayed',
 };
 
-/** What befell the record's deliveries meanwhile. */
+/** From the faults of the record's deliveries at that time. */
 function whyOf(observation: Observation, deliveries: readonly DeliveryLogEntry[]): string {
   const from = observation.firstSeenMs - SIGHT_LAG_MS;
   const until = observation.resolvedMs ?? Number.POSITIVE_INFINITY;

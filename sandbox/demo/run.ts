@@ -34,7 +34,7 @@ export const STORIES: readonly StagedStory[] = [
 /** Changes a second. */
 const LIVELY_PER_SECOND = 4;
 
-/** What befalls deliveries and the API's answers while the scenario runs. */
+/** While the scenario runs. */
 const FAULTS = {
   drop: 0.1,
   duplicate: 0.1,
@@ -44,7 +44,7 @@ const FAULTS = {
   errorRate: 0.02,
 } as const;
 
-/** The API answers plainly again; deliveries have ended by then. */
+/** For the last comparison. */
 const NO_FAULTS = {
   drop: 0,
   duplicate: 0,
@@ -54,7 +54,7 @@ const NO_FAULTS = {
   errorRate: 0,
 } as const;
 
-/** The first stories are told this far into the run, the last this far before its end, as shares of it. */
+/** Of a run's length: when the first and the last story are told. */
 const FIRST_AT = 0.1;
 const LAST_AT = 0.8;
 
@@ -118,7 +118,7 @@ async function play(stage: Stage, lookout: Lookout, settings: RunSettings, say: 
   say(`${LIVELY_PER_SECOND} changes a second; deliveries are dropped, duplicated, delayed and reordered`);
   const startedMs = Date.now();
   const stories = schedule(runMs);
-  // Longer than asked for where a machine is too slow to tell them all: one left out would look like one that resolved unseen.
+  // On a slow machine longer than asked for: a story left out would look like one that was repaired unseen.
   while ((Date.now() < startedMs + runMs || stories.length > 0) && !signal.aborted) {
     const next = stories[0];
     if (next !== undefined && Date.now() >= startedMs + next.atMs) {

@@ -22,7 +22,7 @@ export interface Stage {
   listedAssessments: ReadonlySet<string>;
   /** Rejects when one of the processes ends by itself. */
   failed: Promise<never>;
-  /** The form of the stand-in's answers and events, and the number that draws it. */
+  /** The form of the sandbox's answers and events, and the number that draws it. */
   shapes: Shapes;
   shapesNumber: number;
   /** Settings that the mirror needs for it, as setup has found them out. */
@@ -48,7 +48,7 @@ export interface StageSettings {
   postgres: boolean;
   /** 0: only at the start and on demand. */
   fullSyncMinutes: number;
-  /** Draws the form of the stand-in's answers and events. */
+  /** Draws the form of the sandbox's answers and events. */
   shapes: number;
 }
 
@@ -64,8 +64,8 @@ const LOOK_EVERY_MS = 100;
 
 /**
  * Starts the sandbox and the mirror, or two of it, as processes on loopback, with keys made for this run and files in a
- * directory of their own, runs `act`, and ends both, whatever happens. The directory is removed unless `keep`, told
- * of a failure and where the logs are, wants it.
+ * directory of their own, runs `act`, and always ends both. The directory is removed, unless `act` fails and `keep` says that it
+ * is wanted.
  */
 export async function onStage<T>(
   settings: StageSettings,
@@ -115,7 +115,7 @@ async function setUp(
     RISK_IDS_FILE: riskIdsPath,
     SYNC_SETTLE_SECONDS: SETTLE_SECONDS,
     SYNC_FULL_MINUTES: String(settings.fullSyncMinutes),
-    // What replicas share must be given to each.
+    // The same for all replicas.
     OPS_TOKENS: `demo:operate:${token}`,
   };
   const start = (name: string, args: string[], env: NodeJS.ProcessEnv): Child => {
@@ -138,7 +138,7 @@ async function setUp(
   writeFileSync(riskIdsPath, `${listedAssessments.join('\n')}\n`);
 
   const replicas = await portsOf(settings.postgres ? ['mirror-a', 'mirror-b'] : ['mirror']);
-  // Where several share the work something stands in front of them; until then setup alone takes what comes.
+  // Several replicas get a proxy in front; until it starts, setup listens on that port.
   const own = replicas.length > 1 ? { port: await freePort(), opsPort: await freePort() } : replicas[0]!;
   const found = await setUpMirror(
     { ...mirrorEnv, PORT: String(own.port), OPS_PORT: String(own.opsPort) },
@@ -155,7 +155,7 @@ async function setUp(
     const env = { ...mirrorEnv, PORT: String(port), OPS_PORT: String(opsPort) };
     return { child: start(name, ['serve'], env), opsUrl: `http://127.0.0.1:${opsPort}` };
   });
-  // The last one: what it is asked for another may have to do.
+  // The last one: so that what it is asked for may be another one's work.
   const mirror = mirrors.at(-1);
   if (mirror === undefined) throw new Error('there is no mirror');
   const { opsUrl } = mirror;
@@ -177,7 +177,7 @@ async function setUp(
   };
 }
 
-/** Registers, and finds out what the mirror needs to be told of this stand-in: the settings that went into its `.env`. */
+/** Registers, and finds out which settings the mirror needs for these shapes: those that setup wrote to `.env`. */
 async function setUpMirror(
   env: NodeJS.ProcessEnv,
   {
@@ -194,7 +194,7 @@ async function setUpMirror(
     heard: (text) => {
       if (touched !== null || !text.includes('Waiting for a first delivery')) return;
       touched = controls.touch();
-      // Told below; until then it must not count as unhandled.
+      // Awaited below; until then it must not count as unhandled.
       touched.catch(() => {});
     },
   });
@@ -217,7 +217,7 @@ async function balance(own: number, ports: readonly number[]): Promise<() => voi
     .all('*', (c) =>
       proxy(`http://127.0.0.1:${ports[turn++ % ports.length]}${c.req.path}`, { raw: c.req.raw }),
     )
-    // One that does not answer: the sender tries again, and it is another one's turn.
+    // A replica did not answer: the sender tries again, and the next one gets it.
     .onError((_error, c) => c.body(null, 502));
   const server = serve({ fetch: app.fetch, hostname: '127.0.0.1', port: own });
   await once(server, 'listening');
@@ -230,7 +230,7 @@ async function portsOf(names: readonly string[]): Promise<{ name: string; port: 
   return replicas;
 }
 
-/** Whatever else the shell has set is for the mirror that its owner runs, not for this one. */
+/** Other variables of the shell are for the mirror that its owner runs, not for this one. */
 function inherited(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const names = ['PATH', 'HOME', 'TMPDIR', 'TEMP', 'LANG', 'TZ', 'SystemRoot', 'NODE_V8_COVERAGE'];
   return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])));

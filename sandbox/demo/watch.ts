@@ -16,7 +16,7 @@ import type { Stage } from './stage.ts';
 const SHOW_TIMEOUT_MS = 2_000;
 /** The first reading of everything takes a second or two, and many times that on a busy machine. */
 const FIRST_FULL_SYNC_TIMEOUT_MS = 60_000;
-/** Records that may be chosen for a story and then turn out to have changed meanwhile. */
+/** Tries to choose a record for a story: one may have changed meanwhile. */
 const CHOICES = 5;
 /** Between two looks. */
 export const LOOK_EVERY_MS = 200;
@@ -26,7 +26,7 @@ export interface Observation {
   kind: Kind;
   id: string;
   fields: Set<string>;
-  /** The staged story that did it, or null: the lively scenario's own doing. */
+  /** The staged story that caused it; null: the lively scenario. */
   story: string | null;
   firstSeenMs: number;
   resolvedMs: number | null;
@@ -46,8 +46,8 @@ export interface Look {
 }
 
 /**
- * Follows differences over many looks. Each look must have read the mirror before it read the upstream: then
- * whatever ends a difference is a change that the mirror writes after that look, and is seen in a later one.
+ * Follows differences over many looks. Each look must read the mirror before the upstream: then the
+ * change that ends a difference is written after that look, and a later one sees it.
  */
 export class Watch {
   readonly #ended: Observation[] = [];
@@ -56,7 +56,7 @@ export class Watch {
   /** Causes since the look that last showed the difference. */
   readonly #causes = new Map<string, string>();
 
-  /** From now on, differences of this record are that story's. */
+  /** From now on, differences of this record come from that story. */
   stage(kind: Kind, id: string, story: string): void {
     this.#stories.set(keyOf(kind, id), story);
   }
@@ -185,7 +185,7 @@ export function createLookout(stage: Stage): Lookout {
     return null;
   }
 
-  /** A record that both sides show alike: of one that the mirror does not hold, a lost delete would change nothing. */
+  /** A record that is equal on both sides: a lost delete of one that the mirror lacks would change nothing. */
   function chooseEqual({ mirror, differences }: Sight, kind: Kind): string | null {
     const differing = new Set(differences.filter((each) => each.kind === kind).map(({ id }) => id));
     const fitting = [...mirror[kind].values()].filter(
@@ -197,7 +197,7 @@ export function createLookout(stage: Stage): Lookout {
   return { watch, look, tell };
 }
 
-/** Waits for the first full sync, and forgets what differed until then: that the mirror was empty is no loss. */
+/** Waits for the first full sync, and forgets what differed before it, when the mirror was empty. */
 export async function intoStep(lookout: Lookout, signal: AbortSignal): Promise<Sight> {
   const sight = await until(lookout, signal, FIRST_FULL_SYNC_TIMEOUT_MS, isEqual);
   if (!isEqual(sight) && !signal.aborted) {

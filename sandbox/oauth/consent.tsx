@@ -18,9 +18,9 @@ interface ConsentRequest {
 
 type Verdict =
   | { outcome: 'ask'; request: ConsentRequest }
-  /** Told to the client, by way of its own redirect address. */
+  /** Sent to the client, through its own redirect address. */
   | { outcome: 'redirect'; to: string }
-  /** Told to the person: where the client or its address is wrong, nobody is redirected anywhere. */
+  /** Shown to the person: without a known client and address there is no safe redirect. */
   | { outcome: 'refuse'; reason: string };
 
 /** SHA-256 in base64url. */

@@ -7,7 +7,7 @@ import { valueIn, withAt } from '../shapes.ts';
 
 const MAX_SEARCH_LENGTH = 200;
 
-/** What part of the whole a browser looks at. Anything unreadable in it stands for its default. */
+/** Which records a browser is shown. A parameter that cannot be read gets its default. */
 export const viewSchema = z.object({
   kind: z.enum(KINDS).catch('policy'),
   q: z.string().max(MAX_SEARCH_LENGTH).catch(''),
@@ -61,7 +61,7 @@ export interface FieldGroup {
   fields: readonly ShownField[];
 }
 
-/** With `?`, empty stands for null; `optional`: for nothing said. */
+/** How the text of a field is read. With `?` an empty one is null, with `optional` it is left out. */
 const READ = {
   text: (text: string) => text,
   'text?': (text: string) => text || null,

@@ -69,7 +69,7 @@ export function pageRoutes(parts: SandboxParts, access: Access, stopping: AbortS
   return routes;
 }
 
-/** For pages: where nobody is signed in, the way to sign in instead of a problem document. */
+/** For pages: shows the sign-in form instead of a problem document. */
 export function requireSignIn(access: Access) {
   return async function requireSignIn(c: Context, next: () => Promise<void>) {
     if (access.isAllowed(c)) return await next();
@@ -85,7 +85,7 @@ async function fieldsIn(c: Context): Promise<Record<string, string>> {
   );
 }
 
-/** A path of ours, whatever was sent: a sign-in must not lead to another site. */
+/** Always a path of ours: a sign-in must not lead to another site. */
 export function ownPath(next: string): string {
   const base = 'http://sandbox.invalid';
   const url = URL.canParse(next, base) ? new URL(next, base) : null;

@@ -1,5 +1,5 @@
 /**
- * The page's one script, served from a path that holds its hash; plain JavaScript, because it runs as it stands.
+ * The page's one script, served from a path that holds its hash; plain JavaScript, since nothing compiles it.
  * It sends the forms without leaving the page and puts newer parts in the place of older ones. Without it the
  * forms work all the same, and the page is reloaded by hand.
  */
@@ -37,7 +37,7 @@ export const SCRIPT = `
 
   document.addEventListener('submit', async (event) => {
     const form = event.target;
-    // By attribute: a field named action would stand in the property's way.
+    // The attribute, since form.action is the field of that name where there is one.
     if (form.getAttribute('method') !== 'post' || 'plain' in form.dataset) return;
     event.preventDefault();
     const body = new URLSearchParams(new FormData(form, event.submitter));
