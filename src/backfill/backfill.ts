@@ -40,7 +40,7 @@ export interface BackfillOptions
   fullSyncMs: number;
   /** How far the last process had come with full syncs that it did not finish. */
   interrupted: readonly { kind: Kind; pages: number }[];
-  /** Ids to hold besides those seen; asked anew before each cycle. */
+  /** Ids from RISK_IDS_FILE; read again before each full sync. */
   riskIds: () => Promise<readonly string[]>;
   /** The print of the credentials and the address that requests go out with now. */
   access: () => string;
@@ -78,7 +78,7 @@ interface FullSyncPlan {
   running: Promise<void> | null;
 }
 
-/** A person stands behind it. */
+/** Whether a person asked for it. */
 const isAsked = (reason: string) => /^(operator|approval)\b/.test(reason);
 
 /** Looks for what is due, repairs it the cheaper way, and runs a full sync for what only a whole reading can repair. */
@@ -164,7 +164,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     if (kind === 'risk_assessment') await store.makeKnown(kind, await options.riskIds(), now());
     const read = resumable.get(kind) ?? 0;
     resumable.delete(kind);
-    // More pages than the list can have: it was interrupted in a later list scan of its proof, and the first had been whole.
+    // More pages than the list can have: it was interrupted in a later list scan, after a complete first one.
     const fits = read < scanCost(await store.countKnown(kind), options.paging.pageSize);
     const skip = fits ? read : 0;
     const result = await fullSyncer.fullSync(kind, reason, lane, skip);
@@ -221,7 +221,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     const enough =
       kind === 'vendor' ? Math.max(BURST_LOOK, scanCost(total, pageSize) + 1) : REPAIRS_AT_ONCE * 4;
     const isFree = (id: string) => !reserved.has(`${kind} ${id}`) && !repairs.has(`${kind} ${id}`);
-    // What is being read already still stands first in line: it must not hide what is not.
+    // Records that are being read are still first in the list: they must not hide the others.
     const limit = enough + reserved.size + repairs.size;
     const due = (await store.dueRecords(kind, now(), timing, limit)).filter(({ id }) => isFree(id));
     const soon = { ...now(), steady: now().steady + timing.settleMs };
@@ -299,7 +299,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     const next = (await nextDue()) - clock.steady();
     // It may have been woken while that was asked.
     if (woken) return;
-    // What is due already waits for something else than time: the request that reads it wakes us.
+    // A record that is due already waits for a request, whose end wakes us.
     const ms = next > 0 ? Math.min(LONGEST_NAP_MS, next) : LONGEST_NAP_MS / 4;
     await nap.sleep(ms, signal);
   }

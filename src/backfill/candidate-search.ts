@@ -7,7 +7,7 @@ import type { UnreadEvent } from '../store/store.ts';
 import type { Context } from './context.ts';
 import type { Upstream } from './upstream.ts';
 
-/** Of the request budget, as a share of a minute's: events that nobody can read must not keep repairs waiting. */
+/** Share of a minute's request budget: events that nobody can read must not keep repairs waiting. */
 const SHARE_OF_BUDGET = 1 / 4;
 const MINUTE_MS = 60_000;
 
@@ -52,8 +52,8 @@ export function createCandidateProof(
       );
       const proven: Candidate[] = [];
       for (const candidate of candidates) {
-        // Policies have no address of their own: only their list shows them. What a delete event speaks of is gone by now,
-        // and whatever else it names that still answers is not it.
+        // Policies have no address of their own: only their list shows them. The record of a delete event is gone by now, so
+        // an id in it that still answers is another record's.
         const isAskable = kind !== 'policy' && !DELETE_TYPES.has(type);
         if (shown.has(candidate.id) || (isAskable && (await isShown(kind, candidate.id))))
           proven.push(candidate);
@@ -66,7 +66,7 @@ export function createCandidateProof(
 export const isMalformed = (error: unknown): error is UpstreamError =>
   error instanceof UpstreamError && error.kind === 'malformed';
 
-/** Empty where the body is none of ours: such an event failed for another reason, and is read by nobody. */
+/** Empty if the body cannot be read: such an event failed for another reason. */
 export function payloadOf(event: UnreadEvent): JsonObject {
   try {
     return (parseJson(event.body) as { data: JsonObject }).data;
@@ -93,11 +93,11 @@ export const UNLISTED = 'risk_assessment';
 
 type Sees = () => Promise<boolean>;
 
-/** What the events name besides that are about an id which the API does not know. */
+/** What else is named by the events about an id that the API does not know. */
 interface Besides {
   /** Where the API has shown a record; of the events that were looked at now. */
   shown: Candidate[];
-  /** Something is left that was not looked at, or not understood: after so long it may be. Null: nothing is. */
+  /** Something was not looked at, or not understood: when to try again, in milliseconds. Null: all was. */
   restInMs: number | null;
 }
 
@@ -116,12 +116,12 @@ export function createIdsBeside(
 ) {
   const { store, gaps, clock, proof, signal } = options;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
-  /** Where a record stood beside an id that the API does not know, and nothing else did: it need not be found out again. */
+  /** Paths where, beside an id that the API does not know, a record's id was found and nothing else. They are tried first. */
   const placesBeside = new Set<string>();
   /** Searches that the budget does not cover in one go, by id: what was answered so far, by event and id. */
   const begun = new Map<string, Answers>();
 
-  /** Of the id in whose events this one stands, too: what nobody understands is a gap until the search is over. */
+  /** An answer that cannot be understood is a gap of the id `known`, in whose events `id` is, until the search is over. */
   async function isShownBeside(known: string, kind: FetchedKind, id: string, answers: Answers) {
     if (answers.unanswered.has(id)) throw new Unanswered();
     try {
@@ -228,7 +228,7 @@ export function createIdsBeside(
     options.onFound();
     if (others.length > 0 || !one.isNameable) return;
     placesBeside.add(one.path);
-    // It only tells people what to set: where nothing but this stands in an event, it may be another record's.
+    // Only a proposal for the settings: in an event with nothing else in it, the id there may be another record's.
     const proven = { kind, path: one.path, eventId: event.id, recordId: one.id, isUsed: false };
     await store.learnPointer(proven, now());
   }
@@ -258,7 +258,7 @@ export function createIdsBeside(
     /** The address of the id itself was answered. With a record, nothing is sought beside the id any more. */
     async answered(kind: FetchedKind, id: string, outcome: 'found' | 'missing'): Promise<void> {
       if (kind === UNLISTED && outcome === 'found') begun.delete(id);
-      // Else it is about what stands beside the id, of which a 404 says nothing.
+      // Otherwise the gap is about ids beside this one, and a 404 for this one says nothing of them.
       const isItsOwn = kind !== UNLISTED || begun.get(id)?.hasGap !== true;
       if (isItsOwn) await gaps.resolve({ reason: 'unreadable_answer', kind, recordId: id });
     },

@@ -63,7 +63,7 @@ export function createDifferences(): Differences {
         // A refused read is older than the row, which then is right, or the record is read once more.
         if (announced || outcome === 'unchanged' || outcome === 'refused') continue;
         const what = outcome === 'inserted' || outcome === 'revived' ? 'missing' : 'different';
-        // Of a record that is missing whole, its fields say nothing more.
+        // For a missing record, the names of its fields add nothing.
         found({
           id,
           what,

@@ -104,7 +104,7 @@ export function createDryRun(
         if (alive && !seen.has(id) && incomplete === null) absent.push(id);
       }
     }
-    // What an event spoke of meanwhile may have come too late for its page, or gone before it was asked for.
+    // A record that an event named meanwhile may have come too late for its page, or gone before it was asked for.
     const touched = await store.touchedSince(kind, from);
     for (const id of absent) {
       if (!touched.has(id)) differences.found({ id, what: 'extra', fields: [], repaired: false });

@@ -100,7 +100,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
     hasUnnamed: boolean;
     skip: number;
     saidAt: number;
-    /** Held alive, absent from the list, and answering by themselves: the list is not whole, whatever its total says. */
+    /** Live in the mirror, not in the list, and answered at their own address: the list is incomplete, whatever its total. */
     unlisted: string[];
   }
 
@@ -197,7 +197,7 @@ export function createFullSyncer(options: FullSyncerOptions): FullSyncer {
     return await proveByLists(kind, fullSync, absent, first, scanOnce);
   }
 
-  /** Of a kind that nothing but its list shows: what is in none of two whole list scans that agree is gone. */
+  /** For the kind that only its list shows: a record that is in neither of two complete list scans that agree is gone. */
   async function proveByLists(
     kind: 'policy',
     fullSync: Running,

@@ -7,10 +7,10 @@ import type { Context } from './context.ts';
 import { contradiction, createPages } from './pages.ts';
 import type { Upstream } from './upstream.ts';
 
-/** List scans that each bring something which nobody has told of; then somebody should know. */
+/** List scans that each bring records which no event announced; after these the full sync fails, so that people see it. */
 const SCANS_MAX = 5;
 
-/** Records saved at a time, whatever the page's size: deliveries wait for no more, which takes some 20 ms where all are new. */
+/** Records saved at a time, for pages of any size. Deliveries wait meanwhile: some 20 ms if all are new. */
 const SLICE = 500;
 
 export interface ListScan {
@@ -18,19 +18,19 @@ export interface ListScan {
   complete: boolean;
   /** Why not. */
   error: string | null;
-  /** The empty page that ends a list was reached, whether or not what came before it was whole. */
+  /** The empty page that ends a list was reached, even if pages before it were left out. */
   ended: boolean;
   /** The list was read to its end, and its own total says otherwise. */
   mismatch: boolean;
   /** Nothing shows that the list moved while it was read: one total throughout, and no record on two pages. */
   steady: boolean;
   /**
-   * It brought records that nothing had told of, and others like them may have moved over the end of a page unseen: the list
-   * grew shorter or showed a record twice, or says nothing about its length, or an event said meanwhile that a record is gone,
-   * which another may have replaced.
+   * It brought records that no event announced, and others like them may have moved across the end of a page unseen. That is so
+   * if the list became shorter, showed a record twice or has no total, or if an event reported a deletion meanwhile, since
+   * another record may have taken the place.
    */
   mayLack: boolean;
-  /** An event said that a record is gone which may have stood in the list as the scan began. */
+  /** An event reported the deletion of a record that may have been in the list when the scan began. */
   shortened: boolean;
   ids: Set<string>;
   /** The counter as it began, and when. */
@@ -144,7 +144,7 @@ export function createListScan(options: Context & { upstream: Upstream }) {
   }
 }
 
-/** What nobody can make out of a page; null: that is not what ended the list scan. */
+/** What makes a page unreadable; null: the list scan ended for another reason. */
 function unreadablePage(error: MirrorError): string | null {
   if (error instanceof UpstreamError && isUnreadable(error)) return unreadableText(error);
   return error.code === 'malformed_page' || error.code === 'paging' ? describeError(error) : null;
@@ -161,7 +161,7 @@ function judgeEnd(
   return { ended: true, complete: error === null, error, mismatch: error !== null };
 }
 
-/** An object may stand on two pages when the list shifts: it is seen once. */
+/** An object may be on two pages when the list shifts: it counts once. */
 function count(
   progress: SyncRunProgress,
   applied: readonly Applied[],
@@ -180,8 +180,8 @@ function count(
 }
 
 /**
- * Scans the list until nothing of it can have been skipped: each record that is deleted while a list is read moves another one
- * over the end of a page, and one that nobody else has told of would be missed by everybody. Two list scans do not skip the same.
+ * Scans the list until no record can have been skipped. Each deletion while a list is read moves another record across the end of
+ * a page, and one that no event announced would be missed. Two list scans do not skip the same record.
  */
 export async function scanWhole(
   scanOnce: (seenBefore: ReadonlySet<string>) => Promise<ListScan>,
@@ -189,8 +189,8 @@ export async function scanWhole(
 ): Promise<ListScan> {
   let last = await scanOnce(new Set());
   let shown: ReadonlySet<string> = last.ids;
-  // What a list in motion skipped may be the only one that nobody has told of, and just what is asked for. A total need not
-  // show that it moved: one goes, and another comes.
+  // A moving list may have skipped the very record that an unread event is about. Its total need not show that it moved: one
+  // record goes, and another comes.
   const isOnceMore = hasUnnamed || !last.steady || last.shortened;
   for (let scans = 2; last.complete && (last.mayLack || (scans === 2 && isOnceMore)); scans += 1) {
     if (scans > SCANS_MAX)

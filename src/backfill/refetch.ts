@@ -26,10 +26,10 @@ type RefetchOutcome =
   | { outcome: 'missing'; missing: MissingOutcome | 'pending' }
   | { outcome: 'failed'; error: string };
 
-/** A request and its answer take no longer, as a rule, whatever SETTLE is. */
+/** A request and its answer rarely take longer, however short SETTLE is. */
 const AT_ONCE_MS = 5_000;
 
-/** So often a witness is looked for in vain before a person is asked: what is unverified for a moment is none either. */
+/** Vain searches for a witness before a person is asked. One alone may meet records that are unverified for a moment. */
 const WITNESS_TRIES = 2;
 
 interface RefetchRequest {
@@ -95,7 +95,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   const seldom = ({ attempts }: RefetchRequest) =>
     backoffMs(UNRESOLVED_BACKOFF, attempts + 1, options.random());
 
-  /** Reads something that we hold alive, to tell a deletion from credentials that no longer see. */
+  /** Reads a live record of the mirror, to tell a deletion from credentials that no longer see anything. */
   async function seekWitness(request: RefetchRequest): Promise<'seen' | 'failed' | 'none'> {
     for (const kind of [request.kind, request.kind === 'vendor' ? 'risk_assessment' : 'vendor'] as const) {
       const other = await store.someLiveRecord(kind, request.id);
@@ -110,7 +110,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return await seePolicies(request);
   }
 
-  /** Whether another record of the kind that we hold alive can be read. `none`: we hold none. */
+  /** Whether another live record of the kind can be read. `none`: the mirror has none. */
   async function seesItsKind(request: RefetchRequest): Promise<'seen' | 'failed' | 'none'> {
     const other = await store.someLiveRecord(request.kind, request.id);
     if (other === null) return 'none';
@@ -133,7 +133,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return 'seen';
   }
 
-  /** What the list shows, and no request can ask for: what an event says of it, the next whole list shows. */
+  /** A record that the list shows and no request can ask for: the next complete list shows what an event reported. */
   async function listedOnly(request: RefetchRequest): Promise<RefetchOutcome> {
     const { kind, id } = request;
     const through = await store.currentNumber();
@@ -276,7 +276,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     const through = read.number;
     let text = isAddressable(id) ? NEVER_SHOWN : UNASKABLE;
     if (kind === 'vendor') {
-      // What stands where the pointers look may be another thing's id: the whole list shows what the event was about.
+      // The id that the pointers find may be another thing's: the whole list shows what the event was about.
       await gaps.open(
         { reason: 'no_record_id', kind, recordId: null },
         `an event names ${id}, and ${isAddressable(id) ? 'the API answers 404' : UNASKABLE}: does ${pointersSettingOf(kind)} fit?`,

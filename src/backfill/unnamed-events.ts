@@ -10,7 +10,7 @@ import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 /** Events whose record is sought in one go; then other work has its turn. */
 const EVENTS_AT_ONCE = 4;
 
-/** Read anew at a time, once something was learned, or under other settings. */
+/** Events read again at a time, after something was learned or under other settings. */
 const REREAD_BATCH = 100;
 
 /** A wall clock that falls behind by more than this was set back: what drifts does not by as much between two looks. */
@@ -118,7 +118,7 @@ export function createUnnamedEvents(
     const { path, id: recordId } = one;
     const { kind, id: eventId, type } = event;
     const isLikeliest = candidates.every((other) => other === one || other.place > one.place);
-    // Which of several likely ids a deletion speaks of is not guessed: the one that is known may be another's.
+    // Of several likely ids in a delete event none is guessed: the one that is known may be another record's.
     if (DELETE_TYPES.has(type) && !isLikeliest) return await putOff(event, found);
     // That this is its record may be chance, where it names a second one beside its own, which is gone. Later events are read
     // by what was found only where nothing else in it was as likely; else each of them has its record sought.
@@ -168,7 +168,7 @@ export function createUnnamedEvents(
   };
 }
 
-/** For people: what stands beside the event and in its gap. */
+/** For people: the error of the event, and the text of its gap. */
 function whatWasFound(
   { kind, type }: UnreadEvent,
   candidates: readonly Candidate[],

@@ -87,9 +87,9 @@ export interface Upstream {
     lane: Lane,
   ): Promise<{ answer: RecordAnswer; read: ReadMoment }>;
   /**
-   * Asks for an assessment that nobody has made. Nothing lists them, so where none is `known`, that this one is not shows
-   * that they can be asked for at all; and a service that answers it with a record would do so for one that is gone. Throws
-   * MirrorError `unreadable_answer` then, and while none is known whatever else kept it from being answered.
+   * Asks for an assessment that nobody has made. No list shows assessments, so while none is `known`, a 404 for this one shows
+   * that they can be asked for at all. A service that answers with a record would do so for a deleted one as well: then it
+   * throws MirrorError `unreadable_answer`. While none is known, it also throws whatever else kept it from an answer.
    */
   probe(kind: 'risk_assessment', lane: Lane, known: number): Promise<void>;
   /**
@@ -100,7 +100,7 @@ export interface Upstream {
   health(): UpstreamHealth;
   /** A person asks: what waits because of failures is sent now. */
   tryNow(): void;
-  /** A read showed a record that we held alive: the credentials still see what lives. */
+  /** A read showed a live record of the mirror: the credentials still see what exists. */
   witness(kind: Kind, read: Witness): void;
   /** When the latest such read began, among those that had ended by `before`; null without one. */
   witnessedAt(kind: Kind, before: number): number | null;
@@ -293,7 +293,7 @@ export function createUpstream(
     health.consecutiveFailures += 1;
     const isRefused = error.kind === 'unauthorized' || error.kind === 'forbidden';
     if (isRefused) {
-      // Without a status nobody was asked: what we hold is no credential.
+      // Without a status nothing was sent: we have no usable credentials.
       if (error.status !== null) answered();
       const first = !rejected.has(kind);
       rejected.add(kind);

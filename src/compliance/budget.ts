@@ -7,7 +7,7 @@ const LANES: readonly Lane[] = ['person', 'live', 'scan'];
 /** The limit is one per minute, by its setting's name. */
 export const WINDOW_MS = 60_000;
 
-/** Turns a lane gets while all of them wait. A list scan is never urgent, a person is sitting there. */
+/** Turns a lane gets while all of them wait. A list scan is never urgent; a person is waiting. */
 const LANE_WEIGHTS: Readonly<Record<Lane, number>> = { person: 4, live: 2, scan: 1 };
 
 /** A list scan alone leaves this part of the window free, or a repair would wait a minute behind its burst. */
@@ -17,13 +17,13 @@ const KEPT_FOR_PERSONS = 1 / 10;
 
 /** Leave to send one request. Exactly one of its functions must be called, however the request ends. */
 export interface Ticket {
-  /** The request has reached the service by now, or never will: from here on it ages out of the window. */
+  /** The request has reached the service by now, or never will: it leaves the window 60 s from now. */
   arrived(): void;
   /** Nothing was sent: the place is free again. */
   unused(): void;
 }
 
-/** What a process had when it was heard of last: it may have sent that much, so nobody else may until then. */
+/** What a lost process had when it was last seen. It may have sent that many requests, so nobody else may until then. */
 export interface LostPlaces {
   replica: string;
   places: number;
@@ -52,7 +52,7 @@ export interface Budget {
   left(): BudgetState;
 }
 
-/** A budget that is only a part of the whole, and whose size another process's needs may change. */
+/** A part of the budget, whose size may change with the needs of other processes. */
 export interface PartialBudget extends Budget {
   /** From now on so many requests may be in the window. Those in it stay in it. */
   setPlaces(places: number): void;
@@ -65,9 +65,9 @@ interface Waiter {
 }
 
 /**
- * An upper bound on requests in ANY 60 s, as the service counts them. A request takes its place before it is
- * sent and keeps it for 60 s after it is known to have arrived, since where in between it arrived cannot be
- * known; a token bucket, or a log of sending times, would let a slow request and a burst fall into one window.
+ * An upper bound on requests in ANY 60 s, as the service counts them. A request takes its place before it is sent and keeps it
+ * for 60 s after it is known to have arrived, since the exact time of its arrival cannot be known. Refused: a token bucket or a
+ * log of sending times, with which a slow request and a burst could fall into one window.
  *
  * Within the window bursts are allowed. Sharing: first come, first served within a lane; between waiting lanes
  * by weight (stride scheduling: the lane whose turn is earliest goes, and each turn moves it on by 1 / weight),
@@ -77,7 +77,7 @@ export function createBudget(options: { requestsPerMinute: number; clock: Clock 
   return createPartialBudget({ ...options, places: options.requestsPerMinute, onWaiting: () => undefined });
 }
 
-/** The same with another size than the whole. `onWaiting`: somebody waits for a place, which a larger part would have. */
+/** A budget of another size than the whole. `onWaiting`: a request waits for a place, which a larger part would have. */
 export function createPartialBudget(options: {
   requestsPerMinute: number;
   places: number;
@@ -141,7 +141,7 @@ export function createPartialBudget(options: {
     if (wakeInMs === null) return;
     const own = new AbortController();
     alarm = own;
-    // Not awaited by anyone and cannot fail: sleep never rejects, and whoever waits holds a promise of its own.
+    // Nobody awaits it and it cannot fail: sleep never rejects, and each waiter has a promise of its own.
     void clock.sleep(Math.max(1, wakeInMs), own.signal).then(() => {
       if (alarm === own) advance();
     });
@@ -181,7 +181,7 @@ export function createPartialBudget(options: {
         },
       };
       signal.addEventListener('abort', leave, { once: true });
-      // A lane that was idle does not collect the turns it did not want.
+      // A lane that was idle does not save up turns.
       if (queues[lane].length === 0) turns[lane] = Math.max(turns[lane], turn);
       queues[lane].push(waiter);
       advance();

@@ -3,9 +3,8 @@ import type { Kind } from './kinds.ts';
 import { hasRecordId, type IdPointers, isObject, type JsonObject, recordIdIn } from './pointers.ts';
 
 /**
- * Finds the records in an answer. The specification says that `data` holds them and not how, so the form is
- * detected; whatever leaves room for doubt is malformed, because an answer misread as an empty list would
- * read as proof that records are gone.
+ * Finds the records in an answer. The specification says that `data` holds them and not how, so the form is detected. An answer
+ * that leaves doubt is malformed: taken for an empty list, it would prove that records are gone.
  */
 
 /** The answer is JSON, and still not what was asked for. */
@@ -40,10 +39,10 @@ type IdOf = (object: JsonObject) => string | null;
 export interface List {
   /** A row each. */
   objects: JsonObject[];
-  /** Rows that can be no record, counted from 0, and why; each is an empty object among the others, which never are all. */
+  /** Rows that cannot be records, counted from 0, and why. Each is an empty object in `objects`; they are never all of it. */
   unusable: ReadonlyMap<number, string>;
   meta: Meta;
-  /** The field that says how the list goes on otherwise than by pages; null: none does. */
+  /** The field that says how the list goes on without page numbers; null: there is none. */
   next: string | null;
 }
 
@@ -67,9 +66,9 @@ export function listIn(body: unknown, wrappers: readonly string[], idOf: IdOf): 
   return { objects, unusable, meta: isObject(body) ? metaOf(body) : {}, next: nextIn(body) };
 }
 
-/** What stands beside an answer's content, and is no part of it. */
+/** Fields beside an answer's content that are not part of it. */
 const BESIDE_DATA = ['meta', 'links', '_links', 'pagination', 'paging'];
-/** How services say there, or beside it, that a list goes on: each as it is without case and underscores. */
+/** Fields by which services say that a list goes on; without case and underscores. */
 const NEXT_NAMES = ['next', 'nextcursor', 'nextpagetoken', 'nexttoken', 'cursor', 'hasmore'];
 
 function nextIn(body: unknown): string | null {
@@ -89,9 +88,8 @@ function nextIn(body: unknown): string | null {
 }
 
 /**
- * The single object of an answer: `data`, the body itself, or what either of them wraps in a field of one of
- * these names; where an array stands instead, the one that it holds. The first that carries an id is taken; without
- * any id, the outermost `data`.
+ * The single object of an answer: `data`, the body itself, or what either of them wraps in a field of one of these names. In
+ * place of an object, an array of one is taken as well. The first with an id is taken; if none has one, the outermost `data`.
  * @throws MalformedAnswer
  */
 export function objectIn(body: unknown, wrappers: readonly string[], idOf: IdOf): JsonObject {
@@ -107,12 +105,11 @@ export function objectIn(body: unknown, wrappers: readonly string[], idOf: IdOf)
   return checkDepth(found ?? candidates[0]!);
 }
 
-/** What an answer without an id of its own says when it is about no record: an error, in whatever words. */
+/** Fields of an answer without an id that is an error and no record. */
 const ERROR_FIELDS = ['error', 'errors', 'message'];
 
 /**
- * What the address of the record of that id has answered with: the record, under whichever of the pointers its id stands, or
- * without any id.
+ * The record with which its own address answered. Its id may be at any of the pointers, or be left out.
  * @throws MalformedAnswer, OtherRecordAnswered
  */
 export function recordIn(body: unknown, kind: Kind, id: string, pointers: IdPointers): JsonObject {
@@ -146,8 +143,8 @@ function onlyOne(value: unknown): unknown {
 }
 
 /**
- * Whether nothing stands where a page has its rows, as some services say an empty list: no body, null, an empty object. By
- * itself that may as well be a failure.
+ * Whether there is nothing where a page has its rows: no body, null, an empty object. Some services answer so for an empty list;
+ * by itself it may as well be a failure.
  */
 export function holdsNothing(body: unknown): boolean {
   if (body === undefined || body === null) return true;
@@ -195,7 +192,7 @@ function unwrap(object: JsonObject, wrappers: readonly string[], idOf: IdOf): Js
   const [field, ...others] = Object.keys(inner);
   if (inner === object || field === undefined || others.length > 0) return inner;
   const deeper = inner[field];
-  // A record may hold one object and nothing else: it is left whole, unless that is what the id stands in.
+  // A record may hold one object and nothing else: it stays as it is, unless the id is in that object.
   const isWrapper = isObject(deeper) && (wrappers.includes(field) || idOf(deeper) !== null);
   return isWrapper ? deeper : inner;
 }
@@ -203,7 +200,7 @@ function unwrap(object: JsonObject, wrappers: readonly string[], idOf: IdOf): Js
 function unwrapOnce(object: JsonObject, wrappers: readonly string[], idOf: IdOf): JsonObject {
   const named = wrappers.filter((name) => typeof object[name] === 'object' && Object.hasOwn(object, name));
   const others = Object.keys(object).filter((name) => !BESIDE_DATA.includes(name));
-  // Under whatever name: an object that holds one other and nothing else says nothing itself.
+  // An object that holds one other object and nothing else is a wrapper, under any name.
   const isWrapped = others.length === 1 && isObject(object[others[0]!]) && !ERROR_FIELDS.includes(others[0]!);
   const present = named.length === 0 && isWrapped ? others : named;
   if (present.length !== 1) return object;
@@ -212,11 +209,11 @@ function unwrapOnce(object: JsonObject, wrappers: readonly string[], idOf: IdOf)
   // Asked of the rest, since a pointer such as `vendor.id` finds an id through the wrapper as well.
   if (!isObject(inner) || idOf(rest) !== null) return object;
   if (others.length === 1) return inner;
-  // With an id in it, it may be the record, or hold nothing but the id of the record whose fields stand beside it.
+  // With an id in it, it may be the record, or only hold the id of the record whose fields are beside it.
   return idOf(inner) !== null && holdsMore(inner, rest) ? inner : object;
 }
 
-/** Is it the inner object that holds the record's fields? By where its name stands; else whatever has a value beside it is kept. */
+/** Whether the inner object holds the record's fields: it has the `name`, or nothing beside it has a plain value. */
 function holdsMore(inner: JsonObject, beside: JsonObject): boolean {
   const isInside = Object.hasOwn(inner, 'name');
   if (isInside !== Object.hasOwn(beside, 'name')) return isInside;
@@ -228,7 +225,7 @@ function checkDepth(object: JsonObject): JsonObject {
   return object;
 }
 
-/** Does it nest more than `levels` objects and arrays, itself the first? Goes no deeper than that. */
+/** Whether it nests more than `levels` objects and arrays, counting itself. Looks no deeper than that. */
 export function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));

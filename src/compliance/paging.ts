@@ -4,7 +4,7 @@ import type { Meta } from './envelope.ts';
 export interface PagingSettings {
   pageParam: string;
   perPageParam: string;
-  /** Of no account where pages are asked for by offset. */
+  /** Not used where pages are asked for by offset. */
   firstPage: number;
   pageSize: number;
 }
@@ -17,7 +17,7 @@ export interface SeenPage {
   next: string | null;
 }
 
-/** What of the paging does not fit. */
+/** What does not fit in the paging settings. */
 export interface PagingFinding {
   /** What to set, proven by a request; null: no setting that was tried mends it. */
   set: { name: string; value: string } | null;
@@ -27,10 +27,10 @@ export interface PagingFinding {
 /** Parameters that count records to leave out, where others count pages. */
 const OFFSET_PARAMS: ReadonlySet<string> = new Set(['offset', 'skip', 'start']);
 
-/** Tried in this order where a service pays no heed to the one that is set. */
+/** Tried in this order where a service ignores the one that is set. */
 const KNOWN_PARAMS = ['page', 'pageNumber', 'page_number', 'page[number]', ...OFFSET_PARAMS];
 
-/** Sizes that services cut their pages to by themselves: so many records may be all, or only the first of them. */
+/** Page sizes that services choose by themselves: this many records may be all, or only the first page. */
 const USUAL_SIZES: ReadonlySet<number> = new Set([10, 20, 25, 30, 40, 50, 100, 200, 250, 500, 1000]);
 
 export function isOffset(pageParam: string): boolean {
@@ -41,24 +41,24 @@ export function isOffset(pageParam: string): boolean {
 export const firstPageOf = ({ pageParam, firstPage }: PagingSettings): number =>
   isOffset(pageParam) ? 0 : firstPage;
 
-/** Is a page that came again for the next one the whole list, from a service without pages? Pure. */
+/** Whether a page that was answered for its successor as well is the whole list of a service without pages. Pure. */
 export function isWholeList({ ids, meta, next }: SeenPage, asked: PagingSettings): boolean {
   const distinct = new Set(ids).size;
   if (meta.total !== undefined) return meta.total === distinct;
   if (next !== null || distinct !== ids.length) return false;
-  // A service that cuts its only page would show no more than this for ever, and look the same.
+  // A service that limits its only page would look the same.
   return distinct !== asked.pageSize && distinct !== meta.perPage && !USUAL_SIZES.has(distinct);
 }
 
 /** Asks for one page by these parameters; null: it was not answered with a list. */
 export type AskForPage = (page: number, query: Record<string, string> | null) => Promise<SeenPage | null>;
 
-/** Failures in a row after which nothing more is tried: a service that dislikes our questions is not asked on. */
+/** Failures in a row after which nothing more is tried. */
 const FAILURES_MAX = 2;
 
 /**
- * Why the second page was the first one again. Tries, one request each, what else the service may listen to, and takes
- * only for proven what shows records that the first page did not show, while the second as it is set still repeats that.
+ * Why the second page was the first one again. Tries other parameters, one request each. One is proven if it shows records that
+ * the first page did not show, while the second page as set still repeats the first.
  */
 export async function explainRepeat(
   first: SeenPage,
@@ -110,7 +110,7 @@ export async function explainRepeat(
   };
 }
 
-/** What the page before the first one shows, of a list that was read to its end; null: nothing that was missed. Pure. */
+/** Whether the page before the first shows records that a list read to its end did not; null: it does not. Pure. */
 export function explainBefore(
   before: SeenPage | null,
   first: SeenPage,
@@ -118,7 +118,7 @@ export function explainBefore(
   { firstPage }: PagingSettings,
 ): PagingFinding | null {
   if (before === null || before.ids.every((id) => seen.has(id))) return null;
-  // A service that takes every number below its first for the first shows records of that; a new one may be among them.
+  // A service may answer any number below its first page with the first page, with a new record in it.
   if (before.ids.some((id) => first.ids.includes(id))) return null;
   const number = String(firstPage - 1);
   return {
@@ -131,7 +131,7 @@ export function findingText({ set, sentence }: PagingFinding): string {
   return set === null ? sentence : `${sentence}; set ${set.name}=${set.value}`;
 }
 
-/** A page that no list has. */
+/** A number far behind the last page of any list. */
 const FAR_BEHIND = 1_000_000;
 
 /** What does not fit, by the first two pages of a list and the one before them; null: nothing that they show. */
@@ -148,7 +148,7 @@ export async function examinePaging(asked: PagingSettings, ask: AskForPage): Pro
   const before = await ask(asked.firstPage - 1, null);
   const finding = explainBefore(before, first, seen, asked);
   if (finding === null) return null;
-  // A service may show its last page for every number that is none of its own.
+  // A service may answer any number out of range with its last page.
   const last = await ask(FAR_BEHIND, null);
   for (const id of last?.ids ?? []) seen.add(id);
   return explainBefore(before, first, seen, asked);

@@ -9,14 +9,14 @@ export const isObject = (value: unknown): value is JsonObject =>
 /** For each kind, where its id may sit in a document, as dotted paths tried in order. */
 export type IdPointers = Readonly<Record<Kind, readonly string[]>>;
 
-/** Where ids sit by what the specification shows, and by its names where it shows nothing. */
+/** By what the specification shows, and by its names where it shows nothing. */
 export const DEFAULT_ID_POINTERS = {
   policy: ['policyId', 'policy.id', 'id'],
   risk_assessment: ['riskAssessmentId', 'assessmentId', 'riskId', 'risk.id', 'id'],
   vendor: ['vendorId', 'vendor.id', 'id'],
 } as const satisfies IdPointers;
 
-/** An id longer than this, or with control characters or a lone surrogate in it, is not taken for one. */
+/** A longer text is not taken for an id, nor is one with control characters or a lone surrogate. */
 export const MAX_ID_LENGTH = 255;
 
 export function isUsableId(value: unknown): value is string {
@@ -38,8 +38,8 @@ export function isAddressable(id: string): boolean {
 }
 
 /**
- * The id of the record of `kind` that `document` is about, or null. Nothing but its address shows an assessment, so that what
- * no path can carry is the id of none.
+ * The id of the record of `kind` that `document` is about, or null. Only its address shows an assessment, so a text that no path
+ * can carry is not an assessment's id.
  */
 export function recordIdIn(document: JsonObject, kind: Kind, pointers: IdPointers): string | null {
   for (const path of pathsOf(pointers).own[kind]) {
@@ -66,7 +66,7 @@ function wrongWith(value: unknown): string {
   return value.isWellFormed() ? 'an id with a control character' : 'an id with half a character';
 }
 
-/** Whether any of the kind's pointers finds `id`, whatever those before it find: an id may stand beside another one. */
+/** Whether any of the kind's pointers finds `id`, even if an earlier one finds another. */
 export function hasRecordId(document: JsonObject, kind: Kind, id: string, pointers: IdPointers): boolean {
   return pathsOf(pointers).own[kind].some((path) => idAt(document, path, kind) === id);
 }
@@ -83,14 +83,14 @@ export function recordContentIn(document: JsonObject, kind: Kind, pointers: IdPo
   return document;
 }
 
-/** Where a kind's id was found to stand, besides where the settings look. */
+/** A place of a kind's ids that was found out, and that is in no setting. */
 export interface LearnedPointer {
   kind: Kind;
   /** Dotted. */
   path: string;
 }
 
-/** The pointers, and behind those of each kind what was learned. */
+/** The pointers with what was learned; for each kind the settings come first. */
 export function withLearned(pointers: IdPointers, learned: readonly LearnedPointer[]): IdPointers {
   if (learned.length === 0) return pointers;
   const both = KINDS.map((kind) => {
@@ -160,7 +160,7 @@ interface Paths {
   idFields: ReadonlySet<string>;
 }
 
-/** Taken apart once per setting: it was a seventh of what an event cost, done for every document. */
+/** Split once per setting: done for every document, it was a seventh of the cost of an event. */
 const takenApart = new WeakMap<IdPointers, Paths>();
 
 function pathsOf(pointers: IdPointers): Paths {

@@ -3,7 +3,7 @@ import { parseJson, wholeNumber } from './json.ts';
 import { EVENT_TYPES, type EventType, FAMILIES, type Family } from './kinds.ts';
 import { isObject, isUsableId, type JsonObject } from './pointers.ts';
 
-/** What a registration asks for when nobody says otherwise: all twelve types, and what a family gains later. */
+/** The default of a registration: all twelve types, and types that a family gains later. */
 export const EVERY_FAMILY: readonly string[] = Object.keys(FAMILIES).map((family) => `${family}.*`);
 
 /** Section 2, Webhook registration: an entry is an exact event type or a family's wildcard. */
@@ -53,12 +53,12 @@ export function coverageOf(patterns: readonly string[]): Coverage {
 /** Where our receiver takes deliveries. */
 export const RECEIVER_PATH = '/webhooks';
 
-/** Not by itself a fault: a proxy may rewrite the path, and then knows better. */
+/** If not, that need not be a fault: a proxy may rewrite the path. */
 export const isReceiverPath = (url: string): boolean => new URL(url).pathname.endsWith(RECEIVER_PATH);
 
 /**
- * What the answer to POST /webhooks holds. The specification does not show it, and its secret is shown only once: so what
- * is not recognised beyond doubt is left to a person, and the answer itself is kept whole by whoever asked.
+ * What the answer to POST /webhooks holds. The specification does not show it, and the secret is shown only once. So what is not
+ * recognised without doubt is left to a person, and the caller keeps the whole answer.
  */
 export interface RegistrationAnswer {
   /** The whole answer, as it came. Holds the secret. */
@@ -77,10 +77,10 @@ const SECRET_NAMES = [
 ] as const;
 const ID_NAMES = ['webhookId', 'webhook_id', 'id'] as const;
 
-/** As services show a secret that they will not show again: it would be taken for the secret itself. */
+/** How services mask a secret that they do not show again: the mask must not be taken for the secret. */
 const MASKED = /\*\*\*|•|…|\.\.\./u;
 
-/** Texts that a person is shown the places of. */
+/** At most this many places are shown to a person. */
 const MAX_TEXTS = 30;
 const MAX_TEXT_DEPTH = 8;
 
@@ -96,7 +96,7 @@ export function registrationIn(text: string): RegistrationAnswer {
 
   const holders = places.filter((place) => secretsAt(place).length > 0);
   const secrets = new Set(holders.flatMap(secretsAt));
-  // Beside `data` an id may be the request's, and deeper down that of a key: the registration's own place comes first.
+  // An id beside `data` may be the request's, and one further down a key's: the registration's own place comes first.
   const inOrder = [...(data === null ? [] : [data]), ...holders, ...places];
   return {
     ...nothing,
@@ -107,7 +107,7 @@ export function registrationIn(text: string): RegistrationAnswer {
   };
 }
 
-/** Where in the answer texts stand, as `secretAt` takes the places; their names only, never what they say. Pure. */
+/** The places of texts in the answer, as `secretAt` takes them; never the texts themselves. Pure. */
 export function placesOfTexts(text: string): string[] {
   const found: string[] = [];
   const look = (value: unknown, path: readonly string[]) => {
@@ -181,12 +181,12 @@ function eventsAt(place: JsonObject): string[] | null {
   return Array.isArray(value) && value.every((each) => typeof each === 'string') ? value : null;
 }
 
-/** Where services put the words for people in an error. */
+/** Fields of an error that hold text for people. */
 const WORDS = new Set(['title', 'detail', 'message', 'error', 'error_description', 'reason', 'description']);
 const CODES = new Set(['code', 'type', 'field', 'path', 'param']);
 const CODE = /^[a-z0-9_.-]{1,64}$/;
 
-/** Names of what must not be shown; what stands under them is blotted out wherever it stands. */
+/** Names of fields that must not be shown; their values are hidden wherever they occur. */
 const SECRET_NAME = /secret|token|key|password|credential/i;
 /** No signing secret is shorter, and few words are longer. */
 const LONG_RUN = /[\w+/=-]{16,}/g;
@@ -195,9 +195,9 @@ const MAX_REASON_LENGTH = 500;
 const MAX_REASON_DEPTH = 5;
 
 /**
- * Why a request was rejected, in the service's own words, where its answer may hold a secret as well: of JSON only the
- * fields that are for words and codes, of anything else the text, and in both nothing that could be a secret. What we asked
- * for ourselves is none. Null: it gives no reason. Pure.
+ * Why a request was rejected, in the service's own words, without any secret that its answer may hold: of JSON only the fields
+ * for words and codes, of other answers the text. A text that our own request had in it is no secret. Null: the answer gives no
+ * reason. Pure.
  */
 export function reasonIn(answer: string, asked: string): string | null {
   const words: string[] = [];
@@ -207,7 +207,7 @@ export function reasonIn(answer: string, asked: string): string | null {
   try {
     document = JSON.parse(answer);
   } catch {
-    // Of JSON that was cut short, or a web page, nothing tells what is for people.
+    // In a web page or in JSON that was cut short, nothing marks what is for people.
     if (!/^\s*[<{[]/.test(answer)) words.push(answer);
   }
   const look = (value: unknown, name: string, depth: number) => {

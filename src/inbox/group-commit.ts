@@ -21,24 +21,24 @@ export interface Inbox {
 }
 
 /**
- * Deliveries in one commit, at most. A flush to a slow disk, or the round trips to a server, cost the same however many share
- * them; the rest of a commit of this many takes some ten milliseconds, which those that arrive meanwhile wait for.
+ * Deliveries in one commit, at most. A flush to a slow disk, or the round trips to a server, cost the same for any number. The
+ * rest of a commit of this size takes some ten milliseconds, and deliveries that arrive meanwhile wait for it.
  */
 const LARGEST_GROUP = 512;
 
 /**
- * From a group of so many on, the next one waits some turns of the event loop more: under load they bring as many again, and a
- * commit costs the same processor time for few as for many. One that comes alone waits for nobody.
+ * After a group of this size or more, the next one waits some more turns of the event loop: under load as many arrive again, and
+ * a commit costs the same processor time for few as for many. A single delivery does not wait.
  */
 const CROWD = 16;
 const TURNS_BEHIND_A_CROWD = 4;
 
-/** Rejections that may wait for a database that does not answer. */
+/** Rejections kept in memory while the database does not answer. */
 const MAX_WAITING_REJECTIONS = 500;
 
 /**
- * While deliveries come one by one and faster than they are committed, a group begins so long after the one before at the
- * earliest. Milliseconds. One that comes while nothing is being committed waits for nobody.
+ * While deliveries come one by one and faster than they are committed, a group begins at the earliest this long after the one
+ * before. Milliseconds. A delivery that comes while nothing is being committed does not wait.
  */
 const GATHER_MS = 2;
 
@@ -52,14 +52,14 @@ export interface InboxOptions {
   store: Pick<InboxStore, 'accept' | 'recordRejections'>;
   clock: Clock;
   rules: Pick<ProvisionalRules, 'timing' | 'pointers'>;
-  /** New events are in, after a commit that took so long: the processor may look. Milliseconds. */
+  /** New events are committed: the worker may look. With the time that the commit took, in milliseconds. */
   onAccepted: (commitMs: number) => void;
   onError: (error: unknown) => void;
 }
 
 /**
- * Group commit. A durable commit costs one flush to the disk however many rows it holds, so deliveries that
- * arrive in the same turn of the event loop share one, and each is answered after it.
+ * Group commit. A durable commit costs one flush to the disk for any number of rows, so deliveries that arrive in the same turn
+ * of the event loop share one. Each is answered after it.
  */
 export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<void> } {
   const { store, clock, rules } = options;
@@ -119,7 +119,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   async function commit(group: Waiting<IncomingEvent>[], kept: Waiting<UnusableDelivery>[]): Promise<void> {
     try {
       const batch = { events: group.map((entry) => entry.item), unusable: kept.map((entry) => entry.item) };
-      // The latest that it may be: a read covers what it began well after.
+      // With the margin of a shared clock: the latest that it may be now, since a read covers only what came well before it.
       const now = { wall: clock.wall(), steady: clock.steady() + (clock.marginMs?.() ?? 0) };
       const began = performance.now();
       lastBegan = clock.steady();
@@ -137,8 +137,8 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   }
 
   /**
-   * Once the next group is on its way, where one waits that no crowd holds up: a database server works on it while we write
-   * answers, which takes as long as a commit does.
+   * If another group waits, sends it off first: a database server works on it while we write answers, which takes as long as a
+   * commit.
    */
   function answer(group: () => void): void {
     if (events.length === 0 && unusable.length === 0) {
@@ -179,7 +179,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       if (minute !== null) return;
       const own = new AbortController();
       minute = own;
-      // Also when nothing more comes, the minute's newest are written.
+      // The minute's newest are written even if no more rejections come.
       void clock.sleep(MINUTE_MS - (steady % MINUTE_MS), own.signal).then(() => {
         if (minute !== own) return;
         minute = null;

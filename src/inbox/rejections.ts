@@ -2,9 +2,9 @@ import { networkOf } from '../platform/addresses.ts';
 import type { CountedRejection, Rejection } from '../store/store.ts';
 
 export const MINUTE_MS = 60_000;
-/** Of one reason, sender and minute, written as they come: whoever tries a setting sees each of his attempts. */
+/** The first of one reason, sender and minute are written as they come: a person who tries a setting sees each attempt. */
 const FIRST = 2;
-/** Senders told apart in a minute, for each reason; the others share one place. Bounds the writing: 99 rows a minute and reason. */
+/** Senders counted apart in a minute, for each reason; later ones share one place. At most 99 rows per minute and reason. */
 const MAX_SENDERS = 32;
 
 /** The rejections of one (reason, sender) in the minute under way. */
@@ -14,21 +14,21 @@ interface Place {
 }
 
 export interface RejectionSampler {
-  /** What is to be written now: this one, nothing, or what a minute that has ended still held. `steady`: milliseconds. */
+  /** What to write now: this one, nothing, or what was left of a minute that has ended. `steady`: milliseconds. */
   note(rejection: Rejection, steady: number): CountedRejection[];
   /** Ends the minute: the newest of each place, counting for all that were not written. */
   close(): CountedRejection[];
 }
 
 /**
- * Which rejections are worth a row. Anyone can cause one, and each costs a write, so only so many are kept. What must not
- * be lost is the real sender's, whose secret is wrong, while a stranger sends thousands that have the very same reason.
- * By their bytes the two cannot be told apart, as long as no secret fits. By where they come from they can: an address
- * is the one thing of a rejection that a stranger cannot choose at will. So each minute has, for each reason, a place for
- * each sender (an IPv4 address, or an IPv6 network of the size that one subscriber gets), and a place keeps the first two
- * and the newest. A flood from one address fills its own place; a flood of one reason takes nothing from another. Where
- * more senders than `MAX_SENDERS` come in a minute, the later ones share a place: a real sender that tries again for hours
- * comes early in one of them. Behind a proxy that is not in TRUSTED_PROXIES all senders have its address.
+ * Which rejections get a row. Anyone can cause one, and each costs a write, so only some are kept. The real sender's must not be
+ * lost when its secret is wrong and a stranger sends thousands with the same reason. While no secret fits, their bytes look
+ * the same, but a stranger cannot choose his address freely. So each minute has, for each reason, a place for each sender (an
+ * IPv4 address, or an IPv6 network of the size that one subscriber gets). A place keeps the first two and the newest.
+ *
+ * A flood from one address fills only its own place, and a flood of one reason takes nothing from another. After `MAX_SENDERS`
+ * in a minute, later senders share a place; a real sender that tries again for hours will come early in some minute. Behind a
+ * proxy that is not in TRUSTED_PROXIES all senders have the proxy's address.
  */
 export function createRejectionSampler(): RejectionSampler {
   let minute = Number.NaN;
@@ -60,7 +60,7 @@ export function createRejectionSampler(): RejectionSampler {
   };
 }
 
-/** What stands for a sender: its network; empty where it is not known. */
+/** A sender is known by its network; empty: its address is unknown. */
 export function senderOf(address: string | null): string {
   return address === null ? '' : networkOf(address);
 }

@@ -12,18 +12,17 @@ import {
 } from './merge.ts';
 
 /**
- * Which version of a record wins. A payload is provisional, an answer of the API is the truth, and neither may
- * undo something newer. Everything here is a pure function of the row, what is known about it and what came
- * in; the store's verbs execute it, so that every engine decides alike.
+ * Which version of a record wins. A payload is provisional, an answer of the API is the truth, and neither may undo something
+ * newer. Everything here is a pure function; the store's verbs carry it out, so that every engine decides the same.
  */
 
 /** What is known of a record besides its content. Instants: steady milliseconds, except where they say wall. */
 export interface RecordState {
   /** Number of the last accepted event about it. */
   dirty: number;
-  /** When something last gave reason to read it again; null: nothing outstanding. */
+  /** When there was last a reason to read it again; null: nothing is outstanding. */
   dirtyAt: number | null;
-  /** The earliest such reason that no read covers yet. */
+  /** When the earliest such reason came that no read covers yet. */
   firstDirtyAt: number | null;
   /** Wall. Null: verified. */
   unverifiedSince: number | null;
@@ -41,11 +40,11 @@ export interface RecordState {
   /** When the first of an unbroken run of 404 answers was asked for, and the counter then. */
   missingSince: number | null;
   missingNumber: number | null;
-  /** Its absence is proven; whether it may be deleted is judged with the others. */
+  /** Its absence is proven. Whether it may be deleted is decided together with the others. */
   proven: boolean;
   /** Number of the delivered event that said it is gone, until something shows it again. */
   deleteEvent: number | null;
-  /** Of what named it up to this number, while the API does not know it, no more can be learnt: it is settled as a gap. */
+  /** While the API does not know it: the events that name it have been searched up to this number, and it is a gap. */
   searched: number;
   /** Reads refused in a row because the row was newer. */
   refusals: number;
@@ -74,12 +73,12 @@ export const UNKNOWN_STATE: Readonly<RecordState> = {
   dueAt: null,
 };
 
-/** A hot record is read at the latest this many SETTLEs after the earliest event that no read covers. */
+/** A record with many events is read at the latest this many SETTLEs after the first event that no read covers. */
 const LONGEST_WAIT_IN_SETTLES = 6;
 
 /**
- * A read is refused this often for a newer row, then applied all the same and left unverified: a record
- * written faster than it can be read must still move.
+ * A read is refused this often because the row is newer. Then it is applied anyway, and the record stays unverified: a record
+ * that is written faster than it can be read must still move.
  */
 const REFUSALS_BEFORE_APPLYING = 3;
 
@@ -103,7 +102,7 @@ export interface ProvisionalInput {
   receivedWall: number;
   /** The record's part of the payload. */
   content: JsonObject;
-  /** It shows something of the record besides which one it is. */
+  /** It shows more of the record than its id. */
   shows: boolean;
 }
 
@@ -132,13 +131,13 @@ export function decideProvisional(
   const created = Math.min(event.createdMs, event.receivedWall + settings.toleranceMs);
   const last = held.state.provisionalCreated;
   const newer = last === null || (settings.eventsOnly ? created >= last : created > last);
-  // A read that began later shows at least what this event speaks of; one that the API confirmed long after
-  // `created` does too, whatever the order of arrival.
+  // A read that began later shows at least what this event reports. So does one that ended long after `created`, in whatever
+  // order they arrived.
   const covered =
     held.state.unverifiedSince === null ||
     event.seq <= held.state.readNumber ||
     (held.verifiedWall !== null && created < held.verifiedWall - settings.toleranceMs);
-  // A delete event that comes late speaks of a deletion that is known, and perhaps of an earlier life.
+  // A late delete event reports a deletion that is known already, perhaps one before the record was made again.
   const state = deletes && covered ? held.state : noteDeletion(held.state, event.seq, deletes, created);
   if (covered || !newer) return { outcome: 'overtaken', state, row: null, change: null };
 
@@ -147,9 +146,9 @@ export function decideProvisional(
     if (row === null) return { outcome: 'marked_dirty', state: noted, row: null, change: null };
     return provisional(noted, row, { ...row, deletedAt: row.deletedAt ?? nowIso });
   }
-  // Only the API says that something deleted lives again: a late payload looks just like a new life.
+  // Only the API can show that a deleted record exists again: a late payload would look the same.
   const isTombstone = row !== null && row.deletedAt !== null && !settings.eventsOnly;
-  // What a risk event's payload describes is not said, so it alone makes no assessment while the API can be asked.
+  // The specification does not show a risk event's payload, so it makes no assessment while the API can be asked.
   const mayInsert = settings.eventsOnly || event.kind !== 'risk_assessment';
   if (!event.shows || isTombstone || (row === null && !mayInsert)) {
     return { outcome: 'marked_dirty', state: noted, row: null, change: null };
@@ -171,7 +170,7 @@ function noteShown(state: RecordState, change: RowChange | null): RecordState {
 }
 
 function noteDeletion(state: RecordState, seq: number, deletes: boolean, created: number): RecordState {
-  // Where a later life has announced itself, a delete event does not speak for the record as it is, whichever came first.
+  // A delete event older than the last payload says nothing of the record as it is now, whichever arrived first.
   const isOlder = state.provisionalCreated !== null && created < state.provisionalCreated;
   if (deletes) return isOlder ? state : { ...state, deleteEvent: seq };
   const relived =
@@ -180,8 +179,8 @@ function noteDeletion(state: RecordState, seq: number, deletes: boolean, created
 }
 
 /**
- * Does the state differ from `stored` in nothing but what the store keeps in the record's row: its last write, and what
- * events have shown? As a rule that is all that an event moves.
+ * Whether the state differs from `stored` only in what the store keeps in the record's row: its last write, and what events
+ * have shown. As a rule an event changes nothing else.
  */
 export function standsInRow(
   stored: RecordState,
@@ -207,7 +206,7 @@ export function standsInRow(
   );
 }
 
-/** Has the read confirmed the record, verified before and after, and moved nothing of its state but when it was read? */
+/** Whether the read confirmed a record that was verified before, and changed nothing of its state but when it was read. */
 export function isOnlyRead(before: RecordState, after: RecordState, read: ReadMoment): boolean {
   return (
     after.unverifiedSince === null &&
@@ -234,8 +233,8 @@ export interface ApplyDecision {
 }
 
 /**
- * What a read shows of a record that is held. Policies have no address of their own, so that what their list leaves out is
- * gone; and what only events have shown no address need show.
+ * What a read shows of a record in the mirror. A list may leave out fields that the record's own address shows. Policies have
+ * no address of their own, so a field that their list leaves out is gone; so is one that only events have shown.
  */
 function dataShown(
   kind: Kind,
@@ -262,7 +261,7 @@ export function decideApply(
     const refusals = state.unverifiedSince === null ? 0 : state.refusals + 1;
     const change = diffContent(row, contentOf(kind, data, null));
     const refused: RecordState = { ...state, refusals };
-    // What wrote the row began no later than this one: which of the two is the stale one, nothing tells yet.
+    // The read that wrote the row began no later than this one: nothing shows yet which of the two is stale.
     const isDoubtful = change !== null && state.unverifiedSince === null && state.readNumber <= read.number;
     const next = isDoubtful ? lookAgain(refused, read, timing) : refused;
     return { outcome: 'refused', state: next, row: null, change, confirmed: false, lacks };
@@ -275,14 +274,14 @@ export function decideApply(
     return { outcome: 'deferred', state: again, row: null, change, confirmed: false, lacks };
   }
 
-  // What was left out belongs to another version than what was shown, or may do so.
+  // What the list left out may belong to another version than what it showed.
   const isMixed = lacks && change !== null;
   const applied: RecordState = {
     ...state,
     shown: kept,
-    // An older one that agrees takes nothing back.
+    // An older read that agrees must not move the number back.
     readNumber: Math.max(state.readNumber, read.number),
-    // One that shows nothing new is contradicted by no later one that says what became of the rest.
+    // A partial read that shows nothing new must not make the next read of the whole record look too close.
     readEndedAt: lacks && !isMixed ? state.readEndedAt : endedLast(state, read),
     returned: true,
     missingSince: null,
@@ -304,13 +303,13 @@ export function decideApply(
   };
 }
 
-/** When the last read ended: a page that is saved late began before others that are applied already. */
+/** When the last read ended. A page that is saved late may have begun before reads that are applied already. */
 function endedLast(state: RecordState, read: ReadMoment): number {
   if (read.number >= state.readNumber || state.readEndedAt === null) return read.endedAt;
   return Math.max(state.readEndedAt, read.endedAt);
 }
 
-/** How a read differs from what is held, if it were applied as it is. */
+/** How a read differs from the mirror, if it were applied as it is. */
 export function compareRead(
   kind: Kind,
   { id, data: answer }: ReadObject,
@@ -326,8 +325,8 @@ export function compareRead(
 }
 
 /**
- * What events have shown less than SETTLE before the read began: of that it may be a stale answer, and readers of the
- * feed would see a change undone and made again. Never more than what keeps the record unverified, whatever the clock.
+ * The fields that events have shown less than SETTLE before the read began. For those the read may be stale, and readers of the
+ * feed would see a change undone and made again. Never more than what keeps the record unverified, whatever the clock says.
  */
 function stillShown(state: RecordState, read: ReadMoment, timing: DirtyTiming): RecordState['shown'] {
   const { dirtyAt, shown } = state;
@@ -338,7 +337,7 @@ function stillShown(state: RecordState, read: ReadMoment, timing: DirtyTiming): 
   return kept.length === 0 ? null : Object.fromEntries(kept);
 }
 
-/** The record as it was read, but for these fields of the row: a hot record moves on in all others. */
+/** The record as it was read, except for these fields of the row; all others move on. */
 function withShown(data: JsonObject, row: RowContent | null, kept: RecordState['shown']): JsonObject {
   if (row === null || kept === null) return data;
   const fields = Object.keys(kept).filter((field) => Object.hasOwn(row.data, field));
@@ -346,8 +345,8 @@ function withShown(data: JsonObject, row: RowContent | null, kept: RecordState['
 }
 
 /**
- * Two reads less than SETTLE apart that differ: either may be the stale one. The same holds for a read that
- * shows alive what a delivered event has just said is gone.
+ * When two reads less than SETTLE apart differ, either may be stale. So may a read that shows a record which an event has just
+ * reported as deleted.
  */
 function tooCloseToTell(state: RecordState, row: RowContent, read: ReadMoment, timing: DirtyTiming): boolean {
   if (state.readEndedAt !== null && read.beganAt < state.readEndedAt + timing.settleMs) return true;
@@ -376,7 +375,7 @@ function lookAgain(state: RecordState, read: ReadMoment, timing: DirtyTiming): R
     firstDirtyAt: state.firstDirtyAt ?? read.endedAt,
     unverifiedSince: state.unverifiedSince ?? read.endedWall,
   };
-  // Not `dueAt`: past its longest wait it would be now, too close again, and so for ever.
+  // Not by `dueAt()`: after its longest wait that is now, which is too close again, without end.
   return { ...next, dueAt: next.dirtyAt + timing.settleMs };
 }
 

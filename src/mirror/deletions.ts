@@ -31,11 +31,11 @@ export function decideMissing(
   if (state.unverifiedSince === null && (row === null || row.deletedAt !== null)) {
     if (state.returned || !isNews) return { outcome: 'known', state: { ...answered, dueAt: null } };
   }
-  // It may be that the id is not of this kind at all, or that its creation is not visible yet. What an event said by an id
-  // that the API has never shown may be about another record, a delete event's and one that no list shows as well.
+  // The id may not be of this kind at all, or its creation may not be visible yet. An event that names an id which the API has
+  // never shown may be about another record. That includes delete events, and ids that are in no list.
   const toldOf = !isNews && (state.deleteEvent !== null || context.absentFromList);
   if (!state.returned && !toldOf) {
-    // What an event has just named may not be shown yet.
+    // The API may not show yet what an event has just named.
     const settled = (state.dirtyAt ?? Number.NEGATIVE_INFINITY) + timing.settleMs;
     if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
     if (isNews) return { outcome: 'unresolved_event', state };
@@ -50,7 +50,7 @@ export function decideMissing(
   if (!unbroken) {
     const first = {
       ...answered,
-      // Its end: a witness whose read began while this one was under way may have been answered before it.
+      // Its end, since a witness read that began during this one may have been answered before it.
       missingSince: read.endedAt,
       missingNumber: read.number,
       proven: false,
@@ -69,15 +69,15 @@ export function decideMissing(
   const shownAlive = row !== null && row.deletedAt === null;
   const spokenFor = state.deleteEvent !== null || context.agreed === true || !shownAlive;
   const mayLack = spokenFor && context.needsWitness !== true;
-  // Its failed attempts stay counted: it would be asked for again every other second else.
+  // The failed attempts stay counted, or it would be asked for again every other second.
   if (!witnessed && !mayLack) return { outcome: 'unwitnessed', state };
   if (!context.witnessedAfter && !mayLack) return { outcome: 'witnessed_before', state };
   return { outcome: 'proven', state: { ...answered, proven: true, dueAt: null } };
 }
 
 /**
- * By what a proven absence became a deletion, before it is a tombstone. Null: it was not shown alive and no event spoke of
- * it, as with an id that somebody asked for by hand, so nothing is deleted.
+ * What made a proven absence a deletion. Null: the mirror did not show it and no event reported its deletion, as with an id
+ * that somebody asked for by hand, so nothing is deleted.
  */
 export function causeOfDeletion({
   state,
@@ -90,7 +90,7 @@ export function causeOfDeletion({
   return row === null || row.deletedAt !== null ? null : 'absence';
 }
 
-/** A proven absence becomes a tombstone, and verified with it; one that already is becomes verified. */
+/** Makes a proven absence a verified tombstone; a record that already is one becomes verified. */
 export function decideTombstone(
   kind: Kind,
   { state, row }: { state: RecordState; row: RowContent | null },
@@ -106,7 +106,7 @@ export function decideTombstone(
       ...state,
       ...{ dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, dueAt: null, shown: null },
       ...{ missingSince: null, missingNumber: null, proven: false, deleteEvent: null },
-      // A read begun before this one ended may be older; one before the first of the 404s is.
+      // A read that began before this one ended may be older, and one from before the first 404 is.
       readEndedAt: Math.max(state.readEndedAt ?? 0, now.steady),
       readNumber: Math.max(state.readNumber, state.missingNumber ?? 0),
       attempts: 0,
@@ -122,7 +122,7 @@ const ASK_ABOVE_SHARE = 0.2;
 /**
  * Which of the proven absences become tombstones. `candidates` without a delivered delete event and without an
  * operator's approval go only if there are few of them; otherwise all of those wait together. `pendingAlready` counts
- * those that wait from before: a list that loses its records a few at a time must not slip through.
+ * those that wait already: a list that loses its records a few at a time must not go unnoticed.
  */
 export function decideDeletions(
   candidates: readonly { id: string; announced: boolean; approved: boolean }[],
@@ -132,7 +132,7 @@ export function decideDeletions(
   const doubtful = candidates.filter((candidate) => !candidate.announced && !candidate.approved);
   const count = doubtful.length + pendingAlready;
   const many = count > ASK_ABOVE_COUNT && count > ASK_ABOVE_SHARE * live;
-  // Even of one alone: an empty list is what a service looks like that has lost its data, or shows none to us.
+  // Even a single one waits if it is the last: a service that lost its data, or shows us none, looks like this.
   const all = count >= live && (live > 0 || count >= 2);
   const pending = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);
   return {

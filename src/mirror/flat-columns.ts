@@ -13,7 +13,7 @@ import type { Field, FieldType, SeenField } from '../store/store.ts';
  */
 export const MAX_FIELDS = 500;
 
-/** A longer name is no name: with a data set keyed by sentences each would take a column. Its value is in `data`. */
+/** A longer name gets no column: in data that is keyed by sentences each would take one. Its value is in `data`. */
 const MAX_KEY_BYTES = 100;
 
 /** PostgreSQL cuts longer ones. */
@@ -31,7 +31,7 @@ const DATE =
 const INSTANT =
   /^(?!0000)(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.][0-9]{1,9})?(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])$/;
 
-/** By an offset, the first and the last of the years would have instants beyond them. */
+/** In the first and the last year an offset could lead out of the range of years. */
 function isInstant(text: string): boolean {
   const isOfAnEnd = text.startsWith('0001') || text.startsWith('9999');
   return INSTANT.test(text) && (text.endsWith('Z') || !isOfAnEnd);
@@ -50,7 +50,7 @@ export interface KnownFields {
 }
 
 export function knownFields(fields: readonly Field[]): KnownFields {
-  // A field whose type has changed stands again further down.
+  // A field whose type has changed has a second row further down.
   const withColumn = fields.filter(({ column }) => column !== null);
   return {
     types: new Map(withColumn.map(({ keys, type }) => [nameOf(keys), type])),
@@ -58,7 +58,7 @@ export function knownFields(fields: readonly Field[]): KnownFields {
   };
 }
 
-/** Where a value stands, as one text: no key that is usable has a control character. */
+/** A value's keys as one text; usable keys have no control characters. */
 const nameOf = (keys: readonly string[]): string => keys.join('\u0000');
 
 /** What was seen of all kinds, each field once, in the order in which it was. */
@@ -79,7 +79,7 @@ export function noteFields(
   const look = (keys: string[], value: unknown) => {
     const name = nameOf(keys);
     const had = known.types.get(name);
-    // Nearly all of them, and to tell a date from a text takes most of the time.
+    // Nearly all fields end here, and telling a date from other text takes most of the time.
     if (had === 'json' || (had === 'text' && typeof value === 'string')) return;
     const type = typeOf(value);
     if (type === null) return;
@@ -107,9 +107,8 @@ export function noteFields(
 }
 
 /**
- * The rows of `fields` that `seen` makes different: new ones, and those whose column has another name from now on. A column
- * stays where it is and what it is. Where a field's type changes, its column gets the name of that type behind its own, and
- * a new column at the end has the name.
+ * The rows of `fields` that `seen` changes: new ones, and those whose column is renamed. A column keeps its place and its type.
+ * Where a field's type changes, its column gets the old type's name as a suffix, and a new column at the end takes the name.
  */
 export function learnFields(fields: readonly Field[], seen: readonly SeenField[]): Field[] {
   const rows = fields.map((field) => ({ ...field }));
@@ -148,7 +147,7 @@ export function learnFields(fields: readonly Field[], seen: readonly SeenField[]
   return [...changed];
 }
 
-/** Dotted, as in a setting; a name that has a dot of its own stands in quotes. */
+/** Dotted, as in a setting; a name with a dot in it is put in quotes. */
 export const pathOf = (keys: readonly string[]): string =>
   keys.map((key) => (/^[^."\\]+$/.test(key) ? key : JSON.stringify(key))).join('.');
 
@@ -190,14 +189,14 @@ function cut(text: string, bytes: number): string {
 const isUsable = (key: string): boolean =>
   Buffer.byteLength(key) <= MAX_KEY_BYTES && key.isWellFormed() && !/\p{Cc}/u.test(key);
 
-/** The views have it under the same name. */
+/** The views have a column of this name and value already. */
 function isColumnOf(kind: Kind, id: string, key: string, value: unknown): boolean {
   if (key === 'id') return value === id || wholeNumber(value) === id;
   const isDrawn = key === 'name' || key === 'status' || (key === 'version' && kind === 'policy');
   return isDrawn && typeof value === 'string';
 }
 
-/** Null: it tells nothing, as a null and an empty text, which stands for one where dates are texts. */
+/** Null for a null and for an empty text, which some services write where there is no date: neither shows a type. */
 function typeOf(value: unknown): FieldType | null {
   if (value === null || value === undefined || value === '') return null;
   if (typeof value === 'bigint') return 'number';

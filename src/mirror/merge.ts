@@ -19,7 +19,7 @@ export interface RowChange {
   after: JsonObject;
 }
 
-/** The columns that are drawn from a record's fields. Anything but text there is left in `data` alone. */
+/** The columns that are taken from a record's fields. A value that is not text stays in `data` only. */
 export function contentOf(kind: Kind, data: JsonObject, deletedAt: string | null): RowContent {
   return {
     name: text(data, 'name'),
@@ -31,9 +31,8 @@ export function contentOf(kind: Kind, data: JsonObject, deletedAt: string | null
 }
 
 /**
- * A payload shows some fields of a record, never all that it has, so it is laid over what is held. The fields
- * that only carry an id are not added to a record that the API has shown without them: otherwise each
- * event would add what the next read takes away.
+ * A payload shows some fields of a record and never all, so it is laid over the row's data. Fields that only carry an id are
+ * not added to a record that has none of them: each event would add what the next read takes away.
  */
 export function mergePayload(
   held: JsonObject | null,
@@ -49,8 +48,8 @@ export function mergePayload(
 }
 
 /**
- * A list's row of a record, over what is held of it. What the row leaves out, at any depth, is no removal: the record's own
- * address may show it all the same. `lacks`: it leaves out something.
+ * A list's row of a record, laid over the data in the mirror. What the row leaves out, at any depth, is not removed: the
+ * record's own address may still show it. `lacks`: it leaves out something.
  */
 export function laidOver(held: JsonObject, listed: JsonObject): { data: JsonObject; lacks: boolean } {
   const data = { ...held };
@@ -132,8 +131,8 @@ function diffFields(before: JsonObject, after: JsonObject): { before: JsonObject
 }
 
 /**
- * Equal once stored as JSON, which knows neither -0 nor numbers too large for a double (`1e400` parses to Infinity
- * and is stored as null). By any stricter measure such a field would differ from its own row for ever.
+ * Equal once stored as JSON, which has neither -0 nor numbers too large for a double (`1e400` parses to Infinity and is stored
+ * as null). A stricter comparison would find such a field different from its own row each time.
  */
 function same(a: unknown, b: unknown): boolean {
   const one = asStored(a);
@@ -159,6 +158,6 @@ function asStored(value: unknown): unknown {
 
 function text(data: JsonObject, field: string): string | null {
   const value = Object.hasOwn(data, field) ? data[field] : null;
-  // A column is UTF-8, which no half of a surrogate pair survives: the row would differ from its record for ever.
+  // A column is UTF-8, which cannot hold half a surrogate pair: the row would differ from its record each time.
   return typeof value === 'string' ? value.toWellFormed() : null;
 }

@@ -9,16 +9,16 @@ import {
   referencesIn,
 } from '../compliance/pointers.ts';
 
-/** What an event's payload comes to for the mirror. */
+/** What the mirror takes from an event's payload. */
 export type Reading = {
-  /** Assessments it names besides: nothing lists those, so a mention is how they become known. */
+  /** Other assessments that it names. No list shows assessments, so this is how they become known. */
   assessments: string[];
 } & (
   | {
       usable: true;
       /** The record's own part of the payload. */
       content: JsonObject;
-      /** It shows something of the record besides which one it is. */
+      /** It shows more of the record than its id. */
       shows: boolean;
     }
   | { usable: false; error: string }
@@ -30,8 +30,8 @@ export function payloadIn(body: string): JsonObject {
 }
 
 /**
- * Whether an event waits for processing once it is accepted. One of an unknown type does not: it is ignored, and its record
- * read. But where the record cannot be told either, it is one that was not understood, and processing says so.
+ * Whether an event waits for processing once it is accepted. One of an unknown type is ignored, and its record is read. If its
+ * record is unknown too, the event was not understood, and processing reports that.
  */
 export const waitsForProcessing = (event: {
   known: boolean;
@@ -39,7 +39,7 @@ export const waitsForProcessing = (event: {
   recordId: string | null;
 }): boolean => event.known || (event.kind !== null && event.recordId === null);
 
-/** Which record a stored event is about, told anew from its body. Pure. */
+/** Which record a stored event is about, by its body. Pure. */
 export function recordOf(
   event: { type: string; body: string },
   pointers: IdPointers,
@@ -49,7 +49,7 @@ export function recordOf(
   return kind === null || recordId === null ? null : { kind, recordId };
 }
 
-/** What an event comes to that was processed: one of an unknown type has no effect but to have its record read. */
+/** The state of an event after processing. One of an unknown type only has its record read. */
 export function stateAfter({
   event,
   outcome,

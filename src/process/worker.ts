@@ -6,16 +6,16 @@ import type { ClaimedEvent, InboxStore, ProvisionalOutcome, ProvisionalRules } f
 /** Events in one transaction, at most: its commit is shared by all of them, and deliveries wait for it. */
 const LARGEST_BATCH = 256;
 
-/** A claim outlives its batch only if the process does not: long enough for a stalled disk. */
+/** A claim runs out only if its process is gone; long enough for a disk that hangs. */
 const LEASE_MS = 60_000;
 
 /** How long to leave a database alone that could not commit. */
 const STORE_PAUSE_MS = 1_000;
 
 /**
- * After a batch that was not full, let the next one gather. Under load a commit shared by 250 events instead of 60
- * took 5 µs of processor time less of each; nobody notices that an event shows this much later, and what comes after a quiet spell
- * is claimed at once. Milliseconds.
+ * After a batch that was not full, wait for the next one to fill. Under load, a commit shared by 250 events instead of 60 saved
+ * 5 µs of processor time per event, and nobody notices a delay this short. After a quiet time an event is claimed at once.
+ * Milliseconds.
  */
 export const GATHER_MS = 50;
 
@@ -38,7 +38,7 @@ export interface WorkerOptions {
   maxAttempts: number;
   /** How long to wait after a batch that was not full: `GATHER_MS`. Default: not at all. */
   gatherMs?: number;
-  /** Where several processes claim: tells this one's claims from theirs, and how long one lasts that nobody gives back. */
+  /** Where several processes claim: marks this one's claims. `leaseMs`: how long a claim lasts that is not given back. */
   claims?: { owner: string; leaseMs: number; lookEveryMs: number } | undefined;
   random: () => number;
   onOutcome: (outcome: ProvisionalOutcome) => void;
@@ -56,8 +56,8 @@ export interface Worker {
 }
 
 /**
- * Claims batches of pending events and shows them in the mirror. The backlog stays in the database: the queue
- * holds at most `concurrency` batches, so that memory is flat however long the backlog is.
+ * Claims batches of pending events and applies them to the mirror. The backlog stays in the database, and the queue has at most
+ * `concurrency` batches, so memory does not grow with the backlog.
  */
 export function createWorker(options: WorkerOptions): Worker {
   const { store, clock, gatherMs = 0 } = options;
@@ -116,7 +116,7 @@ export function createWorker(options: WorkerOptions): Worker {
     }
   }
 
-  /** What is claimed is worked on at once: a claim that only waits would keep its records from others. */
+  /** Claimed events are worked on at once: a claim that waits would keep its records from other processes. */
   async function slotFree(): Promise<void> {
     while (queue.pending >= options.concurrency) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -129,7 +129,7 @@ export function createWorker(options: WorkerOptions): Worker {
     try {
       await apply(batch);
     } catch (error) {
-      // Ours, not theirs: no attempt is counted. Claims are kept meanwhile, so that nobody else tries either.
+      // Our database failed, not the events: no attempt is counted. The claims are kept, so that nobody else tries either.
       options.onError(error);
       await clock.sleep(STORE_PAUSE_MS);
     } finally {
@@ -143,7 +143,7 @@ export function createWorker(options: WorkerOptions): Worker {
       outcomes = await store.applyEvents(batch, options.rules, now());
     } catch (error) {
       if (error instanceof StoreUnavailable) throw error;
-      // One of them breaks the batch: each alone shows which.
+      // One event breaks the batch: one by one they show which.
       if (batch.length > 1) for (const event of batch) await apply([event]);
       else for (const event of batch) await fail(event, error);
     }
@@ -177,7 +177,7 @@ export function createWorker(options: WorkerOptions): Worker {
         const claimed = batch.length;
         if (claimed > 0) void queue.add(() => work(batch)).catch(options.onError);
         await slotFree();
-        // Deliveries come first: their answers wait for the turn of the event loop that this gives up.
+        // Deliveries come first: this lets the event loop send their answers.
         if (claimed > 0 && claimed < LARGEST_BATCH && gatherMs > 0) await clock.sleep(gatherMs, signal);
         else if (claimed > 0) await new Promise((resolve) => setImmediate(resolve));
         else if (queue.pending > 0) await queue.onIdle();

@@ -1,11 +1,11 @@
 import type { Clock } from '../platform/clock.ts';
 import type { RetentionStore, TrimmedThing } from '../store/store.ts';
 
-/** Rows that one step looks at: a few milliseconds of the write lock, which a delivery waiting for it does not notice. */
+/** Rows that one step looks at. It has the write lock for a few milliseconds, which a waiting delivery does not notice. */
 const STEP_ROWS = 200;
-/** Between two steps: whoever waits for the lock gets it, and trimming takes a small share of the disk. */
+/** Between two steps: others get the lock, and trimming uses a small share of the disk. */
 const PAUSE_MS = 50;
-/** Steps of one round: a minute or so, after which what it did is told. The next one goes on where it ended. */
+/** Steps of one round, about a minute; then its result is reported. The next round goes on where it ended. */
 const ROUND_STEPS = 1_000;
 
 const DAY_MS = 86_400_000;
@@ -18,7 +18,7 @@ export interface RetentionSettings {
   dedupeDays: number;
 }
 
-/** What one round took away, by what it was; nothing where nothing was. */
+/** How many rows of what one round trimmed. */
 export type TrimmedRows = Partial<Record<TrimmedThing, number>>;
 
 /** What is to be trimmed, and how old it must be, in this order: event ids come last, after the rows that have them. */
@@ -37,7 +37,7 @@ export function retentionTasks({
   ];
 }
 
-/** Trims whatever is old enough, a round at a time. Rejects with StoreUnavailable as the store's verbs do. */
+/** Trims what is old enough, one round per call. Rejects with StoreUnavailable as the store's verbs do. */
 export type Trim = (signal: AbortSignal) => Promise<{
   rows: TrimmedRows;
   /** Nothing that old is left. */
@@ -45,8 +45,8 @@ export type Trim = (signal: AbortSignal) => Promise<{
 }>;
 
 /**
- * Steps are short, with pauses between, and each task takes its turn: else the first would leave nothing of a round to those behind
- * it. A round ends early when its signal aborts.
+ * Steps are short, with pauses between them. The tasks take turns, or the first would use up the round. A round ends early when
+ * its signal aborts.
  */
 export function createTrim(options: {
   store: RetentionStore;
