@@ -24,13 +24,13 @@ import { createStream } from './stream.ts';
 import { syncRunPage } from './sync-run-page.tsx';
 import { createDryRuns, syncRunsPages } from './sync-runs-page.tsx';
 
-/** The pages, and what their buttons post. Who asks is known before a request comes here. */
+/** The addresses of the pages and of their forms. Every request here is already authenticated. */
 export function createPages(
   context: OpsContext,
   parts: {
     operations: Operations;
     snapshots: Snapshots;
-    /** Whether who opened a page may still see it change. */
+    /** Whether the reader of an open page may still see it. */
     mayGoOn: (c: OpsHandlerContext) => Promise<boolean>;
   },
 ): Hono<OpsEnv> {

@@ -2,7 +2,7 @@ import { curlOf, HEX_SHOWN_BYTES, hexDump, rawText, shownText, utf8Text } from '
 import type { OpsContext } from '../context.ts';
 import { figure } from '../words.ts';
 
-/** A body that is text: as people read it, as it came, and as a command that sends it once more. */
+/** A body that is text: indented, as it was sent, and as a curl command that sends it again. */
 export function BodyText({
   text,
   receiver,
@@ -34,7 +34,7 @@ export function BodyText({
   );
 }
 
-/** Copies what stands before it. The script shows it, since without one it does nothing. */
+/** Copies the element before it. The script shows the button: without scripts it would do nothing. */
 function Copy({ what }: { what: string }) {
   return (
     <button class="button copy" type="button" data-copy hidden>
@@ -43,7 +43,7 @@ function Copy({ what }: { what: string }) {
   );
 }
 
-/** The bytes of a delivery, which may be no text at all. */
+/** The bytes of a delivery: as text where they are UTF-8, and in hex. */
 export function Body({
   body,
   receiver,
@@ -96,7 +96,7 @@ function Pre({ text, label }: { text: string; label: string }) {
   );
 }
 
-/** Anyone's text, within bounds: JSON is indented, unless it is wanted as it came. */
+/** A text from outside, up to a limit. JSON is indented; `raw`: as it came. */
 export function Text({ text, label, raw = false }: { text: string; label: string; raw?: boolean }) {
   const shown = raw ? rawText(text) : shownText(text);
   return (

@@ -2,33 +2,32 @@ import { scaleBand, scaleLinear } from 'd3-scale';
 import { stack } from 'd3-shape';
 
 /**
- * Stacked bars: d3 lays them out, and the server draws them as SVG. Libraries that draw by script were refused: a page
- * whose scripts do not run, which this one must be able to be, would show nothing. Sizes are attributes, because the
- * policy allows no inline style.
+ * Stacked bars: d3 lays them out, and the server draws them as SVG. Libraries that draw by script were refused: without
+ * scripts the page would show nothing. Sizes are attributes, because the content security policy allows no inline style.
  */
 
 export interface Bar {
   /** When it begins, wall-clock milliseconds. */
   at: number;
-  /** From the base line up, one for each layer. */
+  /** One for each layer, from the bottom up. */
   values: readonly number[];
-  /** What it says when pointed at. */
+  /** Shown when the pointer is on it. */
   words: string;
 }
 
 export interface Layer {
-  /** Of the style sheet: its colour. */
+  /** A class of the style sheet, for the colour. */
   className: string;
   name: string;
 }
 
-/** In units of the drawing, which is stretched to its place: from one bar to the next, and between two. */
+/** In units of the drawing, which is stretched to the width of its tile. */
 const PITCH = 10;
 const GAP = 3;
 const HEIGHT = 96;
 /** Above the highest bar. */
 const HEADROOM = 2;
-/** What came once must still be seen beside what came a thousand times. */
+/** One delivery must still be visible beside a thousand. */
 const BAR_MIN = 2;
 
 export function Chart({
@@ -40,17 +39,17 @@ export function Chart({
   peak,
   brush,
 }: {
-  /** What is drawn, for whoever cannot see it. */
+  /** For screen readers. */
   label: string;
   bars: readonly Bar[];
   layers: readonly Layer[];
-  /** What a bar of full height stands for. */
+  /** The value of a bar of full height. */
   most: number;
   /** Words under the left end. */
   from: string;
   /** Words for `most`, in the middle. */
   peak: string;
-  /** Where dragging over bars leads, with `since` and `until` of what was dragged over; how long a bar is. */
+  /** Dragging over bars leads to `href`, with `since` and `until` of the dragged time. */
   brush: { href: string; stepMs: number };
 }) {
   const width = bars.length * PITCH - GAP;
@@ -73,7 +72,7 @@ export function Chart({
       >
         <rect class="base" x="0" y={HEIGHT - 1} width={width} height="1" />
         {bars.map((bar, index) => {
-          // An empty bar says nothing when pointed at, and is sent to nobody.
+          // An empty bar would say nothing, and most bars of a quiet week are empty.
           if (bar.values.every((value) => value === 0)) return null;
           const x = places(index);
           return (

@@ -124,7 +124,7 @@ function Took({ ms }: { ms: number | null }) {
   return ms === null ? <span class="quiet">not known</span> : `${ms} ms`;
 }
 
-/** A reason of our own; others are sentences, which may hold anybody's id. */
+/** A code of ours. Other reasons are sentences with ids from outside, which must stay as they are. */
 const CODE = /^[a-z_]+$/;
 
 function hrefOf({ outcome, number, event_id }: DeliveryReport): string {
@@ -132,7 +132,7 @@ function hrefOf({ outcome, number, event_id }: DeliveryReport): string {
   return outcome === 'rejected' ? `/rejections/${number}` : eventHref(event_id ?? '');
 }
 
-/** Those that the service names, and what others stand on this page. */
+/** The types of the specification, and other types on this page. */
 function typesAmong(
   chosen: string | undefined,
   deliveries: readonly DeliveryReport[],
@@ -142,7 +142,7 @@ function typesAmong(
   return [['', 'any'], ...types.map((type) => [type, type] as const)];
 }
 
-/** As the field of a browser has it: without a zone. */
+/** A browser's field takes no zone. */
 const inField = (instant: string | undefined) => instant?.slice(0, 19);
 
 function emptyWords(filter: Filter, lookedBackTo: string | null): string {

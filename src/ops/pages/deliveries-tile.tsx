@@ -4,7 +4,7 @@ import { codeWords, count, duration, figure } from '../words.ts';
 import { Chart, Legend } from './chart.tsx';
 import { Ago, Tile } from './pieces.tsx';
 
-/** What the status page draws, and what it was asked for. */
+/** What the chart shows. */
 export interface Traffic {
   range: Range;
   series: TrafficSeries;
@@ -23,7 +23,7 @@ const LAYERS = [
   { className: 'bad', name: 'rejected' },
 ] as const;
 
-/** The status page as it is asked for with another range; its script asks for the parts alone. */
+/** The stream of the status page with this range. */
 export const streamOf = (range: Range) => (range === 'hour' ? '/stream' : `/stream?range=${range}`);
 
 export function DeliveriesTile({ snapshot, traffic }: { snapshot: Snapshot; traffic: Traffic }) {
@@ -119,7 +119,7 @@ function totalsOf(points: readonly TrafficPoint[]): Totals {
 const totalsWords = (totals: Totals) =>
   LAYERS.map(({ name }) => `${figure(totals[name])} ${name}`).join(', ');
 
-/** How long records stay unverified, in the range that is shown. */
+/** How long records stayed unverified, in the range of the chart. */
 function lagWords(points: readonly TrafficPoint[]): string {
   let [times, totalMs, maxMs] = [0, 0, 0];
   for (const { verification } of points) {
@@ -135,7 +135,7 @@ function instant(at: number): string {
   return `${new Date(at).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
 }
 
-/** In the place of the chart until the first delivery is in: what is left to be done. */
+/** Replaces the chart until the first delivery: the steps of the set-up that are left. */
 function FirstSteps({ snapshot: { live } }: { snapshot: Snapshot }) {
   const rejected = Object.values(live.deliveries.lastHour.rejected).reduce((sum, times) => sum + times, 0);
   const steps: [what: string, how: unknown, isDone: boolean][] = [

@@ -122,7 +122,7 @@ interface Step {
   words: unknown;
 }
 
-/** In the order of time. What has no instant of its own stands with what it belongs to. */
+/** In order of time. */
 function stepsOf(event: EventReport, aftermath: Aftermath | null): Step[] {
   const { state, attempts, error } = event;
   const steps: Step[] = [

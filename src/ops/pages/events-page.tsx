@@ -65,7 +65,7 @@ export const eventsList = ({ store }: Pick<OpsContext, 'store'>): List<typeof fi
   table: (events, _, here) => <Events {...{ events, here }} />,
 });
 
-/** With boxes to tick, where somebody may change one of them. */
+/** With boxes to tick, if the reader may change at least one of them. */
 function Events({ events, here }: { events: readonly EventReport[]; here: string }) {
   if (!mayOperate() || !events.some(isChangeable)) return <EventTable events={events} ticks={false} />;
   return (

@@ -4,11 +4,11 @@ import type { OpsHandlerContext } from '../access.ts';
 import type { OpsContext } from '../context.ts';
 import { count } from '../words.ts';
 
-/** What a form did, as words of our own and numbers only. */
+/** What a form did. Words of ours and numbers only, because it passes through a cookie. */
 export interface Outcome {
   what: 'retried' | 'discarded' | 'queued' | 'compared' | 'refetched' | 'released' | 'approved' | 'resolved';
   done: number;
-  /** Asked for, and not possible any more. */
+  /** How many were not possible any more. */
   not: number;
 }
 
@@ -18,13 +18,10 @@ export interface Notice {
 }
 
 const COOKIE = 'compliance-mirror-told';
-/** For the one request that follows the form's. Seconds. */
+/** Seconds. Only the request after the form's needs it. */
 const COOKIE_AGE = 60;
 
-/**
- * What a form did goes to the page that it leads to in a cookie, which that page takes away: a reload, or a link to the page, says
- * nothing of it again.
- */
+/** The page after a form shows the outcome once: it comes in a cookie, which that page deletes, so that a reload is silent. */
 export function createNotices({ publicUrl }: Pick<OpsContext, 'publicUrl'>) {
   const secure = publicUrl?.protocol === 'https:';
   const options = { path: '/', httpOnly: true, sameSite: 'Strict', secure } as const;
@@ -41,7 +38,7 @@ export function createNotices({ publicUrl }: Pick<OpsContext, 'publicUrl'>) {
   };
 }
 
-/** Null: somebody else wrote it. */
+/** Null: it is not ours. */
 function outcomeIn(text: string): Outcome | null {
   const [, what = '', done, not] = /^([a-z]+)\.(\d{1,6})\.(\d{1,6})$/.exec(text) ?? [];
   if (!Object.hasOwn(SENTENCES, what)) return null;
@@ -54,7 +51,7 @@ export function noticeOf({ what, done, not }: Outcome): Notice {
   return { text: `${SENTENCES[what](done)}${rest}`, isBad: not > 0 };
 }
 
-/** On the page of the one event that it was done to: what came of it. */
+/** The same on the page of a single event, with its new state. */
 export function noticeOfEvent({ what, done }: Outcome, { state, error, body }: EventReport): Notice {
   if (what === 'discarded' && done > 0) return { text: 'Discarded.', isBad: false };
   if (done > 0) return { text: state === 'ignored' ? IGNORED : 'Processed.', isBad: false };

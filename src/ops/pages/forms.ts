@@ -8,20 +8,20 @@ import { createNotices, type Outcome } from './form-outcome.ts';
 import { recordHref, rowNumber, TEXT_MAX_LENGTH } from './query.ts';
 import type { DryRuns } from './sync-runs-page.tsx';
 
-/** As many as a list can show at once; each is a transaction of its own. */
+/** As many as a list can show. Each is a transaction of its own. */
 const MAX_TICKED = PAGE_LIMIT_MAX;
-/** Three bytes in UTF-8, each percent-encoded: the most that one character of an id takes in a form. */
+/** The longest character of an id in a form: three bytes in UTF-8, each percent-encoded. */
 const BYTES_PER_CHARACTER = 9;
-/** Where they are posted, and the most that takes, besides the form's other fields. */
+/** The address for ticked events, and the largest form of them, without the other fields. */
 export const TICKED_PATH = '/actions/events';
 export const TICKED_BYTES = MAX_TICKED * ('id=&'.length + TEXT_MAX_LENGTH * BYTES_PER_CHARACTER);
 
-/** What the pages' forms post. One that succeeded leads back to a page (303), so that a reload repeats nothing. */
+/** Handlers of the pages' forms. Success redirects to a page (303), so that a reload repeats nothing. */
 export function createForms(context: OpsContext, operations: Operations, dryRuns: DryRuns) {
   const notices = createNotices(context);
   const actor = (c: OpsHandlerContext) => c.get('identity').name;
 
-  /** To `path`, which then says what was done. */
+  /** To `path`, which then shows the outcome. */
   const back = (c: OpsHandlerContext, path: string, outcome: Outcome | null): Response => {
     if (outcome !== null) notices.leave(c, outcome);
     return c.redirect(pathHere(path), 303);
@@ -41,7 +41,7 @@ export function createForms(context: OpsContext, operations: Operations, dryRuns
   };
 
   return {
-    /** One action for all events that failed because they name no record. */
+    /** For all events that failed because they name no record. */
     async retryWithoutRecord(c: OpsHandlerContext): Promise<Response> {
       const done = await operations.retryWithoutRecord(actor(c));
       if (done.status !== 'done') return afterOne(c, done, '/', null);
@@ -58,7 +58,7 @@ export function createForms(context: OpsContext, operations: Operations, dryRuns
       return afterOne(c, await operations.resume(actor(c)), '/', null);
     },
 
-    /** Of the full syncs' page: some kinds, fully synced or only compared. */
+    /** From the sync runs' page: a full sync or a dry run of the ticked kinds. */
     async syncRuns(c: OpsHandlerContext): Promise<Response> {
       const fields = await formFields(c);
       const kinds = KINDS.filter((kind) => fields.getAll('kind').includes(kind));
@@ -71,7 +71,7 @@ export function createForms(context: OpsContext, operations: Operations, dryRuns
       return back(c, '/sync-runs', { what: 'compared', done: 1, not: 0 });
     },
 
-    /** One event or many: what cannot be changed any more is counted, and stops nothing. */
+    /** One event or many. Those that cannot be changed any more are counted, and the others still change. */
     async events(c: OpsHandlerContext): Promise<Response> {
       const fields = await formFields(c);
       const ids = [...new Set(fields.getAll('id'))];
@@ -113,7 +113,7 @@ export function createForms(context: OpsContext, operations: Operations, dryRuns
       if (fields.get('sure') !== 'yes') {
         return invalid('The box must be ticked: go back and tick it, if you are sure.');
       }
-      // Of the ids that were on the page, not of what has come to them since.
+      // The digest names the ids that the page showed, so that no later deletion is approved with them.
       const done = await operations.approveDeletions(actor(c), fields.get('digest') ?? '');
       if (done.status === 'conflict' && done.code === 'deletions_changed') {
         return problem(

@@ -59,7 +59,6 @@ function Group({
   eventsOnly: boolean;
 }) {
   const { title, remedy, needsPerson } = gapText(reason);
-  // What is resolved needs nobody any more.
   const guide = isOpen ? gapGuide(reason) : null;
   return (
     <section class="group" aria-labelledby={`gap-${reason}`}>
@@ -118,7 +117,7 @@ function About({ gap: { kind, record_id } }: { gap: GapReport }) {
   return record_id === null ? `all ${kindPlural(kind)}` : <RecordLink kind={kind} id={record_id} />;
 }
 
-/** What nobody else can know. */
+/** Only a person can know it. */
 function Resolve({ id }: { id: number }) {
   return (
     <ActionForm action="/actions/resolve-gap" className="actions">

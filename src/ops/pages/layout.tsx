@@ -10,7 +10,7 @@ import { PostForm, Title, useVisit, type Visit, VisitContext } from './pieces.ts
 import { SCRIPT } from './script.ts';
 import { STYLE } from './style.ts';
 
-/** A drop of ink: also keeps browsers from asking for /favicon.ico, which would be refused. */
+/** Inline, so that browsers do not ask for /favicon.ico, which would be refused. */
 const ICON =
   'data:image/svg+xml,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22 viewBox=%220 0 16 16%22%3E%3Cpath d=%22M3 2h4v12H3zM9 2h4v12H9z%22 fill=%22%23888%22/%3E%3C/svg%3E';
 
@@ -46,7 +46,7 @@ const PAGES = [
 
 export type PageName = (typeof PAGES)[number][1];
 
-/** How much of it stands behind each page, and in words what that is. */
+/** How much waits on each page, as a number and in words. */
 function countsOf({ pendingDeletions, failed, quarantined, rejected, gaps }: Waiting) {
   const counts: Partial<Record<PageName, readonly [number, string]>> = {
     Events: [failed, `${figure(failed)} failed`],
@@ -58,7 +58,7 @@ function countsOf({ pendingDeletions, failed, quarantined, rejected, gaps }: Wai
   return counts;
 }
 
-/** The navigation. A part, so that its figures move with those of the page that is watched. */
+/** The navigation. A part of every stream, so that its counts stay current. */
 export function Pages({ current }: { current: PageName | null }) {
   const { waiting } = useVisit();
   const counts = waiting === null ? {} : countsOf(waiting);
@@ -86,7 +86,7 @@ export function Pages({ current }: { current: PageName | null }) {
   );
 }
 
-/** Everything around a page's own content. `stream`: where its parts are sent anew; null: it stands still. */
+/** Everything around a page's own content. `stream`: where its changed parts come from; null: it has no stream. */
 export function Frame({
   title,
   current,
@@ -143,7 +143,7 @@ export function Frame({
   );
 }
 
-/** A part of a page, or parts. */
+/** One part of a page, or several. */
 export function fragment(content: Child, visit: Visit): string {
   return String(<VisitContext.Provider value={visit}>{content}</VisitContext.Provider>);
 }
@@ -158,7 +158,7 @@ interface Asset {
   text: string;
 }
 
-/** The hash in the name changes with the content, so that a browser may keep each for good. */
+/** The hash in the name changes with the content, so that browsers may cache it forever. */
 function asset(name: string, extension: string, contentType: string, text: string): Asset {
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 12);
   return { path: `/assets/${name}.${hash}.${extension}`, contentType, text };
@@ -174,7 +174,7 @@ export function serveAsset({ contentType, text }: Asset): () => Response {
     });
 }
 
-/** A person's browser gets a problem as a page; a program, and whatever asks the API, as it is. */
+/** Shows a problem as a page to a browser. Programs and requests to the API get it as JSON. */
 export function problemPages({ clock }: Pick<OpsContext, 'clock'>): MiddlewareHandler<OpsEnv> {
   return async function problemPages(c, next) {
     await next();
@@ -192,7 +192,7 @@ export function problemPages({ clock }: Pick<OpsContext, 'clock'>): MiddlewareHa
   };
 }
 
-/** An error, for a person: the same words as the problem that a program gets. */
+/** With the same words as the JSON. */
 function ProblemPage({ status, title, detail }: { status: number; title: string; detail: string | null }) {
   return (
     <Frame title={title} current={null}>

@@ -6,7 +6,7 @@ import { age, kindNoun } from '../words.ts';
 import type { Notice } from './form-outcome.ts';
 import { causeHref, eventHref, recordHref } from './query.ts';
 
-/** What is the same all over one page: every piece may ask for it. */
+/** What every piece of a page may need. */
 export interface Visit {
   /** Null: nobody has signed in. */
   identity: Identity | null;
@@ -14,7 +14,7 @@ export interface Visit {
   now: number;
   /** What a form just did. */
   notice: Notice | null;
-  /** How much waits for a person, for the navigation; null: not known. */
+  /** For the counts in the navigation; null: not known. */
   waiting: Waiting | null;
 }
 
@@ -24,10 +24,7 @@ export const useVisit = () => useContext(VisitContext);
 
 export const mayOperate = () => useVisit().identity?.role === 'operate';
 
-/**
- * An instant in UTC, as every page says at its foot: the zone of the tables, the API and the log too. The time alone when it is of
- * today, with the day otherwise; in full on hover. `precise`: where things follow each other within a second.
- */
+/** In UTC, as in the tables, the API and the log. Without the day if that is today; in full on hover. `precise`: with milliseconds. */
 export function Instant({ at, precise = false }: { at: string | number; precise?: boolean }) {
   const { now } = useVisit();
   const iso = new Date(at).toISOString();
@@ -53,7 +50,7 @@ export function Ago({ at }: { at: string | number }) {
 
 const inFull = (iso: string) => `${iso.slice(0, 10)} ${iso.slice(11, 23)} UTC`;
 
-/** Part of the page that the script replaces as a whole. The names are unique. */
+/** A part that the script replaces as a whole. `part` is unique on its page. */
 export function Tile({
   part,
   title,
@@ -78,12 +75,12 @@ export function Tile({
   );
 }
 
-/** A change is always a form that posts, so that it works without scripts. Only who may change something gets one. */
+/** Every change is a form, so that it works without scripts. Shown only to readers who may change something. */
 export function ActionForm(props: PropsWithChildren<{ action: string; className?: string }>) {
   return mayOperate() ? <PostForm {...props} /> : null;
 }
 
-/** With the session's secret, where a browser has signed in. */
+/** Carries the CSRF token of the session. */
 export function PostForm({
   action,
   className,
@@ -97,7 +94,7 @@ export function PostForm({
   );
 }
 
-/** The head of every page but the status page, and what a form just did. */
+/** The head of every page except the status page, and the outcome of a form. */
 export function Title({ children, note }: PropsWithChildren<{ note?: unknown }>) {
   const { notice } = useVisit();
   return (
@@ -115,12 +112,12 @@ export function Title({ children, note }: PropsWithChildren<{ note?: unknown }>)
   );
 }
 
-/** What stands where there is nothing, and says what to expect. */
+/** In place of missing rows; says what to expect here. */
 export function Empty({ children }: PropsWithChildren) {
   return <p class="empty">{children}</p>;
 }
 
-/** To the rows that follow; `first`: where the newest are, if this is not that page. */
+/** Links to the next rows and back to the first. */
 export function Pager({ next, first, words }: { next: string | null; first: string | null; words: string }) {
   if (next === null && first === null) return null;
   return (
@@ -143,7 +140,7 @@ type Column<Row> =
   | readonly [head: unknown, cell: (row: Row) => unknown, className?: CellClass]
   | { head: string; td: (row: Row) => unknown };
 
-/** A list whose columns become a card's lines at phone width, named as their heads. The first column names the row. */
+/** At phone width each row becomes a card, with its columns as labelled lines. The first column names the row. */
 export function Table<Row>({
   label,
   rows,
@@ -153,7 +150,7 @@ export function Table<Row>({
   label: string;
   rows: readonly Row[];
   columns: readonly Column<Row>[];
-  /** So many columns that they become lines at the width of a tablet already. */
+  /** Many columns: rows become cards at tablet width already. */
   dense?: boolean;
 }) {
   return (
@@ -189,7 +186,7 @@ function cellOf<Row>(column: Column<Row>, row: Row, isFirst: boolean) {
   );
 }
 
-/** A cell that is a line of its own at phone width, and none where there is no error. */
+/** At phone width a line of its own, or hidden if there is no error. */
 export function ErrorCell({ error, label }: { error: string | null; label: string }) {
   if (error === null) return <td class="gone"></td>;
   return (
@@ -199,12 +196,12 @@ export function ErrorCell({ error, label }: { error: string | null; label: strin
   );
 }
 
-/** A fact: its name, its value, and whether that is a warning. `id` is the name's, for what is labelled by it. */
+/** `id`: of the name, for an element that the name labels. */
 type Fact = readonly [name: unknown, value: unknown, how?: { isWarning?: boolean; id?: string }];
 
 type FactsClass = 'facts' | 'pairs';
 
-/** Facts about one thing, a line each; in `pairs` the values stand at the right. Null: the line is left out. */
+/** Facts about one thing, a line each. `pairs`: values at the right. Null: the line is left out. */
 export function Facts({
   facts,
   className = 'facts',
@@ -234,12 +231,12 @@ export function RecordLink({ kind, id }: { kind: Kind; id: string }) {
   );
 }
 
-/** A state in its colour, by the name that the style sheet knows. */
+/** A state, in its colour of the style sheet. */
 export function State({ state }: { state: string }) {
   return <span class={`state ${state}`}>{state}</span>;
 }
 
-/** The record that something tells of; `otherwise` where that is not known. */
+/** The record of a delivery or event; `otherwise`: words where it is not known. */
 export function About({
   kind,
   record_id,
@@ -253,13 +250,13 @@ export function About({
   return <RecordLink kind={kind} id={record_id} />;
 }
 
-/** Whom it came from. Four figures stay in one line; a longer address may be broken anywhere. */
+/** The sender's address. An IPv4 address stays in one line; a longer one may break anywhere. */
 export function From({ address }: { address: string | null }) {
   if (address === null) return <span class="quiet">not known</span>;
   return <code {...(address.includes(':') ? {} : { class: 'whole' })}>{address}</code>;
 }
 
-/** The time that a signature names, as sent: seconds since 1970, or anybody's text. */
+/** The `t` of a signature as sent: seconds since 1970, or any text. */
 export function SignedAt({ t }: { t: string }) {
   return /^\d{9,11}$/.test(t) ? (
     <>
@@ -330,7 +327,7 @@ export function Field({
   value: string | undefined;
   list?: string;
   type?: 'datetime-local';
-  /** Of the search box: the key that leads to it. */
+  /** Makes it a search box, which this key focuses. */
   shortcut?: string;
 }) {
   return (

@@ -4,7 +4,6 @@ import { problem } from '../../platform/problem.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { queries } from '../api/query.ts';
 
-/** Rows of one page: as many as a person looks over. */
 export const PAGE_ROWS = 50;
 /** An id has at most 255 characters. */
 export const TEXT_MAX_LENGTH = 255;
@@ -15,8 +14,8 @@ export const idText = z.string().min(1).max(TEXT_MAX_LENGTH).optional();
 export const numberCursor = queries.byNumber.shape.after.unwrap();
 
 /**
- * The query of a page. A form sends its empty fields too, so an empty one counts as not given; what is given and
- * not usable is a fault, because a filter that is ignored would show everything.
+ * The query of a page. Forms send empty fields too, so an empty one counts as absent. An unusable one is refused, because
+ * without its filter the page would show everything.
  */
 export function pageQuery<Schema extends z.ZodType>(
   c: OpsHandlerContext,
@@ -52,12 +51,12 @@ export function pathWith(path: string, query: Readonly<Record<string, string | u
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
 }
 
-/** The number of a row, as an address or a form names it; null: it is none. */
+/** The number of a row in an address or a form; null: it is no number. */
 export function rowNumber(text: string | null | undefined): number | null {
   return text != null && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : null;
 }
 
-/** Ids come from outside. `.` and `..` are taken off a path even when they are encoded, so they stand in the query. */
+/** Ids come from outside. URL parsers drop `.` and `..` from a path even if encoded, so these go into the query. */
 function withId(path: string, id: string): string {
   return /^\.{1,2}$/.test(id)
     ? `${path}?${new URLSearchParams({ id })}`
@@ -72,7 +71,7 @@ export function recordHref(kind: Kind, id: string): string {
   return withId(`/records/${kind}`, id);
 }
 
-/** What wrote a change, as a page of ours; null where there is none. */
+/** The page of the event or full sync that wrote a change; null: there is none. */
 export function causeHref(cause: string): string | null {
   if (cause.startsWith('event:')) return eventHref(cause.slice('event:'.length));
   const fullSync = /^sync:(\d{1,15})$/.exec(cause)?.[1];

@@ -29,7 +29,7 @@ const yesOrNo = z
 const query = queries.records.omit({ limit: true }).extend({
   unverified: yesOrNo,
   deleted: yesOrNo,
-  /** Of a record whose id no path can carry. */
+  /** Of a record whose id cannot be in a path. */
   id: idText,
 });
 

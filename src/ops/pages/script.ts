@@ -1,8 +1,8 @@
 /**
- * The one script, served from a path that holds its hash; plain JavaScript, because it runs as it stands. It posts
- * the token of a sign-in link, which stands behind the `#` and so never reaches a log; gives lists a box that ticks
- * all others; leads from bars of a chart to what came in their time; and puts a page's newer parts in the place of the
- * older ones. Without it every page works by hand.
+ * The one script, served from a path that holds its hash; plain JavaScript, because nothing compiles it. It posts
+ * the token of a sign-in link, which is behind the `#` and so never reaches a log; adds a box that ticks all others;
+ * links bars of the chart to the deliveries of their time; and replaces the parts of a page that changed. Every page
+ * also works without it.
  */
 export const SCRIPT = `
 'use strict';
@@ -34,7 +34,7 @@ export const SCRIPT = `
     place.prepend(all, ' ');
   }
 
-  // A page that is not served over TLS, nor from this machine, may not write to the clipboard.
+  // Browsers allow the clipboard only over TLS and on localhost.
   for (const button of navigator.clipboard ? document.querySelectorAll('[data-copy]') : []) {
     const words = button.textContent;
     button.hidden = false;
@@ -64,7 +64,7 @@ export const SCRIPT = `
     light.textContent = text;
   };
 
-  // Whoever is under way by keyboard stays where they are when a part is replaced.
+  // The keyboard focus stays where it is when a part is replaced.
   const stopsIn = (part) => [...part.querySelectorAll('a[href], button, input, select, summary, [tabindex]')];
   const nameOf = (stop) => stop.id || stop.getAttribute('href') || stop.getAttribute('aria-label') || stop.textContent;
 
@@ -85,7 +85,7 @@ export const SCRIPT = `
     if (sentence) document.title = sentence.textContent + ' · compliance mirror';
   };
 
-  // Dragging over the bars of a chart, or clicking on one, leads to what came in that time.
+  // Dragging over bars of the chart, or a click on one, leads to the deliveries of that time.
   let brushed = null;
   const barAt = ({ svg, box }, x) => {
     const { bars } = svg.dataset;
@@ -133,12 +133,12 @@ export const SCRIPT = `
     });
     source.addEventListener('error', () => {
       show('lost', 'connection lost, trying again');
-      // Refused for good, as after a restart or when the session has ended: a reload leads to the sign-in.
+      // Refused for good, as when the session has ended: a reload leads to the sign-in.
       if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
     });
   };
   listen();
-  // Another range of the chart, without leaving the place on the page.
+  // Another range of the chart, without a reload.
   main.addEventListener('click', (event) => {
     const link = event.target.closest('a[data-range]');
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;

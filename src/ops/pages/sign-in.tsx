@@ -1,7 +1,6 @@
 import { type Access, foreignOrigin, formFields, type OpsHandlerContext, pathHere } from '../access.ts';
 import { Layout } from './layout.tsx';
 
-/** The door. */
 export function createSignIn(access: Access) {
   const signInPage = (next: string, failure: string | null) =>
     `<!doctype html>${<SignInPage next={next} failure={failure} />}`;

@@ -31,7 +31,7 @@ interface Props {
   traffic: Traffic;
 }
 
-/** What the stream sends anew. Everything that changes stands in a part; nothing outside one does. */
+/** What the stream sends. Everything that changes is in a part. */
 function StatusParts({ snapshot, traffic }: Props) {
   return (
     <>
@@ -50,7 +50,7 @@ function StatusParts({ snapshot, traffic }: Props) {
   );
 }
 
-/** Its part is there also when nothing stands in it, so that the stream can fill it. */
+/** Its part exists also when it is empty, so that the stream can fill it. */
 function AttentionSection({ snapshot }: { snapshot: Snapshot }) {
   const list = attentionOf(snapshot);
   if (list.length === 0) return <div data-part="attention" />;
@@ -155,7 +155,7 @@ function Actions({ snapshot: { verdict, live, pending } }: { snapshot: Snapshot 
   );
 }
 
-/** They are approved where the ids can be seen: on the full sync's page. */
+/** They are approved on the sync run's page, which lists the ids. */
 function Pending({ deletions: { syncRunId, kind, count: pending } }: { deletions: PendingDeletions }) {
   return (
     <a class="button first" id={`pending-${syncRunId}`} href={`/sync-runs/${syncRunId}#pending`}>

@@ -7,11 +7,11 @@ import { pageQuery } from './query.ts';
 
 /** How often a page may change. */
 const LOOK_MS = 1_000;
-/** A comment this often shows a proxy that the stream lives, and shows us a browser that went away. */
+/** A comment this often keeps proxies from closing the stream, and detects a browser that went away. */
 const KEEP_ALIVE_MS = 15_000;
-/** Each open page holds a connection; more of them than this is not people watching. */
+/** Each open page needs a connection. */
 export const MAX_STREAMS = 64;
-/** Those of one token: a person with many tabs, and not all that others could open. */
+/** For one token: enough for many tabs, and places are left for others. */
 export const MAX_STREAMS_OF_ONE = 16;
 
 /**
@@ -80,7 +80,7 @@ export function createStream(
       return new Response(bodyOf(events, left), {
         headers: {
           'content-type': 'text/event-stream; charset=utf-8',
-          // A proxy that gathers the answer before passing it on would show nothing.
+          // A proxy that buffers the answer would show nothing.
           'x-accel-buffering': 'no',
         },
       });

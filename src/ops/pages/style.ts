@@ -1,4 +1,4 @@
-/** The rows of tables below `within`, where `media` holds: a card each, its columns as lines of a grid of so many places. */
+/** Table rows as cards: within `media`, the cells of tables below `within` are placed in a grid of so many columns. */
 const asLines = (media: string, within: string, places: number) => `@media ${media} {
   .scroll${within.trim()} { overflow: visible }
   ${within}:is(table, tbody, thead, tr, th, td) { display: block }
@@ -14,7 +14,7 @@ const asLines = (media: string, within: string, places: number) => `@media ${med
 
 /**
  * The one style sheet, served from a path that holds its hash. System fonts, no external resources. One accent for what can be
- * pressed; other colours say a state, beside words that say it too. Distances are --s1 to --s6.
+ * pressed. Other colours mean a state, which words say too. Distances are --s1 to --s6.
  */
 export const STYLE = `
 :root {

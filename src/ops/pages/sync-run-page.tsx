@@ -16,7 +16,7 @@ import { DifferencesDetails, Running, tookWords } from './sync-runs.tsx';
 const PENDING_SHOWN = 200;
 
 const query = z.strictObject({
-  // A kind stands before the id.
+  // The kind is before the id.
   after: z
     .string()
     .max(TEXT_MAX_LENGTH + 100)
@@ -89,7 +89,7 @@ function SyncRunPage({
 
 const isApproved = (until: string | null, now: number) => until !== null && Date.parse(until) > now;
 
-/** As many as a sentence can hold by their names, the others by their number. */
+/** So many records are named in the sentence; the others are counted. */
 const NAMED = 3;
 
 function namedWords(kind: Kind, { shown, waiting }: PendingOnPage, now: number): string {

@@ -53,7 +53,7 @@ function SyncRunsPage(view: SyncRunsView) {
   );
 }
 
-/** What the stream sends anew. */
+/** What the stream sends. */
 function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncRunsView) {
   const { live, pending } = snapshot;
   const running = new Set(live.runningSyncRuns.map((syncRun) => syncRun.id));
@@ -151,7 +151,7 @@ function LastDryRun({ dryRun }: { dryRun: DryRun }) {
   );
 }
 
-/** The last comparison that somebody asked for on a page. Instants are wall-clock milliseconds. */
+/** The last dry run started on the page. Instants are wall-clock milliseconds. */
 type DryRun =
   | { state: 'none' }
   | { state: 'running'; kinds: readonly Kind[]; startedAt: number }
@@ -160,11 +160,11 @@ type DryRun =
 
 export interface DryRuns {
   current(): DryRun;
-  /** Begins one, unless one is running. It ends with the service, or when it is done. */
+  /** Starts one, unless one is running. */
   start(kinds: readonly Kind[]): void;
 }
 
-/** A comparison takes as long as the budget makes it, which no browser waits for: it is kept, and the page shows it. */
+/** The request budget makes a dry run too long for a browser to wait for: it runs alone, and the page shows its result. */
 export function createDryRuns(
   operations: Pick<Operations, 'dryRun'>,
   { clock, signal, logger }: Pick<OpsContext, 'clock' | 'signal' | 'logger'>,
@@ -190,7 +190,7 @@ export function createDryRuns(
       if (last.state === 'running') return;
       const kinds = asked.length === 0 ? KINDS : asked;
       last = { state: 'running', kinds, startedAt: clock.wall() };
-      // It never rejects: a failure is an outcome, which the page shows.
+      // `compare` never rejects.
       void compare(kinds).then((outcome) => {
         last = outcome;
       });

@@ -6,7 +6,6 @@ import type { Snapshot } from '../snapshot.ts';
 import { age, codeWords, count, duration, figure, kindPlural } from '../words.ts';
 import { Instant, RecordLink, Table, Tile } from './pieces.tsx';
 
-/** The others stand on their page. */
 const SHOWN = 5;
 
 export function SyncRunsTile({ snapshot: { syncRuns, live } }: { snapshot: Snapshot }) {
@@ -112,15 +111,14 @@ function Outcome({ outcome, error }: SyncRunReport) {
   );
 }
 
-/** How long a sync run took, or that it goes on. */
 export function tookWords({ started_at, finished_at }: SyncRunReport): string {
   return finished_at === null ? 'not ended' : duration(Date.parse(finished_at) - Date.parse(started_at));
 }
 
-/** Of a full sync, or of a comparison, whose list may not have been the whole one. */
+/** Of a full sync or of a dry run; `incomplete`: why the dry run did not read the whole list. */
 type Found = Differences & { incomplete?: string | null };
 
-/** `2 missing, 1 different`; `nothing` only where all was read, and nothing differed. */
+/** `2 missing, 1 different`; `nothing` only if all was read and nothing differed. */
 function differencesWords({
   differences,
   outcome,
@@ -147,7 +145,7 @@ const WHAT = {
 
 const WHOLE_RECORD = <span class="quiet">the whole record</span>;
 
-/** What differed although nothing had announced it. `dry`: nothing was repaired, because nothing was to be. */
+/** `dry`: of a dry run, which repairs nothing. */
 export function DifferencesDetails({
   kind,
   differences,

@@ -16,7 +16,7 @@ export const VERDICT_WORDS = {
   unverified: 'Unverified',
 } as const;
 
-/** What is held of each kind, and how far it can be trusted. */
+/** For each kind: how many records there are, and how far they can be trusted. */
 export function KindCards({ snapshot }: { snapshot: Snapshot }) {
   const { summary, live } = snapshot;
   if (summary === null) {
@@ -93,7 +93,7 @@ function sentenceCase(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** A line for each reason; what each means and takes stands on the gaps' page. Nothing while none is open. */
+/** A line for each reason. Its meaning and remedy are on the gaps' page. Empty while no gap is open. */
 export function GapsTile({ snapshot: { summary, gaps } }: { snapshot: Snapshot }) {
   const groups = gapsByReason(summary?.open_gaps_by ?? []);
   if (groups.length === 0) return <div data-part="gaps" />;
@@ -186,7 +186,7 @@ export function EventsTile({ snapshot: { summary } }: { snapshot: Snapshot }) {
   );
 }
 
-/** Clocks that differ by less than this are the network's doing. */
+/** A smaller difference can come from the network. */
 const SKEW_SHOWN_MS = 2_000;
 
 export function UpstreamTile({ snapshot: { live, credentials, at } }: { snapshot: Snapshot }) {
