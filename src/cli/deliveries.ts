@@ -3,8 +3,7 @@ import { Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, at, found } from '../ops/api/client.ts';
 import type { Delivery } from '../ops/api/schemas.ts';
-import { listedOutcome } from '../store/report-rows.ts';
-import { PAGE_LIMIT_MAX, type Period } from '../store/reports.ts';
+import { type ListedOutcome, PAGE_LIMIT_MAX, type Period } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { type Columns, listing, showing } from './lists.ts';
 import { withApi } from './ops-api.ts';
@@ -14,6 +13,8 @@ import { printable } from './text.ts';
 
 /** How often `follow` asks what has come in. Milliseconds. */
 const FOLLOW_EVERY_MS = 1_000;
+
+const OUTCOMES: readonly ListedOutcome[] = ['accepted', 'duplicate', 'quarantined', 'rejected'];
 
 const DELIVERIES: Columns<Delivery> = {
   RECEIVED: 'received_at',
@@ -30,7 +31,7 @@ const DELIVERIES: Columns<Delivery> = {
 };
 
 interface Filter {
-  outcome?: Delivery['outcome'];
+  outcome?: ListedOutcome;
   type?: string;
   kind?: Kind;
   search?: string;
@@ -70,7 +71,7 @@ export function deliveriesCommand(cli: Cli): Command {
 
 function filtered(command: Command): Command {
   return command
-    .addOption(new Option('--outcome <outcome>', 'only those').choices(listedOutcome.options))
+    .addOption(new Option('--outcome <outcome>', 'only those').choices(OUTCOMES))
     .option('--type <type>', 'only of events of this type')
     .addOption(new Option('--kind <kind>', 'only about this kind of record').argParser(parseKind))
     .option('--search <text>', 'only with this id of the event or the record, or with this in the body')

@@ -2,13 +2,14 @@ import { Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, at, found, PATIENTLY } from '../ops/api/client.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
-import { eventState } from '../store/report-rows.ts';
-import type { EventReport } from '../store/reports.ts';
+import type { EventReport, EventState } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { type Columns, changeOne, listing, showing, type Thing } from './lists.ts';
 import { withApi } from './ops-api.ts';
 import { parseKind, timed } from './options.ts';
 import { printable } from './text.ts';
+
+const STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 'failed', 'discarded'];
 
 const EVENTS: Columns<EventReport> = {
   RECEIVED: 'received_at',
@@ -28,7 +29,7 @@ const EVENT: Thing<[string]> = {
 };
 
 interface EventFilter {
-  state?: EventReport['state'];
+  state?: EventState;
   type?: string;
   kind?: Kind;
   record?: string;
@@ -41,7 +42,7 @@ export function eventsCommand(cli: Cli): Command {
     cli,
     timed(events.command('list'))
       .description('events, newest first')
-      .addOption(new Option('--state <state>', 'only those in this state').choices(eventState.options))
+      .addOption(new Option('--state <state>', 'only those in this state').choices(STATES))
       .option('--type <type>', 'only this type')
       .addOption(new Option('--kind <kind>', 'only about this kind of record').argParser(parseKind))
       .option('--record <id>', 'only about this record'),

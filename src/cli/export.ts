@@ -85,7 +85,7 @@ async function exportTable(
       : changesAsTheyCome(api, { since, signal: stop.signal });
   let rows = 0;
   try {
-    const { header, line } = writerOf(table, format, flags.spreadsheet === true);
+    const { header, line } = writerOf(await table.columns(), format, flags.spreadsheet === true);
     await target.write(header);
     for await (const row of source) {
       await target.write(line(row));
@@ -127,7 +127,7 @@ function formatOf(file: string): 'csv' | 'ndjson' {
 }
 
 function writerOf(
-  { columns }: ExportedTable,
+  columns: readonly string[],
   format: 'csv' | 'ndjson',
   spreadsheet: boolean,
 ): { header: string; line: (row: Record<string, unknown>) => string } {

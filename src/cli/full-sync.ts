@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, changed, PATIENTLY } from '../ops/api/client.ts';
-import type { Comparison, Differences } from '../ops/context.ts';
+import type { Comparison, Differences } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { SyncRunReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';

@@ -1,57 +1,11 @@
+import type { Status } from '../ops/api/schemas.ts';
 import type { Screen } from './cli.ts';
 
-/** A running full sync as `/api/status` shows it. */
-export interface Progress {
-  id: number;
-  kind: string;
-  pages: number;
-  seen: number;
-  estimated_total: number | null;
-  records_per_second: number | null;
-  seconds_left: number | null;
-}
-
-const BAR_WIDTH = 20;
 /** Of a terminal that does not say, or says 0. */
 const USUAL_COLUMNS = 80;
-
-/** One line about one full sync. Pure. */
-export function describeProgress(syncRun: Progress, budgetLeft: number, options: { bar: boolean }): string {
-  const { kind, pages, seen, estimated_total: total, records_per_second: rate, seconds_left: left } = syncRun;
-  const share = total === null || total === 0 ? null : Math.min(1, seen / total);
-  const filled = Math.floor((share ?? 0) * BAR_WIDTH);
-  const bar =
-    options.bar && share !== null ? `[${'#'.repeat(filled)}${'.'.repeat(BAR_WIDTH - filled)}] ` : '';
-  return [
-    `${bar}${kind}: ${seen}${total === null ? '' : ` of ${total}`} records`,
-    `${pages} pages`,
-    ...(rate === null ? [] : [`${rate} records/s`]),
-    `budget ${budgetLeft}`,
-    ...(left === null ? [] : [`${duration(left)} left`]),
-  ].join(', ');
-}
-
-function duration(seconds: number): string {
-  if (seconds < 60) return `${Math.ceil(seconds)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.ceil(seconds % 60)} s`;
-  return `${Math.floor(seconds / 3600)} h ${Math.ceil((seconds % 3600) / 60)} min`;
-}
-
-/** What is shown of several: beside each other in one line that is drawn over, and else a line each. */
-export function describeSyncRuns(
-  syncRuns: readonly Progress[],
-  budgetLeft: number,
-  inOneLine: boolean,
-): string {
-  return syncRuns
-    .map((syncRun) => describeProgress(syncRun, budgetLeft, { bar: inOneLine }))
-    .join(inOneLine ? ' | ' : '\n');
-}
-
 /** A terminal's line is drawn anew this often; elsewhere, where each is kept, a line comes more rarely. Milliseconds. */
 const REDRAW_EVERY_MS = 100;
 const LINE_EVERY_MS = 5_000;
-const BAR_CELLS = 24;
 
 interface ProgressLine {
   /** Asks for the text only when it is time for one. */
@@ -84,6 +38,17 @@ export function progressOn(screen: Screen, lineEveryMs = LINE_EVERY_MS): Progres
   };
 }
 
+const BAR_CELLS = 20;
+
+/** `share`: from 0 to 1. */
+function barOf(share: number): string {
+  const filled = Math.floor(share * BAR_CELLS);
+  return `[${'#'.repeat(filled)}${'.'.repeat(BAR_CELLS - filled)}] `;
+}
+
+/** Null: the total is not known. It was counted before; what came since must not push the bar past its end. */
+const shareOf = (done: number, total: number | null) => (total ? Math.min(1, done / total) : null);
+
 /** Pure. With a bar where it is drawn over, and where the total is known. */
 export function progressText(
   label: string,
@@ -93,10 +58,38 @@ export function progressText(
   withBar: boolean,
 ): string {
   const count = `${done.toLocaleString('en-US')} ${unit}`;
-  if (total === null || total === 0) return `${label}: ${count}`;
-  // A total is a count of before; what came since must not push the bar past its end.
-  const share = Math.min(1, done / total);
-  const filled = Math.round(share * BAR_CELLS);
-  const bar = withBar ? `[${'#'.repeat(filled)}${'-'.repeat(BAR_CELLS - filled)}] ` : '';
-  return `${label}: ${bar}${Math.floor(share * 100)} %, ${count}`;
+  const share = shareOf(done, total);
+  if (share === null) return `${label}: ${count}`;
+  return `${label}: ${withBar ? barOf(share) : ''}${Math.floor(share * 100)} %, ${count}`;
+}
+
+type Running = Status['sync_runs']['running'][number];
+
+/** Several full syncs: beside each other in one line that is drawn over, and else a line each. */
+export function describeSyncRuns(
+  syncRuns: readonly Running[],
+  budgetLeft: number,
+  inOneLine: boolean,
+): string {
+  return syncRuns
+    .map((syncRun) => describeSyncRun(syncRun, budgetLeft, inOneLine))
+    .join(inOneLine ? ' | ' : '\n');
+}
+
+function describeSyncRun(syncRun: Running, budgetLeft: number, withBar: boolean): string {
+  const { kind, pages, seen, estimated_total: total, records_per_second: rate, seconds_left: left } = syncRun;
+  const share = shareOf(seen, total);
+  return [
+    `${withBar && share !== null ? barOf(share) : ''}${kind}: ${seen}${total === null ? '' : ` of ${total}`} records`,
+    `${pages} pages`,
+    ...(rate === null ? [] : [`${rate} records/s`]),
+    `budget ${budgetLeft}`,
+    ...(left === null ? [] : [`${duration(left)} left`]),
+  ].join(', ');
+}
+
+function duration(seconds: number): string {
+  if (seconds < 60) return `${Math.ceil(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.ceil(seconds % 60)} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.ceil((seconds % 3600) / 60)} min`;
 }

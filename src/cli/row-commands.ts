@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { answered, at, found } from '../ops/api/client.ts';
-import type { Differences } from '../ops/context.ts';
+import type { Differences } from '../ops/api/schemas.ts';
 import type {
   AuditReport,
   GapReport,

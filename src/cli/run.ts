@@ -36,10 +36,10 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   },
   'Repair:': {
     sync: async (cli) => (await import('./full-sync.ts')).fullSyncCommand(cli),
-    refetch: async (cli) => (await import('./refetch.ts')).refetchCommand(cli),
+    refetch: async (cli) => (await import('./repair-commands.ts')).refetchCommand(cli),
     deletions: async (cli) => (await import('./deletions.ts')).deletionsCommand(cli),
-    pause: async (cli) => (await import('./pause.ts')).pauseCommand(cli),
-    resume: async (cli) => (await import('./pause.ts')).resumeCommand(cli),
+    pause: async (cli) => (await import('./repair-commands.ts')).pauseCommand(cli),
+    resume: async (cli) => (await import('./repair-commands.ts')).resumeCommand(cli),
   },
   'The compliance service:': {
     register: async (cli) => (await import('./register.ts')).registerCommand(cli),
@@ -49,8 +49,8 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
     api: async (cli) => (await import('./api.ts')).apiCommand(cli),
   },
   [LAST_GROUP]: {
-    backup: async (cli) => (await import('./backup.ts')).backupCommand(cli),
-    migrate: async (cli) => (await import('./migrate.ts')).migrateCommand(cli),
+    backup: async (cli) => (await import('./database-commands.ts')).backupCommand(cli),
+    migrate: async (cli) => (await import('./database-commands.ts')).migrateCommand(cli),
     audit: async (cli) => (await import('./row-commands.ts')).auditCommand(cli),
     completion: async (cli) =>
       (await import('./completion.ts')).completionCommand(cli, () => program(cli, undefined)),

@@ -8,6 +8,7 @@ import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { ReportStore, TrafficReport, TrafficStep } from '../store/reports.ts';
 import type { Now, RetryOutcome, Store } from '../store/store.ts';
+import type { Comparison } from './api/schemas.ts';
 import type { AnswerTimes } from './delivery-answers.ts';
 import type { SessionStore } from './sessions.ts';
 import type { RecentDeliveries } from './traffic.ts';
@@ -45,29 +46,6 @@ export interface OpsActions {
   /** Stops processing and repairs; deliveries are still received and kept. Survives a restart. */
   pause(): Promise<void>;
   resume(): Promise<void>;
-}
-
-/** What a reading of the API found to differ from the mirror. */
-export interface Differences {
-  missing: number;
-  extra: number;
-  different: number;
-  repaired: number;
-  /** By field: in how many records it differed. */
-  fields: Record<string, number>;
-  /** The first of them. */
-  examples: {
-    id: string;
-    what: 'missing' | 'extra' | 'different';
-    fields: string[];
-    repaired: boolean;
-  }[];
-}
-
-/** What a dry run found. */
-export interface Comparison extends Differences {
-  /** Why the list cannot be taken for the whole one, so that nothing absent from it counts as extra; null: it can. */
-  incomplete: string | null;
 }
 
 /** Deletions that wait for a person, by the full sync that proved them. */

@@ -1,7 +1,8 @@
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { Now, RetryOutcome } from '../store/store.ts';
+import type { Comparison } from './api/schemas.ts';
 import type { AuditLog } from './audit.ts';
-import type { Comparison, OpsContext } from './context.ts';
+import type { OpsContext } from './context.ts';
 import { gapText, isEndedByPerson } from './gap-texts.ts';
 import { APPROVAL_MS, namedBy } from './pending-deletions.ts';
 import { kindPlural } from './words.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { paceOf, wayToVerify } from '../../src/backfill/plan.ts';
-import { describeProgress } from '../../src/cli/progress.ts';
+import { describeSyncRuns } from '../../src/cli/progress.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
 
 const SETTLE_MS = 1_000;
@@ -61,13 +61,13 @@ describe('the pace of a full sync', () => {
 
   it('is one line, with a bar where there is a terminal', () => {
     const fullSync = {
-      ...{ id: 7, kind: 'vendor', pages: 5, seen: 500, estimated_total: 2_000 },
-      ...{ records_per_second: 50, seconds_left: 90.2 },
+      ...{ id: 7, kind: 'vendor' as const, pages: 5, seen: 500, estimated_total: 2_000 },
+      ...{ records_per_second: 50, seconds_left: 90.2, started_at: '2026-11-01T12:00:00.000Z' },
     };
-    expect(describeProgress(fullSync, 41, { bar: true })).toBe(
+    expect(describeSyncRuns([fullSync], 41, true)).toBe(
       '[#####...............] vendor: 500 of 2000 records, 5 pages, 50 records/s, budget 41, 1 min 31 s left',
     );
     const unknown = { ...fullSync, estimated_total: null, records_per_second: null, seconds_left: null };
-    expect(describeProgress(unknown, 41, { bar: false })).toBe('vendor: 500 records, 5 pages, budget 41');
+    expect(describeSyncRuns([unknown], 41, false)).toBe('vendor: 500 records, 5 pages, budget 41');
   });
 });

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kind } from '../../compliance/kinds.ts';
 import { type ApiClient, answered, at, found } from '../../ops/api/client.ts';
 import { MirrorError } from '../../platform/errors.ts';
-import { PAGE_LIMIT_MAX, recordColumns } from '../../store/reports.ts';
+import { PAGE_LIMIT_MAX, type Paging, type Period, recordColumns } from '../../store/reports.ts';
 
 /** How long one request for changes waits until there are some. Seconds. */
 const WAIT_SECONDS = 10;
@@ -16,16 +16,15 @@ interface Page {
   next: string | null;
 }
 
+type Rows = typeof import('../../store/report-rows.ts');
+
 export interface ExportedTable {
   /** As in the database, in the order of the columns there. */
-  columns: readonly string[];
-  read(
-    api: ApiClient,
-    query: { limit: number; after?: string | undefined; since?: string | undefined },
-  ): Promise<Page>;
+  columns(): Promise<readonly string[]>;
+  read(api: ApiClient, query: Paging & Pick<Period, 'since'>): Promise<Page>;
   /** In the order of time, so that a part of it can be asked for. */
   byTime?: true;
-  /** What the first page goes on behind, where it is not the first row that ever was. */
+  /** The key that the first page comes after, where older rows have been trimmed. */
   start?(api: ApiClient): Promise<string | undefined>;
   /** About how many rows there are, where that is known without counting them. */
   total?(api: ApiClient): Promise<number>;
@@ -35,7 +34,7 @@ export interface ExportedTable {
 
 function recordsOf(kind: Kind): ExportedTable {
   return {
-    columns: recordColumns(kind),
+    columns: async () => recordColumns(kind),
     read: (api, query) => answered(api.records[':kind'].$get({ param: { kind }, query })),
     async total(api) {
       const counts = (await answered(api.status.$get())).kinds?.find((one) => one.kind === kind);
@@ -44,92 +43,52 @@ function recordsOf(kind: Kind): ExportedTable {
   };
 }
 
+/** `row` names the declaration of its rows, which is loaded when it is needed: help should not cost it. */
+function byTime(
+  row: { [Name in keyof Rows]: Rows[Name] extends { shape: object } ? Name : never }[keyof Rows],
+  read: ExportedTable['read'],
+  more: Pick<ExportedTable, 'start' | 'total' | 'whole'> = {},
+): ExportedTable {
+  const columns = async () => Object.keys((await import('../../store/report-rows.ts'))[row].shape);
+  return { columns, read, byTime: true, ...more };
+}
+
+const idOf = (row: object) => at((row as { id: string | number }).id);
+
 /** The tables that users read, by their names. */
 export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
   policies: recordsOf('policy'),
   risk_assessments: recordsOf('risk_assessment'),
   vendors: recordsOf('vendor'),
-  changes: {
-    columns: ['seq', 'kind', 'record_id', 'operation', 'before', 'after', 'cause', 'at'],
-    byTime: true,
-    async read(api, query) {
-      const page = await answered(api.changes.$get({ query }));
-      const { limit } = query;
-      return { items: page.items, next: page.items.length < limit ? null : page.next };
+  changes: byTime(
+    'change',
+    async (api, query) => {
+      const { items, next } = await answered(api.changes.$get({ query }));
+      return { items, next: items.length < query.limit ? null : next };
     },
-    start: async (api) => {
-      const { trimmed } = await answered(api.snapshot.$get({ query: { limit: 1 } }));
-      return trimmed === null ? undefined : String(trimmed.through);
+    {
+      start: async (api) => {
+        const { trimmed } = await answered(api.snapshot.$get({ query: { limit: 1 } }));
+        return trimmed === null ? undefined : String(trimmed.through);
+      },
     },
-  },
-  events: {
-    columns: [
-      ...['seq', 'id', 'type', 'created', 'kind', 'record_id', 'received_at', 'deliveries'],
-      ...[
-        'last_delivered_at',
-        'state',
-        'attempts',
-        'next_attempt_at',
-        'processed_at',
-        'error',
-        'address',
-        'body',
-      ],
-    ],
-    byTime: true,
-    read: (api, query) => answered(api.events.$get({ query })),
+  ),
+  events: byTime('event', (api, query) => answered(api.events.$get({ query })), {
     async total(api) {
       const { events } = await answered(api.status.$get());
       return Object.values(events ?? {}).reduce((sum, count) => sum + count, 0);
     },
-    whole: (api, row) => found(api.events[':id'].$get(at((row as { id: string }).id))),
-  },
-  gaps: {
-    columns: ['id', 'kind', 'record_id', 'reason', 'opened_at', 'resolved_at', 'attempts', 'error'],
-    byTime: true,
-    read: (api, query) => answered(api.gaps.$get({ query })),
-  },
-  sync_runs: {
-    columns: [
-      ...['id', 'kind', 'reason', 'started_at', 'finished_at', 'pages', 'seen', 'inserted', 'updated'],
-      ...['deleted', 'unchanged', 'outcome', 'error', 'differences'],
-    ],
-    byTime: true,
-    read: (api, query) => answered(api['sync-runs'].$get({ query })),
-  },
-  quarantine: {
-    columns: [
-      ...['id', 'received_at', 'reason', 't', 'body_sha256', 'released_at', 'address', 'body', 'body_base64'],
-    ],
-    byTime: true,
-    read: (api, query) => answered(api.quarantine.$get({ query })),
-    whole: (api, row) => found(api.quarantine[':id'].$get(at((row as { id: number }).id))),
-  },
-  rejections: {
-    columns: [
-      ...[
-        'id',
-        'at',
-        'reason',
-        't',
-        'bytes',
-        'body_sha256',
-        'header',
-        'address',
-        'times',
-        'body',
-        'body_base64',
-      ],
-    ],
-    byTime: true,
-    read: (api, query) => answered(api.rejections.$get({ query })),
-    whole: (api, row) => found(api.rejections[':id'].$get(at((row as { id: number }).id))),
-  },
-  audit: {
-    columns: ['id', 'at', 'actor', 'action', 'outcome', 'target'],
-    byTime: true,
-    read: (api, query) => answered(api.audit.$get({ query })),
-  },
+    whole: (api, row) => found(api.events[':id'].$get(idOf(row))),
+  }),
+  gaps: byTime('gap', (api, query) => answered(api.gaps.$get({ query }))),
+  sync_runs: byTime('syncRun', (api, query) => answered(api['sync-runs'].$get({ query }))),
+  quarantine: byTime('quarantined', (api, query) => answered(api.quarantine.$get({ query })), {
+    whole: (api, row) => found(api.quarantine[':id'].$get(idOf(row))),
+  }),
+  rejections: byTime('rejection', (api, query) => answered(api.rejections.$get({ query })), {
+    whole: (api, row) => found(api.rejections[':id'].$get(idOf(row))),
+  }),
+  audit: byTime('auditEntry', (api, query) => answered(api.audit.$get({ query }))),
 };
 
 /** Every row, a page in memory at a time. What is written meanwhile may or may not be among them. */

@@ -255,5 +255,7 @@ export const live = z.object({ status: z.literal('live') });
 export const ready = z.object({ status: z.literal('ready') });
 export const notReady = z.object({ status: z.literal('not_ready'), reason: text });
 
+export type Differences = z.output<typeof differences>;
+export type Comparison = z.output<typeof comparison>;
 export type Delivery = z.output<typeof delivery>;
 export type Status = z.output<typeof status>;

@@ -1,7 +1,8 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import type { SyncRunReport } from '../../store/reports.ts';
-import type { Differences, RunningSyncRun } from '../context.ts';
+import type { Differences } from '../api/schemas.ts';
+import type { RunningSyncRun } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { age, codeWords, count, duration, figure, kindPlural } from '../words.ts';
 import { Instant, RecordLink, Table, Tile } from './pieces.tsx';

@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import { loadConfig } from '../platform/config.ts';
 import type { BackupProgress } from '../store/sqlite/backup.ts';
 import { type Cli, writeJson } from './cli.ts';
-import { engines, refuseFromAfar } from './database.ts';
+import { engines, refuseFromAfar, withStore } from './database.ts';
 import { helpNote, jsonOption } from './options.ts';
 import { progressOn } from './progress.ts';
 import { stopSignals } from './stop-signals.ts';
@@ -60,4 +60,15 @@ function textOf({ doneBytes, totalBytes }: BackupProgress): string {
 
 function mebibytes(bytes: number): string {
   return `${(bytes / MEBIBYTE).toFixed(1)} MiB`;
+}
+
+export function migrateCommand(cli: Cli): Command {
+  return new Command('migrate')
+    .description('make the database, or bring its tables up to this version; "serve" does it by itself')
+    .action(async () => {
+      refuseFromAfar(loadConfig(cli.env), 'migrate');
+      await withStore(cli, 'alone', async () => {
+        cli.out.write('The database is up to date.\n');
+      });
+    });
 }
