@@ -33,7 +33,7 @@ type SignInOutcome = { status: 'ok' } | { status: 'refused' } | { status: 'wait'
 /** Where a token is presented: in the form, or with a request. */
 const DOORS = ['sign_in', 'bearer'] as const;
 type Door = (typeof DOORS)[number];
-/** `limited`: wrong, and told to wait. */
+/** `limited`: wrong, and too many before it. */
 const OUTCOMES = ['accepted', 'refused', 'limited'] as const;
 type Outcome = (typeof OUTCOMES)[number];
 
@@ -96,7 +96,7 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
     const origin = c.req.header('origin');
     if (origin === undefined) return c.req.header('sec-fetch-site') === 'same-origin';
     if (context.publicUrl !== null) return origin === context.publicUrl.origin;
-    // Hosts, not origins: what stands before us may speak TLS where we do not.
+    // Hosts, not origins: a proxy in front of us may speak TLS where we do not.
     const host = c.req.header('host') ?? new URL(c.req.url).host;
     return URL.canParse(origin) && new URL(origin).host === host;
   };
@@ -170,7 +170,7 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
   };
 }
 
-/** All alike, whatever was wrong, down to the byte. */
+/** The same bytes for every cause, so that a stranger learns nothing. */
 function unauthorized(): Response {
   return problem(
     401,
@@ -221,7 +221,7 @@ function signInPath(c: OpsHandlerContext): string {
   return asked === '/' ? '/sign-in' : `/sign-in?${new URLSearchParams({ next: asked })}`;
 }
 
-/** A path of this site, whatever was asked for: what leads elsewhere leads to the status page. */
+/** A path of this site: anything that leads to another site becomes the status page. */
 export function pathHere(next: string | null): string {
   const here = 'http://here.invalid';
   if (next === null || !next.startsWith('/') || !URL.canParse(next, here)) return '/';

@@ -26,7 +26,7 @@ export function aftermathOf(
     const by = later.slice(own + 1).find((other) => fieldsOf(other).some((field) => shown.includes(field)));
     if (by !== undefined) {
       const verdict = by.cause.startsWith('event:') ? 'replaced' : 'corrected';
-      // Confirmed before it was changed again is what the row no longer tells.
+      // The row no longer shows whether it was confirmed before it was changed again.
       return { change, verdict, at: by.at, by };
     }
   }

@@ -46,8 +46,8 @@ export function waitingIn({
 }
 
 /**
- * All that waits for a person, whatever the verdict is: a mirror may be in sync, and still hold what nobody has looked at. What
- * stands in the headline with its button, paused or unreachable, is not said again. Pure.
+ * All that waits for a person, also in a mirror that is in sync. What the headline already says with its button, paused or
+ * unreachable, is not repeated. Pure.
  */
 export function attentionOf(
   snapshot: Pick<Snapshot, 'summary' | 'pending' | 'rejected' | 'live'> & {

@@ -41,7 +41,7 @@ export function createAuditLog({
         try {
           await store.settleAudit(id, outcome);
         } catch (error) {
-          // What was done stays done; the entry goes on saying that it was asked for.
+          // The change stays; its entry keeps saying that it was asked for.
           logger.error({ reason: action, outcome, error: describeError(error) }, 'audit entry not settled');
         }
       };

@@ -1,6 +1,6 @@
 /** Bodies as people read them. */
 
-/** What stands on a page; the rest is in the API. */
+/** Shown on a page; the rest is in the API. */
 export const HEX_SHOWN_BYTES = 4096;
 const HEX_ROW_BYTES = 16;
 
@@ -11,7 +11,7 @@ const VALUE_SHOWN_CHARACTERS = 4096;
 /** Of a name, which may be of any length, in a heading or a row. */
 export const NAME_SHOWN_CHARACTERS = 160;
 export const FIELDS_SHOWN = 200;
-/** What lies deeper stands on one line: an indent for every level makes a page grow with the square of the depth. */
+/** Deeper values are on one line: an indent for every level makes a page grow with the square of the depth. */
 export const INDENTED_DEPTH = 24;
 const INDENT = '  ';
 
@@ -35,7 +35,7 @@ export function rawText(text: string): ShownText {
   return { text: shown, isIndented: false, left: text.length - shown.length };
 }
 
-/** The beginning of a value, with what tells that there is more. */
+/** The beginning of a value, with `…` where there is more. */
 export function shortened(text: string, most = VALUE_SHOWN_CHARACTERS): string {
   return text.length <= most ? text : `${text.slice(0, most)}…`;
 }
@@ -51,8 +51,8 @@ export function isJson(text: string): boolean {
 
 /**
  * `json`, which must be JSON, indented. Only white space is changed: parsing and printing again would round large
- * numbers and drop repeated keys, and show something that nobody signed. Linear in time and space: what lies deeper
- * than INDENTED_DEPTH stands on one line, and what comes after `most` characters stands as it was given.
+ * numbers and drop repeated keys, and show something that nobody signed. Linear in time and space: what is deeper
+ * than INDENTED_DEPTH is on one line, and what follows `most` characters is as it was given.
  */
 export function indentedJson(json: string, most = Number.POSITIVE_INFINITY): string {
   const margins = Array.from({ length: INDENTED_DEPTH + 1 }, (_, depth) => `\n${INDENT.repeat(depth)}`);
@@ -120,7 +120,7 @@ export function utf8Text(bytes: Uint8Array): string | null {
 }
 
 export interface FieldChange {
-  /** `name`, or `data.owner.name` for what lies within the record. */
+  /** `name`, or `data.owner.name` for what is inside the record. */
   field: string;
   /** JSON; null: the field did not exist. */
   before: string | null;

@@ -4,16 +4,16 @@ import type { AuditLog } from './audit.ts';
 import type { OpsContext } from './context.ts';
 
 /**
- * What a limit on guesses is for. A token of 96 bits is not found by guessing: a million guesses a second take 10^15 years. So the
- * limit is not what keeps strangers out, and every token is compared, whatever came before it from the same address. Were
- * it not, anybody behind the operators' proxy could shut them out, since all there have one address. Comparing costs one
- * hash, less than reading the request did.
+ * A token of 96 bits is not found by guessing: a million guesses a second take 10^15 years. So the limit is not what keeps
+ * strangers out, and every token is compared, also after many wrong ones from its address. Otherwise anybody behind the
+ * operators' proxy could lock them out, since all there have one address. Comparing costs one hash, less than reading
+ * the request did.
  *
- * What guesses may not do is cost: the wrong ones beyond the limit are held for a second, few at a time, told to wait,
- * and summed up in the audit once a minute; metrics count them all, and an alert is raised on their growth.
+ * The limit keeps guesses cheap: wrong ones beyond it are answered after a second, few at a time, with 429, and summed up
+ * in the audit once a minute; metrics count them all, and an alert watches their growth.
  */
 
-/** Failed attempts that one address may make in a window before it is told to wait: enough for a mistyped token. */
+/** Failed attempts that one address may make in a window before it is asked to wait: enough for a mistyped token. */
 export const ATTEMPTS_PER_ADDRESS = 10;
 /** And all addresses together, so that many of them cost no more. */
 export const ATTEMPTS_GLOBALLY = 100;
@@ -22,7 +22,7 @@ export const ATTEMPTS_WINDOW_MS = 60_000;
 const MAX_ADDRESSES = 10_000;
 
 export interface Attempts {
-  /** Milliseconds until this address may fail again without being told to wait; 0: now. */
+  /** Milliseconds until this address may fail again without being asked to wait; 0: now. */
   waitMs(address: string): number;
   failed(address: string): void;
 }

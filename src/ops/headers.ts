@@ -4,8 +4,8 @@ import { problem } from '../platform/problem.ts';
 import type { OpsEnv } from './access.ts';
 import type { OpsContext } from './context.ts';
 
-/** How often the log tells of a name that is not ours: anybody can send any, as fast as he likes. */
-const TOLD_EVERY_MS = 60_000;
+/** Between two log lines about a foreign name: anybody can send any name at any rate. */
+const LOGGED_EVERY_MS = 60_000;
 /** Of the name. Longer ones are nobody's (RFC 1035). */
 const SHOWN_CHARACTERS = 253;
 
@@ -42,12 +42,12 @@ export function ownHosts({
   logger,
 }: Pick<OpsContext, 'host' | 'publicUrl' | 'clock' | 'logger'>): MiddlewareHandler<OpsEnv> {
   const configured = publicUrl === null ? [host] : [host, publicUrl.host];
-  let toldAt = Number.NEGATIVE_INFINITY;
+  let loggedAt = Number.NEGATIVE_INFINITY;
   return async function ownHosts(c, next) {
     const asked = c.req.header('host');
     if (c.req.header('authorization') !== undefined || isOwnHost(asked, configured)) return next();
-    if (clock.steady() - toldAt >= TOLD_EVERY_MS) {
-      toldAt = clock.steady();
+    if (clock.steady() - loggedAt >= LOGGED_EVERY_MS) {
+      loggedAt = clock.steady();
       const name = JSON.stringify(asked?.slice(0, SHOWN_CHARACTERS));
       logger.warn(
         { outcome: 'refused', reason: 'foreign_host', error: `asked for under the name ${name}` },
@@ -81,7 +81,7 @@ const SECURITY_HEADERS = [
   ['Referrer-Policy', 'same-origin'],
 ] as const;
 
-/** A year, as is usual. The name alone: what else goes by its subdomains is not ours to say. */
+/** A year, as is usual. Without subdomains: they may belong to other services. */
 const HTTPS_ONLY = 'max-age=31536000';
 
 /** On every answer of this listener, errors included. A handler that sets Cache-Control itself keeps its own. */

@@ -20,14 +20,14 @@ import { createSnapshots } from './snapshot.ts';
 /** Enough for every form and JSON body but one, whose size follows from its own limits. */
 const MAX_BODY_BYTES = 32 * 1024;
 
-/** Probes come from several sides at once; one look at the database serves them all for this long. */
+/** Several probes may ask at once; one check of the database serves all of them for this long. */
 const READY_CACHE_MS = 2_000;
-/** A look that was good stands for so long while the next one is made: it waits for the disk, and a probe need not. */
-const READY_STANDS_MS = 5_000;
+/** How long a good result is answered while the next check, which waits for the disk, is running. */
+const READY_KEPT_MS = 5_000;
 
 /**
  * The operators' listener: its open routes, the doors, the pages and the API, in the order in which requests meet them. What
- * stands below `identify` is denied without a token, whatever it is and however it is spelled, because nothing is reached
+ * is below `identify` is denied without a token, however its path is spelled, because nothing is reached
  * but through it.
  */
 export function createOps(context: OpsContext): OpenAPIHono<OpsEnv> {
@@ -153,8 +153,8 @@ function createReadiness({
     const now = clock.steady();
     const isOld = last === null || now - last.at >= READY_CACHE_MS;
     if (last === null || (isOld && !isLooking)) last = { at: now, writable: look(now) };
-    const stands = goodAt !== null && now - goodAt < READY_STANDS_MS;
-    return stands || (await last.writable)
+    const isKept = goodAt !== null && now - goodAt < READY_KEPT_MS;
+    return isKept || (await last.writable)
       ? { ready: true }
       : { ready: false, reason: 'database_not_writable' };
   };

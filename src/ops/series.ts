@@ -86,7 +86,7 @@ export function reasonsOf({ points }: TrafficSeries): [reason: string, times: nu
   return [...totals].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
 }
 
-/** What is drawn again at each look, however many look, is read once in this time: the longer the bars, the more rows. */
+/** Read at most once in this time, however many pages are open: the longer the bars, the more rows. */
 const KEPT_MS: Readonly<Record<Range, number>> = { hour: 1_000, day: 5_000, week: 60_000 };
 
 /** Deliveries over a range, up to this moment. A listener never sees it fail: what cannot be read is an empty chart. */
