@@ -198,7 +198,7 @@ function foreignAnswers(sign: SignIn) {
         sign.cli.err.write(`A foreign answer is not in the audit: ${printable(describeError(error))}\n`);
       const tell = () =>
         void (noState && sign.cli.err.write(`Not taken: ${WITHOUT_STATE}.\n${STATE_REMEDY}\n`));
-      // Told once it is noted: whoever reads it may end this at once.
+      // Printed once it is noted: the reader may end this at once.
       notes.push(
         audit(sign, noState ? NO_STATE : FOREIGN)
           .catch(failed)

@@ -254,7 +254,7 @@ async function audited<T>(store: Store, { url }: Asked, clock: Clock, work: () =
 }
 
 /**
- * Has whatever service runs on this database look for the new secret all the time, and waits until it does: deliveries may
+ * Has the service that runs on this database look for the new secret all the time, and waits until it does: deliveries may
  * follow the answer at once. Until then they are answered 503, and sent again.
  */
 async function announce(config: Config, store: Store, clock: Clock): Promise<void> {

@@ -214,7 +214,7 @@ export function unusableSecret(
   };
 }
 
-/** Where in the answer texts stand that are not what was asked for, nor the registration's own id: one may be the secret. */
+/** Where the answer has texts that are neither what was asked for nor the registration's own id: one may be the secret. */
 export function placesOfUnsent(
   { upstreamId, url, description, events, delivers }: StoredRegistration,
   answer: string,

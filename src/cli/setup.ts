@@ -163,7 +163,7 @@ async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
   return `${missing.map(({ kind, verdict }) => `${kind} is ${verdict}`).join(', ')}${why}`;
 }
 
-/** Sets where events have shown ids to stand, as far as later ones are read by it too; the rest is for a person to judge. */
+/** Sets the places at which events had their ids, where later ones were read by them too; a person decides about the rest. */
 async function takeLearned(talk: Talk, { learned_pointers }: StoreSummary): Promise<void> {
   const learned = learned_pointers.filter(({ used }) => used);
   const toSet = pointersToSet(learned, talk.draft.config().idPointers);

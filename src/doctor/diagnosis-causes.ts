@@ -237,7 +237,7 @@ const FORM_FAULTS: Partial<Record<BadSignatureHeader['reason'], string>> = {
 /** More elements than this are nobody's header; each one costs comparisons. */
 const MAX_ELEMENTS = 32;
 
-/** What a header says when nothing is held against its form. */
+/** What a header says, read without its strict form. */
 export function looseElements(value: string): { t: string | null; signatures: ClaimedSignature[] } {
   let t: string | null = null;
   const signatures: ClaimedSignature[] = [];

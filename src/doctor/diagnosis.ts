@@ -17,7 +17,7 @@ import { type CandidateSecret, type Fit, searchFit } from './diagnosis-search.ts
 export interface Diagnosis {
   /** The service would take it, as far as its signature goes. */
   healthy: boolean;
-  /** Everything that stands between it and being taken; empty when healthy. */
+  /** Every reason why it would be rejected; empty when healthy. */
   causes: Cause[];
   /** What the signature fits; null: nothing that was tried. */
   fit: {
@@ -165,7 +165,7 @@ const CAME_TOO_EARLY = {
     'Register the webhook, or set WEBHOOK_SECRETS. It was answered 503, so that the sender tries again; what it does not send again, a full sync finds.',
 };
 
-/** For how long the event loop may be held at a time: a delivery that arrives meanwhile waits as long. */
+/** The longest time for which the event loop may be blocked: a delivery that arrives meanwhile waits as long. */
 const SLICE_MS = 5;
 
 /** For a process that has nothing else to do. */

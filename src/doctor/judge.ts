@@ -300,7 +300,7 @@ function registrationVerdict({ registrations }: StoredFindings, { secrets, recei
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 const EVERY_ADDRESS = new Set(['0.0.0.0', '::', '']);
 
-/** Whether deliveries to `url` come to `receiver`, as far as that can be told from here. Pure. */
+/** Whether deliveries to `url` come to `receiver`, as far as this machine can know. Pure. */
 function aimOf(url: string, receiver: Findings['receiver']): { isAstray: boolean; says: string } {
   const { hostname, port, protocol } = new URL(url);
   const astray = (says: string) => ({ isAstray: true, says });

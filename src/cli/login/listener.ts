@@ -114,7 +114,7 @@ function startListening(server: Server, url: URL): Promise<void> {
 export function openBrowser(url: string): void {
   const [command, ...args] = openerOf(process.platform);
   const child = spawn(command, [...args, url], { stdio: 'ignore', detached: true });
-  // No such program: whoever sits here has the printed address.
+  // No such program: the address is printed as well.
   child.on('error', () => {});
   child.unref();
 }

@@ -61,7 +61,7 @@ async function askForSecret(talk: Talk): Promise<void> {
   });
 }
 
-/** Where the newest registration that is held here leads; null: there is none, or no database that can be read. */
+/** The address of the newest stored registration; null: there is none, or no database that can be read. */
 async function registeredUrl(talk: Talk): Promise<string | undefined> {
   try {
     return await withStore(commandOf(talk), 'read', async (store) => {

@@ -76,7 +76,7 @@ function problemsIn(env: NodeJS.ProcessEnv): string[] {
   }
 }
 
-/** What setup asks for or finds out, and nobody minds being seen. Whatever else stands in the file may be a secret. */
+/** What setup asks for or finds out, and may be shown. Everything else in the file may be a secret. */
 const SHOWN: ReadonlySet<string> = new Set([
   ...['COMPLIANCE_BASE_URL', 'COMPLIANCE_AUTH', 'COMPLIANCE_AUTH_URL', 'COMPLIANCE_CLIENT_ID'],
   ...[

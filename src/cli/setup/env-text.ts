@@ -20,7 +20,7 @@ const OTHERS = 0o077;
 /**
  * The text of an `.env` in which `name` is `value` (null: is not set), and every other line is what it was. The same
  * text where it says so already. Pure.
- * @throws UsageError where no spelling of the value is read back as it is, or the file's own lines stand in the way.
+ * @throws UsageError where no spelling of the value is read back as it is, or the file's own lines prevent it.
  */
 export function withSetting(text: string, name: string, value: string | null): string {
   const before = parseEnv(text);

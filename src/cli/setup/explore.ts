@@ -128,7 +128,7 @@ function envelopeOf(body: unknown): string {
   return `in data.${name}`;
 }
 
-/** Where the ids of a list's rows stand; `pointers` gets it in front where it is none of those that are looked at. */
+/** Where the ids of a list's rows are; a new place is put first in `pointers`. */
 function pointerOf(
   objects: readonly JsonObject[],
   kind: Kind,
@@ -228,7 +228,7 @@ async function exploreRecord(
     const object = objectIn(body, WRAPPERS[kind], idOf);
     const answered = idOf(object);
     if (answered !== id) {
-      // The very id that was asked for is proof of where it stands.
+      // The very id that was asked for is proof of its place.
       const at = idCandidatesIn(object, kind).find((candidate) => candidate.id === id)?.path;
       if (at !== undefined) pointers[kind] = [at, ...pointers[kind]];
       else if (answered !== null) return void warn(`the answer has another id, ${answered}`);

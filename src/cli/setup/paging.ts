@@ -41,7 +41,7 @@ export async function findPaging(ask: AskPage, set: PagingSettings, shown: numbe
   for (let look = 0; look < LOOKS; look += 1) {
     const { pageParam, perPageParam, pageSize } = paging;
     const size = { [perPageParam]: String(pageSize) };
-    // A service that refuses a parameter that it does not know tells as much as one that pays no heed to it.
+    // A service that refuses a parameter that it does not know tells as much as one that ignores it.
     const heedless = async (query: Readonly<Record<string, string>>) =>
       (await ask(query)) ?? (await ask(sized === null ? {} : size));
     const finding = await examinePaging(paging, (page, query) =>

@@ -12,7 +12,7 @@ import { commandOf, setFound, type Talk } from './talk.ts';
 interface HeldSecret {
   /** Of a secret that makes no key as it is read now: the settings under which it would. */
   fits: readonly SecretEncoding[];
-  /** Where in the answer it may stand. */
+  /** Where in the answer it may be. */
   places: readonly string[];
 }
 

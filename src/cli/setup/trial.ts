@@ -59,7 +59,7 @@ export async function startTrial(
   const start = (config: Config) =>
     startService({
       config: withSmallerBudget(config, sentAlready),
-      // What it would log is told in the conversation, as far as it concerns it.
+      // The conversation says what matters of what it would log.
       logger: createLogger({ level: 'silent', destination: { write: () => undefined } }),
       signal,
       ...(clock === undefined ? {} : { clock }),
