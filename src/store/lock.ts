@@ -5,7 +5,7 @@ import { UsageError } from '../platform/errors.ts';
 import { isPostgres, sqlitePath } from './open.ts';
 import { isReadOnly, makePlaceFor } from './sqlite/place.ts';
 
-/** Who holds a SQLite file, as its note beside the file says. */
+/** The process that serves a SQLite file, as its note beside the file says. */
 export interface LockHolder {
   pid: number;
   host: string;
@@ -20,13 +20,13 @@ export interface FileLock {
   release(): void;
 }
 
-/** A process that is gone leaves its note behind; the lock itself is what tells. */
+/** A killed process leaves its note behind; only the lock shows whether it runs. */
 const lockPath = (path: string) => `${path}.lock`;
 const notePath = (path: string) => `${path}.holder.json`;
 
 /**
  * Makes this process the only one that serves `path`. The lock is an open write transaction on a small file of
- * its own: the operating system lets it go whenever the process ends, killed or not, which a pid in a file
+ * its own: the operating system releases it whenever the process ends, killed or not, which a pid in a file
  * would not, and readers of the database itself are not shut out.
  */
 export function lockFile(url: string, startedAt: string): FileLock {
@@ -66,12 +66,12 @@ export function lockFile(url: string, startedAt: string): FileLock {
 /** Several processes share a PostgreSQL database, and its own locks keep them apart. */
 const NOTHING_TO_LOCK: FileLock = { announce: () => undefined, release: () => undefined };
 
-/** The running service that holds the file at `url`, or null. Nobody holds a PostgreSQL database. */
+/** The running service that has locked the file at `url`, or null; always null for PostgreSQL. */
 export function holderOf(url: string): LockHolder | null {
   if (isPostgres(url)) return null;
   const path = sqlitePath(url);
   const note = readNote(path);
-  // Of a copy on a read-only file system the note is old: who serves a file writes beside it.
+  // On a read-only file system the note is a copy's and old: a service writes beside its file.
   if (note === null || isReadOnly(path)) return null;
   const db = tryLock(path);
   if (db === null) return note;

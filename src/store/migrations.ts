@@ -17,7 +17,7 @@ export interface Steps {
   missing: MigrationMeta[];
 }
 
-/** What is said of a database that this version must leave alone, where the engines say it differently. */
+/** The engine's own texts for a database that this version must not touch. */
 export interface Refusals {
   anotherPrograms: { says: string; remedy: string };
   newer: { remedy: string };

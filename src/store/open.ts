@@ -10,7 +10,7 @@ export interface OpenOptions extends OpeningOptions {
   readOnly?: boolean;
   /** For a `postgres://` address. */
   postgres?: PostgresSettings;
-  /** For a service: a file is read and written by threads of its own. Told when one has ended that should not: then none of it can be used. */
+  /** For a service: threads read and write the file. `onLost` is called when one ends by itself; then the store is of no use. */
   inThread?: { onLost: (error: StoreUnavailable) => void };
 }
 
@@ -34,7 +34,7 @@ export function probePlace(url: string): void {
 }
 
 async function openServer(url: string, options: OpenOptions): Promise<Store> {
-  // Loaded when it is wanted: a mirror in a file has no use for it.
+  // Loaded only when needed: a mirror in a file does not use it.
   const { openPostgres } = await import('./postgres/postgres.ts');
   const { readOnly = false, onMigrating } = options;
   return await openPostgres(url, {
@@ -43,7 +43,7 @@ async function openServer(url: string, options: OpenOptions): Promise<Store> {
   });
 }
 
-/** How far others could get at what passes between here and the database. Null: not at all, as far as the address tells. */
+/** What others could do to the connection to the database. Null: nothing, judged by the address. */
 export async function databaseExposure(url: string, settings: PostgresSettings): Promise<Exposure | null> {
   return isPostgres(url) ? (await import('./postgres/address.ts')).exposureOf(url, settings) : null;
 }

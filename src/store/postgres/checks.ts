@@ -8,7 +8,7 @@ import { ConnectionLost, reasonOf, translate } from './failures.ts';
 const { getTableName, is } = drizzleModule('drizzle-orm');
 const { PgTable } = drizzleModule('drizzle-orm/pg-core');
 
-/** The oldest version that its makers still mend, as this is written. */
+/** The oldest version that was maintained when this was written. */
 const OLDEST_VERSION = 15;
 
 interface Server {
@@ -22,7 +22,7 @@ interface Server {
   user: string;
 }
 
-/** Whether the server can keep what it is given. Each refusal says what to do about it. */
+/** Refuses a server that could lose data. Each refusal has a remedy. */
 export async function checkServer(database: PostgresDatabase, readOnly: boolean): Promise<void> {
   const [server] = await database.sql.query<Server>(
     sql`SELECT current_setting('server_version_num')::int / 10000 AS version, current_setting('server_version') AS named,
@@ -86,7 +86,7 @@ const leadsToPooler = (pools: 'transactions' | 'statements') =>
 /** SQLSTATEs: the prepared statement is there already, or is not. Their names are each connection's own. */
 const MIXED_UP = new Set(['42P05', '26000']);
 
-/** A pooler that was met before it was looked for: on a connection with another process's prepared statements. Null: it is something else. */
+/** For an error at opening: a pooler gave us a connection with another process's prepared statements. Null: another error. */
 export function poolerMet(error: unknown): UsageError | null {
   return MIXED_UP.has(String((error as { code?: unknown } | null)?.code))
     ? leadsToPooler('transactions')
@@ -96,7 +96,7 @@ export function poolerMet(error: unknown): UsageError | null {
 /** PgBouncer's words at the first BEGIN, by which it ends the connection. */
 const STATEMENTS_ALONE = /not allowed in statement pooling/;
 
-/** Null: sessions, or nothing stands between. */
+/** Null: sessions, or there is no pooler. */
 async function poolsWhat(database: PostgresDatabase): Promise<'transactions' | 'statements' | null> {
   const watched = await database.dedicated();
   try {
@@ -108,7 +108,7 @@ async function poolsWhat(database: PostgresDatabase): Promise<'transactions' | '
       return rows[0]?.pid;
     };
     const before = await leads();
-    // Whoever pools transactions gives this one what the other has just given back.
+    // A pooler of transactions gives this transaction the connection that the other has just released.
     const during = await database.atOneMoment(async (tx) => {
       await tx.query(sql`SELECT 1`);
       return await leads();
@@ -123,7 +123,7 @@ async function poolsWhat(database: PostgresDatabase): Promise<'transactions' | '
   }
 }
 
-/** Besides those of the schema: what the migrations note, which is written at a migration only. */
+/** A table besides those of the schema, which is written at a migration only. */
 const NOTES = '__drizzle_migrations';
 const STATUS_VIEW = 'sync_status';
 

@@ -212,7 +212,7 @@ export function createDatabase(
           return result;
         }),
       ),
-    // Each waits for its turn here already: otherwise each would hold a connection while it waits for the same row. All pay for
+    // Each waits for its turn here already: otherwise each would occupy a connection while it waits for the same row. All pay for
     // the round trips of the one that has the counter, so the first reads go along with the lock, and the writes with the commit.
     transact: (work, first) =>
       inTurn(() =>
@@ -331,7 +331,7 @@ const persistently = <T>(work: () => Promise<T>): Promise<T> =>
 
 const parameter = (value: unknown): unknown => {
   if (typeof value === 'string') return keepText(value);
-  // No column holds fractions; clocks do.
+  // Clocks give fractions; no column has them.
   if (typeof value === 'number') return Math.round(value);
   return Array.isArray(value) ? value.map(parameter) : value;
 };

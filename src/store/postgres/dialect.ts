@@ -6,7 +6,7 @@ import type { Finders } from '../units/reports.ts';
 import { as, LAST, sql } from '../units/sql.ts';
 import { keepJson } from './values.ts';
 
-/** What PostgreSQL says in words of its own. */
+/** PostgreSQL's own SQL, for the verbs that are written once. */
 
 export const write = createWriter(
   new (drizzleModule('drizzle-orm/pg-core').PgDialect)(),
@@ -28,7 +28,7 @@ export const DIALECT: Dialect = {
   indexedBy: () => sql``,
   knowsSizes: true,
   folded,
-  // The range is the index's, which holds the beginnings of names only.
+  // The range uses the index, which has only the beginnings of names.
   beginsWith: (column, text) => sql`${folded(column)} < ${folded(text)} || ${LAST}::text
     AND starts_with(lower(${column} COLLATE "C"), lower(${text}::text COLLATE "C"))`,
   indexed: (text) => sql`left(${text}::text, 200)`,
@@ -46,7 +46,7 @@ function folded(text: Column | string): SQL {
   return sql`left(lower(${text}::text COLLATE "C"), 200)`;
 }
 
-/** What reports ask of one record through its index, and how large the schema is. */
+/** Searches for one record through its index, and the size of the schema. */
 export function createFinders(statements: Sql): Finders {
   async function numbers(statement: SQL): Promise<number[]> {
     return (await statements.query<{ seq: number }>(statement)).map(({ seq }) => seq);

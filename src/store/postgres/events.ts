@@ -21,7 +21,7 @@ import type { PostgresDatabase } from './connection.ts';
 import { dirtyColumns, type StoredHeld as Held, loadRecords, RECORDS, saveRecords } from './records.ts';
 import { bigintArray, instantOf, rowsOf, textArray, timestampArray } from './values.ts';
 
-/** What comes in: events, and deliveries of which no event can be made. */
+/** Accepts events, and deliveries that are not usable as events. */
 const createAcceptVerb = (database: PostgresDatabase): Pick<InboxStore, 'accept'> => ({
   async accept(batch, now, timing, pointers) {
     const accepted = batch.unusable.length > 0 ? null : await acceptNew(database, batch.events, now, timing);
@@ -44,11 +44,11 @@ const createAcceptVerb = (database: PostgresDatabase): Pick<InboxStore, 'accept'
 const isReadByNobody = (event: IncomingEvent) => event.kind !== null && !waitsForProcessing(event);
 
 /**
- * What nearly every group of deliveries is: events that nobody has seen. They are taken in with one statement and one
- * round trip, because all replicas wait for whoever holds the counter.
+ * Accepts a group of new events, as nearly every group is, with one statement and one round trip, because all replicas wait
+ * while the counter is locked.
  *
- * Null, and nothing done, where it is another case: an id that is known, or comes twice in the group, or an event that is not
- * processed, and may name what is to become known.
+ * Null, with nothing done, for other groups: an id is known or twice in the group, or an event is not processed and may name
+ * records that are not known yet.
  */
 async function acceptNew(
   database: PostgresDatabase,
@@ -79,7 +79,7 @@ type Numbered = IncomingEvent & { seq: number };
 const remedyOf = ({ kind, recordId, seq }: Numbered): Dirtied[] =>
   kind === null || recordId === null ? [] : [{ kind, id: recordId, number: seq }];
 
-/** Which of them are new, and what becomes of the others. No other transaction accepts while this one holds the counter. */
+/** Which of them are new, and the outcome of each. No other transaction accepts events while this one has locked the counter. */
 async function sortOut(unit: Unit, events: readonly IncomingEvent[]) {
   const known = await knownContents(unit, events);
   const fresh: Numbered[] = [];
@@ -101,7 +101,7 @@ async function sortOut(unit: Unit, events: readonly IncomingEvent[]) {
   return { outcomes, fresh, again, conflicting };
 }
 
-/** What is left of an event to compare others with: its body, or what that came to when it was trimmed. */
+/** What an event's content is compared by: its body, or the hash of that once it is trimmed. */
 interface Content {
   contentHash: string | null;
   body: string | null;
@@ -170,10 +170,10 @@ async function keepDuplicates(unit: Unit, duplicates: readonly IncomingEvent[], 
   );
 }
 
-/** Claimers of one mirror take turns, and hold up nobody else: two at once could each take an event of one record. */
+/** Claims of one mirror run one after another and block nothing else: two at once could each take an event of one record. */
 const IN_TURN =
   "SELECT pg_advisory_xact_lock(hashtextextended('compliance-mirror claims ' || current_schema(), 0))";
-/** A claim that a crash of the server takes away is taken again, so nothing waits for the disk. */
+/** A claim that is lost in a crash of the server is made again, so that none waits for the disk. */
 const NOT_AWAITED = 'SET LOCAL synchronous_commit = off';
 
 type EventVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'releaseEvents' | 'recoverClaims'>;
@@ -181,8 +181,8 @@ type EventVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'releaseEvents' | 
 /**
  * An event in this engine's own way, from its arrival to its end: who works on it, over all replicas, and how a batch is loaded
  * and saved, by a statement for each table. A claim is a row of its own, so that taking one neither rewrites the
- * event nor waits for the counter. Whoever has the row may finish the event, and takes the row away as it does so; once
- * the lease is over, whoever claims next takes it away first.
+ * event nor waits for the counter. The owner of the row may finish the event, and deletes the row with that; once the lease
+ * is over, the next to claim deletes it first.
  */
 export function createEvents(database: PostgresDatabase) {
   const opening = randomUUID();
@@ -223,7 +223,7 @@ export function createEvents(database: PostgresDatabase) {
       await database.sql.change(takeAway(events));
     },
 
-    // Those of other replicas are theirs; where one has died, its lease ends them.
+    // Claims of other replicas stay; those of one that has died end with their lease.
     async recoverClaims() {
       await database.sql.change(sql`DELETE FROM claims WHERE opening = ${opening}`);
       const [row] = await database.sql.query<{ pending: number }>(
@@ -237,7 +237,7 @@ export function createEvents(database: PostgresDatabase) {
     records: RECORDS,
     payloadOf: ({ body }) => payloadIn(body),
     recall: loadRecords,
-    // Nothing is: another replica may write.
+    // None is kept in memory: another replica may write.
     forgetRecords: () => undefined,
     saveProvisional: (unit, touched, changes, nowIso) =>
       saveRecords(unit, touched, changes, nowIso, hasNewState),
@@ -266,7 +266,7 @@ export function createEvents(database: PostgresDatabase) {
   return {
     verbs,
     engine,
-    /** At the end: nobody has to wait for the leases. */
+    /** At the end, so that nobody has to wait for the leases. */
     async letGoAll(): Promise<void> {
       await database.sql.change(sql`DELETE FROM claims WHERE opening = ${opening}`);
     },

@@ -1,13 +1,13 @@
 import pg from 'pg';
 import { StoreUnavailable } from '../../platform/errors.ts';
 
-/** What pg throws, in words that callers can act on. */
+/** Translates pg's errors into ours. */
 
-/** Told to try again by the server itself: deadlocks, and serialisation failures. */
+/** The server asks for another try: deadlocks, and serialisation failures. */
 export const isRetryable = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && (error.code === '40P01' || error.code === '40001');
 
-/** The connection is over, or leads to a server that cannot serve us any more: nothing more is asked of it. */
+/** The connection is lost, or the server cannot serve us any more: it is not used again. */
 export function endsConnection(error: unknown): boolean {
   if (!(error instanceof pg.DatabaseError)) return error instanceof ConnectionLost;
   const { code = '' } = error;
@@ -15,8 +15,8 @@ export function endsConnection(error: unknown): boolean {
 }
 
 /**
- * Whatever pg rejects with that the server did not say: broken sockets, time-outs, names that do not resolve. Wrapped
- * where it comes from, because nothing in it tells it from a mistake of ours.
+ * What pg rejects with that does not come from the server: broken sockets, time-outs, names that do not resolve. Wrapped
+ * where it comes from, because later nothing distinguishes it from a mistake of ours.
  */
 export class ConnectionLost extends Error {
   constructor(cause: unknown) {
@@ -29,11 +29,11 @@ export class ConnectionLost extends Error {
 const CERTIFICATE =
   /^(ERR_TLS_CERT_ALTNAME_INVALID|CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_)/;
 
-/** pg says it in words alone. */
+/** pg's message; the error has no code. */
 const NO_TLS = 'The server does not support SSL connections';
 
 /**
- * The server is there, and the two cannot agree on TLS. Null: it is something else. While the service runs it may be a
+ * The server answers, but the two cannot agree on TLS. Null: another error. While the service runs it may be a
  * certificate that is just being renewed; at a start it is a wrong setting.
  */
 export function tlsTrouble(cause: unknown): { says: string; remedy: string } | null {

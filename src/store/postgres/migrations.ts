@@ -8,7 +8,7 @@ import { type PostgresDatabase, quoted } from './connection.ts';
 import { write } from './dialect.ts';
 import { reasonOf, translate } from './failures.ts';
 
-/** Of one step, which may rewrite a table of years: the limits of everyday statements do not hold for it. */
+/** For one step, which may rewrite a large table: the limits of other statements are too short. */
 const STEP_TIMEOUT_MS = 60 * 60_000;
 
 /** Replicas that start together wait while one of them migrates, which over a large history may take minutes. */
@@ -16,7 +16,7 @@ const MIGRATION_WAIT_MS = 10 * 60_000;
 
 type SchemaState = 'missing' | 'older' | 'current';
 
-/** Of the schema that `database` names. Rejects with UsageError where it is one that this version cannot migrate. */
+/** Rejects with UsageError for a schema that this version cannot migrate. */
 export async function schemaState(database: PostgresDatabase): Promise<SchemaState> {
   const { taken, missing } = await schemaSteps(database.sql.query, database.schema);
   if (taken === 0) return 'missing';

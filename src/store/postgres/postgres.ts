@@ -13,13 +13,13 @@ import { migrateSchema, schemaState } from './migrations.ts';
 import { createNoticeVerbs, epochSettler } from './server.ts';
 
 export interface PostgresOptions extends PostgresSettings {
-  /** For commands that only look: nothing is created, migrated or locked. */
+  /** For commands that only read: nothing is created, migrated or locked. */
   readOnly?: boolean;
-  /** Told before an older schema is migrated, which may take long. */
+  /** Called before an older schema is migrated, which may take long. */
   onMigrating?: () => void;
 }
 
-/** SQLSTATEs that no waiting mends: the settings are wrong. */
+/** SQLSTATEs that do not pass by themselves: the settings are wrong. */
 const SETTINGS_AT_FAULT = new Set(['28000', '28P01', '3D000', '3F000', '42501']);
 
 /** The whole port over one schema of a PostgreSQL database. Several processes may have it open. */
@@ -66,12 +66,12 @@ function atStart(error: unknown): unknown {
 }
 
 /**
- * The port over a schema that is current. Closing the store closes `server`. `opened`: gaps that were opened before anybody
- * could watch, for the first who does.
+ * The port over a schema that is current. Closing the store closes `server`. `opened`: gaps that were opened before there
+ * was a watcher; the first one gets them.
  */
 export function storeOver(server: PostgresDatabase, opened: GapChange[] = []): Store {
-  let told: (change: GapChange) => void = () => undefined;
-  const database = tellingGaps(server, (change) => told(change));
+  let watcher: (change: GapChange) => void = () => undefined;
+  const database = tellingGaps(server, (change) => watcher(change));
   const events = createEvents(database);
   const verbs = createVerbs(database, events.engine, {
     finders: createFinders(database.sql),
@@ -81,19 +81,19 @@ export function storeOver(server: PostgresDatabase, opened: GapChange[] = []): S
   return {
     engine: 'postgres',
     watchGaps(next) {
-      told = next;
+      watcher = next;
       opened.splice(0).forEach(next);
     },
     ...events.verbs,
     ...verbs,
     ...createNoticeVerbs(database),
     async beat(now, facts) {
-      // A server may be restored, or another take over, beneath a running service.
+      // A server may be restored, or a standby take over, while the service runs.
       await settleEpoch();
       await verbs.beat(now, facts);
     },
     async checkWritable() {
-      // A write, and not only a lock: a full disk lets one lock what it cannot change.
+      // A write, not only a lock: a row can be locked on a full disk, too.
       await database.transact((unit) => unit.change(sql`UPDATE counter SET value = value WHERE one = 1`));
     },
     async close() {

@@ -19,8 +19,8 @@ import { idsOf, sql } from '../units/sql.ts';
 import { asInstant, bigintArray, instantOf, keepJson, rowsOf, textArray } from './values.ts';
 
 /**
- * The rows and what is known of them. A verb loads all the records it is about in one statement, decides in memory, and
- * saves them in one statement for each table: what it costs grows little with how many they are.
+ * The rows of records and their states. A verb loads all its records in one statement, decides in memory, and saves them in one
+ * statement for each table, so that its cost grows little with their number.
  */
 
 type HeldRow = RowContent & RowMarks;
@@ -65,7 +65,7 @@ interface LoadedRow {
   shown: RecordState['shown'];
 }
 
-/** Every one of `ids`, by id; those nobody knows among them. */
+/** All of `ids`, by id, also those that are not known. */
 export async function loadRecords(
   from: Sql,
   kind: Kind,
@@ -139,7 +139,7 @@ export const RECORDS: Records = {
   showAnew,
 };
 
-/** `hasNewState` leaves out states that are stored already as they are. */
+/** `hasNewState` leaves out states that are unchanged. */
 export function saveRecords(
   unit: Sender,
   records: Iterable<Held>,
@@ -246,7 +246,7 @@ function contentColumns(kind: Kind): Column[] {
   ];
 }
 
-/** What a read that changed nothing leaves behind, and what an event does that shows nothing new. */
+/** After a read that changed nothing, and after an event that shows nothing new. */
 function saveTrust(unit: Sender, kind: Kind, records: readonly Held[]): void {
   if (records.length === 0) return;
   const rows = records.map((held) => ({
@@ -408,7 +408,7 @@ function contentRow({ id, row, state }: Held) {
   };
 }
 
-/** Of the row's instants only the sender's may lie in any year. */
+/** Only the sender's instants may be in any year. */
 const stored = (iso: string | null | undefined) => (iso == null ? null : asInstant(iso));
 const shownText = (shown: RecordState['shown']) => (shown === null ? null : keepJson(shown));
 const instantOrNull = (wall: number | null) => (wall === null ? null : instantOf(wall));

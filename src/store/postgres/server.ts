@@ -9,7 +9,7 @@ import { beginEpoch, EPOCH_FACT } from '../units/restored.ts';
 import { as, sql } from '../units/sql.ts';
 import type { PostgresDatabase } from './connection.ts';
 
-/** What replicas share through the server: its clock, notices, and the place that tells a restored database. */
+/** What replicas share through the server: its clock, notices, and the place by which a restored database is recognised. */
 
 /** A clock this far behind our processes was set back, or is another server's; less is normal drift. */
 const BEHIND_MS = 250;

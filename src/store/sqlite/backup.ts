@@ -36,10 +36,10 @@ export interface BackupResult {
   rows: number;
 }
 
-/** Copied in one go, between looks at the signal: some megabytes, which take a few milliseconds. */
+/** Copied in one step, before the signal is checked again: some megabytes, which take a few milliseconds. */
 const STEP_PAGES = 1_000;
 
-/** Only in backups: from when on it lacks what the original has. Who opens one for writing begins another epoch. */
+/** Only in backups: the time from which on changes are missing. To open one for writing begins another epoch. */
 export const COPIED_FACT = 'copied_at';
 
 /** A copy of a copy that was never opened keeps the time of the first. */
@@ -49,7 +49,7 @@ const MARK_AS_COPY = 'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT 
 const COMPANIONS = ['-wal', '-shm', '-journal'];
 
 /**
- * Copies a database that others may be writing to, as it stood at one moment, into one file without companions
+ * Copies a database that others may be writing to, as it was at one moment, into one file without companions
  * (mode 0600), and believes the copy only after opening it again. The name `to` appears when all of that is done,
  * or not at all. Rejects with UsageError for a file that must not be replaced or cannot be made.
  *

@@ -5,7 +5,7 @@ import type { Connection } from './connection.ts';
 
 const RECORDS_KEPT = 2_048;
 
-/** As its column has it. A larger document is read again each time: so that they are some megabytes in all, whatever comes. */
+/** Characters of a document. A larger one is read again each time, so that all of them stay within some megabytes. */
 const LARGEST_DOCUMENT_CHARACTERS = 8_192;
 
 export interface TableRow {
@@ -27,11 +27,11 @@ export interface TableRow {
 }
 
 export interface StoredHeld extends Held {
-  /** As the file has it. Null: not there. */
+  /** As stored in the file; null if there is none. */
   stored: { state: RecordState | null; row: StoredKeys | null };
 }
 
-/** The columns of a row that an index holds. */
+/** The indexed columns of a row. */
 export type StoredKeys = Pick<TableRow, 'name' | 'deleted_at' | 'unverified_since'>;
 
 /**
@@ -41,12 +41,12 @@ export type StoredKeys = Pick<TableRow, 'name' | 'deleted_at' | 'unverified_sinc
  * program commits shows in SQLite's `data_version`.
  */
 export interface BusyRecords {
-  /** At the start of a transaction that will ask. */
+  /** Called at the start of a transaction that uses it. */
   check(): void;
   get(kind: Kind, id: string): StoredHeld | undefined;
-  /** Just as it was saved, with a document of so many characters. */
+  /** Called after it is saved, with the length of its document in characters. */
   keep(held: StoredHeld, characters: number): void;
-  /** A dirty mark has moved these two, and nothing else of it. */
+  /** A dirty mark has changed these two and nothing else. */
   markedDirty(kind: Kind, id: string, number: number, at: number): void;
   drop(kind: Kind, id: string): void;
   clear(): void;

@@ -4,7 +4,7 @@ import { contentHashOf } from '../../inbox/content-hash.ts';
 import { StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import { isReadOnly, makePlaceFor, refuseFolder } from './place.ts';
 
-/** How long a statement waits for another process's write lock. Longer would stall every delivery behind it. */
+/** How long a statement waits for another process's write lock. Longer would delay all deliveries after it. */
 const LOCK_WAIT_MS = 1_000;
 
 /** The write-ahead log is folded back at about 64 MiB: rarely enough to be cheap, and small enough to read fast. */
@@ -93,7 +93,7 @@ function assertDurable(db: Connection, path: string): void {
   );
 }
 
-/** Runs `work`, turning what SQLite throws into what callers can act on. */
+/** Runs `work`, and translates SQLite's errors into ours. */
 export function guarded<T>(work: () => T): T {
   try {
     return work();

@@ -27,7 +27,7 @@ const DIALECT: Dialect = {
   instant: (iso) => sql`${iso}`,
   listed: (ids) => sql`(SELECT value AS id FROM json_each(${JSON.stringify(ids)})) AS listed`,
   entries: (values) => sql`json_each(${JSON.stringify(values)})`,
-  // One process holds the file.
+  // Only one process writes the file.
   forShare: sql``,
   forUpdate: sql``,
   hourOf: (column) => sql`substr(${column}, 1, 13) || ':00:00.000Z'`,
@@ -65,7 +65,7 @@ export function statementsOf(db: Connection) {
 type Statement = Database.Statement<unknown[], unknown>;
 
 /**
- * Units over one connection. Whoever calls sees to it that one at a time runs. BEGIN IMMEDIATE, because a transaction
+ * Units over one connection; the caller runs one at a time. BEGIN IMMEDIATE, because a transaction
  * that reads first and writes later fails at once with SQLITE_BUSY_SNAPSHOT when another writer came between.
  */
 export function createDatabase(db: Connection): MirrorDatabase {
@@ -127,7 +127,7 @@ export function createDatabase(db: Connection): MirrorDatabase {
       }
     },
     transact,
-    // One process holds the file: nobody is held up.
+    // Only one process writes the file: there is nobody to wait for.
     transactApart: (_table, work) => transact(work),
   };
 }
@@ -136,7 +136,7 @@ export function createDatabase(db: Connection): MirrorDatabase {
 const columnsOf = (kind: Kind) =>
   `id, name, ${kind === 'policy' ? 'version, ' : ''}status, data, first_seen_at, synced_at, verified_at, unverified_since, last_event_id, last_event_at, cause`;
 
-/** Makes the view anew. Whoever reads sees the one before, or this one: their statements are prepared again by SQLite itself. */
+/** Makes the view anew. Readers see the old one or the new one: SQLite prepares their statements again by itself. */
 function flatView(kind: Kind, fields: readonly Field[]): SQL[] {
   const view = `${TABLES[kind]}_flat`;
   const columns = [columnsOf(kind), ...fields.map((field) => `${expressionOf(field)} AS "${field.column}"`)];
@@ -148,7 +148,7 @@ function flatView(kind: Kind, fields: readonly Field[]): SQL[] {
   ];
 }
 
-/** Of a value that has come since and does not fit: null, or as it is; never an error. */
+/** A later value that does not fit the column's type gives null, or itself; never an error. */
 function expressionOf({ keys, type }: Field): string {
   const path = literal(`$${keys.map((key) => `.${JSON.stringify(key)}`).join('')}`);
   const isOf = (...types: string[]) => `json_type(data, ${path}) IN (${types.map(literal).join(', ')})`;

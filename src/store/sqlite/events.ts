@@ -26,7 +26,7 @@ import type { SqliteRecords } from './records.ts';
 
 type EventVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'releaseEvents' | 'recoverClaims'>;
 
-/** What comes in: events, and deliveries of which no event can be made. */
+/** Accepts events, and deliveries that are not usable as events. */
 function createAcceptVerb(
   db: Connection,
   { transact }: Database,
@@ -134,10 +134,10 @@ function createAcceptVerb(
   };
 }
 
-/** Of events that wait to be processed: half a second or so of them under load. What lies behind is read from the file. */
+/** How many waiting events are kept in memory: about half a second of them under load. Further ones are read from the file. */
 const ARRIVALS_KEPT = 4_096;
 
-/** Of their bodies together: a pause with deliveries as large as they may be would fill the memory else. */
+/** Of all their bodies: otherwise large deliveries during a pause would fill the memory. */
 const CHARACTERS_KEPT = 8 * 2 ** 20;
 
 type Arrival = Omit<PendingEvent, 'owner'>;
@@ -151,7 +151,7 @@ interface Arrivals {
   accepted(events: readonly IncomingEvent[], outcomes: readonly AcceptOutcome[], receivedWall: number): void;
   get(seq: number): Arrival | undefined;
   payloadOf(event: PendingEvent): JsonObject;
-  /** It is done, or is no longer what it was when it came. */
+  /** It is finished, or was changed since it came. */
   forget(seq: number): void;
 }
 
@@ -211,7 +211,7 @@ function createClaims() {
   }
 
   return {
-    /** False: taken, or another owner holds an event of the same record. */
+    /** False: it is claimed, or another owner has an event of the same record. */
     take(event: Claimable, owner: string, until: number): boolean {
       if (bySeq.has(event.seq)) return false;
       const key = event.kind === null || event.recordId === null ? null : `${event.kind} ${event.recordId}`;
@@ -239,7 +239,7 @@ function createClaims() {
 
 /**
  * An event in this engine's own way, from its arrival to its end. Claims are kept in memory: one process writes a SQLite file,
- * and its end is what ends every claim, so one written to disk would cost a write per event and tell nothing.
+ * and its end ends every claim, so that a claim on disk would cost a write per event for nothing.
  */
 export function createEvents(
   db: Connection,

@@ -10,9 +10,9 @@ import { type Change, type Held, jsonOf, type LastEvent, type Records } from '..
 import { iso } from '../units/sql.ts';
 import { createBusyRecords, type StoredHeld, type StoredKeys, type TableRow } from './busy-records.ts';
 import type { Connection } from './connection.ts';
-import { createBlockSearch, createForwardBlockSearch } from './finders.ts';
+import { createBlockSearch } from './finders.ts';
 
-/** The rows and what is known of them: the statements that several verbs share. */
+/** The rows of records and their states: the statements that several verbs share. */
 
 type HeldRow = RowContent & RowMarks;
 
@@ -57,12 +57,12 @@ export function createRecords(db: Connection) {
        searched = excluded.searched, refusals = excluded.refusals, attempts = excluded.attempts, due_at = excluded.due_at, error = excluded.error,
        sync_run_id = coalesce(excluded.sync_run_id, sync_run_id)`,
   );
-  // What the full statement below would change of a record that is outstanding already, in less than half the time.
+  // The same as the full statement below for a record that is dirty already, in less than half the time.
   const markDirtyAgain = db.prepare(
     `UPDATE record_state SET dirty = ?, dirty_at = max(dirty_at, ?) WHERE kind = ? AND id = ? AND unverified_since IS NOT NULL
        AND first_dirty_at IS NOT NULL AND due_at <= ? AND missing_since IS NULL AND missing_number IS NULL AND proven = 0`,
   );
-  // Whose commit waited for that of a later one takes nothing back: `dirty_at` is the latest of all that no read covers.
+  // `dirty_at` is the latest of all events that no read covers, in whatever order their transactions commit.
   // Later dirty marks leave `due_at` where the first one put it, so that a hot record does not move through its index at
   // every event; `dueRecords` puts it off when it comes to it.
   const dirty = db
@@ -81,20 +81,14 @@ export function createRecords(db: Connection) {
   const insertChange = db.prepare(
     'INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   );
-  const anyEventOf = createBlockSearch(db, {
-    ...{ table: 'events', index: 'events_record', match: 't.record_id = ? AND t.kind = ?' },
-  });
-  const readableEventsOf = createForwardBlockSearch(db, {
-    ...{ table: 'events', index: 'events_record' },
-    match: "t.record_id = ? AND t.kind = ? AND t.state <> 'discarded' AND t.body IS NOT NULL",
-  });
-  const eventsOf = createBlockSearch(db, {
-    ...{
-      table: 'events',
-      index: 'events_record',
-      match: "t.record_id = ? AND t.kind = ? AND t.state = 'processed'",
-    },
-  });
+  const eventSearch = (condition: string, order: 'ASC' | 'DESC') =>
+    createBlockSearch(db, {
+      ...{ table: 'events', index: 'events_record', order },
+      match: `t.record_id = ? AND t.kind = ?${condition}`,
+    });
+  const anyEventOf = eventSearch('', 'DESC');
+  const readableEventsOf = eventSearch(" AND t.state <> 'discarded' AND t.body IS NOT NULL", 'ASC');
+  const processedEventsOf = eventSearch(" AND t.state = 'processed'", 'DESC');
   const showAnew = Object.values(TABLES).map((table) =>
     db.prepare(
       `UPDATE ${table} SET shown = (SELECT json_group_object(key, ?) FROM json_each(shown))
@@ -103,10 +97,10 @@ export function createRecords(db: Connection) {
   );
   const eventAt = db.prepare('SELECT id, created_ms AS createdMs FROM events WHERE seq = ?');
 
-  /** The last event about it that is done. A record that no event has marked dirty has none: nothing need be looked for. */
+  /** The last processed event about it; a record that no event has marked dirty has none. */
   function lastEventOf({ kind, id, state }: Held): LastEvent | undefined {
     if (state.dirty === 0) return undefined;
-    const [seq] = eventsOf([id, kind], state.dirty + 1, 1);
+    const [seq] = processedEventsOf([id, kind], state.dirty + 1, 1);
     return seq === undefined ? undefined : (eventAt.get(seq) as LastEvent);
   }
   const byKind = Object.fromEntries(
@@ -135,7 +129,7 @@ export function createRecords(db: Connection) {
     insertChange.run(seq, kind, id, operation, JSON.stringify(before), JSON.stringify(after), cause, nowIso);
   }
 
-  /** Something gave reason to read the record: `number` where that was an event. */
+  /** There is a reason to read the record: the event with this number, if an event. */
   function markOneDirty(
     kind: Kind,
     id: string,
@@ -222,11 +216,7 @@ export function createRecords(db: Connection) {
     async eventsAbout({ dialect }, kind, id, { after, through, readable }) {
       if (readable === undefined)
         return dialect.isAmong(events.seq, anyEventOf([id, kind], through + 1, ALL, after));
-      const found = readableEventsOf([id, kind], after, readable);
-      return dialect.isAmong(
-        events.seq,
-        found.filter((seq) => seq <= through),
-      );
+      return dialect.isAmong(events.seq, readableEventsOf([id, kind], after, readable, through + 1));
     },
     async lastEvents(_sql, _kind, records) {
       const found = records.map((held) => [held.id, lastEventOf(held)] as const);
@@ -240,11 +230,11 @@ export function createRecords(db: Connection) {
   return {
     load,
     busy,
-    /** As the units that are written once use them. */
+    /** For the verbs that are written once for both engines. */
     shared,
     dirty: markOneDirty,
 
-    /** As `load`, but what the last event of the record left is taken as it is. */
+    /** As `load`, but from memory where the last event of the record has left it there. */
     recall(kind: Kind, id: string): StoredHeld {
       return busy.get(kind, id) ?? load(kind, id);
     },
@@ -279,7 +269,7 @@ function tableStatements(db: Connection, kind: Kind) {
        unverified_since, deleted_at, last_event_id, last_event_at, cause, change_seq, provisional_created, shown
        FROM ${table} WHERE id = ?`,
     ),
-    // As bare texts, and all at once: read and parsed one by one they were half of what a full sync costs.
+    // As texts, all at once: to read and parse them one by one was half the cost of a full sync.
     settled: db
       .prepare(
         `SELECT r.id, r.data FROM ${table} r CROSS JOIN record_state s WHERE r.id IN (SELECT value FROM json_each(?))
@@ -344,7 +334,7 @@ function tableStatements(db: Connection, kind: Kind) {
 
 const shownText = (shown: RecordState['shown']) => (shown === null ? null : JSON.stringify(shown));
 
-/** The row tells of what it shows; the state tells of what was shown before there was one. */
+/** Where there is a row it says what was shown last, else the state does. */
 function stateFrom(row: StateRow, shown: TableRow | undefined): RecordState {
   return {
     dirty: row.dirty,

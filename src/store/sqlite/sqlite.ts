@@ -20,7 +20,7 @@ import { createRecords } from './records.ts';
 export interface SqliteOptions {
   /** A path, or `:memory:`. */
   path: string;
-  /** For commands that only look: nothing is created, migrated or locked. */
+  /** For commands that only read: nothing is created, migrated or locked. */
   readOnly?: boolean;
 }
 
@@ -83,14 +83,14 @@ async function settleEpoch(database: Database): Promise<void> {
   const copiedAt = await readFact(database.sql, COPIED_FACT);
   if (copiedAt === null && (await readFact(database.sql, EPOCH_FACT)) !== null) return;
   await database.transact(async (unit) => {
-    // The start sets it anew by the service's own clock and settings.
+    // The service sets it anew at its start, by its own clock and settings.
     const now = Date.now();
     await beginEpoch(unit, copiedAt, { wall: now, steady: now });
     await unit.change(sql`DELETE FROM ${facts} WHERE ${facts.name} = ${COPIED_FACT}`);
   });
 }
 
-/** What is known without the file: one process has it, with its own clock, and no other process to notify. */
+/** One process has the file, so that there is no shared clock and no other process to notify. */
 export const ALONE = {
   async sharedTime() {
     return null;
@@ -102,23 +102,22 @@ export const ALONE = {
 } satisfies Partial<ReplicaStore>;
 
 /**
- * What a look whether the disk takes a commit writes: as many pages as a small group of deliveries. Less would fit into the
- * end of a log file that has no room for them. Other bytes on each page than the last look's: what is there already, SQLite does
- * not write again.
+ * What `checkWritable` writes: as many pages as a small group of deliveries, since less could fit into a log file that has no
+ * room for them. Random, because SQLite does not write a page that is unchanged.
  */
 const PROBE_BYTES = 16_384;
 const probeText = () => randomBytes(PROBE_BYTES / 2).toString('hex');
 
 /**
  * The port over a connection whose schema is current. Closing the store closes the connection. `opened`: gaps that were
- * opened before anybody could watch, for the first who does.
+ * opened before there was a watcher; the first one gets them.
  */
 export function storeOver(db: Connection, opened: GapChange[] = []): Store {
-  let told: (change: GapChange) => void = () => undefined;
-  const database = tellingGaps(createDatabase(db), (change) => told(change));
+  let watcher: (change: GapChange) => void = () => undefined;
+  const database = tellingGaps(createDatabase(db), (change) => watcher(change));
   const { transact } = database;
   const records = createRecords(db);
-  // What the inbox remembers of its busy records holds only as long as it alone writes.
+  // The busy records in memory are valid only while nothing but the inbox writes records.
   const inbox: Database = {
     ...database,
     async transact(work, first) {
@@ -154,7 +153,7 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
   return {
     engine: 'sqlite',
     watchGaps(next) {
-      told = next;
+      watcher = next;
       opened.splice(0).forEach(next);
     },
     ...oneAtATime(verbs, db.readonly ? database.atOneMoment : (work) => work()),
@@ -163,12 +162,12 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
 
 type Verb = (...args: unknown[]) => Promise<unknown>;
 
-/** Of all stores of this thread: one that waits for another's lock waits in SQLite, so that the other could never end. */
+/** For all stores of this thread: one that waits inside SQLite for another's lock would block the thread, and so the other. */
 const inTurn = turns();
 
 /**
- * Each verb from its begin to its end before the next: of one connection, another would see what is not committed yet, and
- * write into it. None rejects with a word of SQLite's own. `within`: as where another process writes, while this one looks.
+ * One verb after another: on the same connection a second verb would see uncommitted rows and write into the same transaction.
+ * SQLite's errors are translated. `within` runs a verb's statements at one moment where another process writes.
  */
 function oneAtATime<Verbs extends object>(
   verbs: Verbs,
