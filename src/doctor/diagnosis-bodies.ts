@@ -87,8 +87,9 @@ function withoutFinalLineEnds(text: string): string {
 
 /** No event is deeper, and what goes down here calls itself. */
 const MAX_DEPTH = 64;
-const STRING = /"((?:[^"\\]|\\.)*)"/g;
-const STRING_OR_MARK = /"(?:[^"\\]|\\.)*"|[[\]{},:]/g;
+// The last quote is optional although JSON always has it: a search that cannot fail takes linear time on any text.
+const STRING = /"((?:[^"\\]|\\.)*)"?/g;
+const STRING_OR_MARK = /"(?:[^"\\]|\\.)*"?|[[\]{},:]/g;
 
 // What is newer than the language's types here.
 const { rawJSON, isRawJSON } = JSON as unknown as {
