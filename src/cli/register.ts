@@ -13,6 +13,7 @@ import type { Clock } from '../platform/clock.ts';
 import { type Config, loadConfig, requireHttpsOrLoopback } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import { AWAITED_FACT, SECRETS_LOOK_MS, standingOf } from '../service/signing-secrets.ts';
+import { AUDIT_ASKED } from '../store/reports.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
@@ -242,7 +243,8 @@ async function audited<T>(store: Store, { url }: Asked, clock: Clock, work: () =
   // Without the query, in which an address may carry a secret of its own.
   const { origin, pathname } = new URL(url);
   const now = { wall: clock.wall(), steady: clock.steady() };
-  const id = await store.askAudit({ actor: 'register', action: 'register', target: origin + pathname }, now);
+  const entry = { actor: 'register', action: 'register', outcome: AUDIT_ASKED, target: origin + pathname };
+  const id = await store.audit(entry, now);
   try {
     const result = await work();
     await store.settleAudit(id, 'ok');

@@ -98,7 +98,7 @@ export interface TokenStore {
   /** Only over `version` (null: over any). False: another process has saved since, and nothing was done. */
   saveTokens(name: string, sealed: string, version: number | null, audit: Audit, now: Now): Promise<boolean>;
   refuseTokens(name: string, refusal: string, version: number, audit: Audit, now: Now): Promise<boolean>;
-  audit(entry: Audit, now: Now): Promise<void>;
+  audit(entry: Audit, now: Now): Promise<unknown>;
 }
 
 export interface SealedTokens {

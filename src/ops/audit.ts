@@ -1,4 +1,5 @@
 import { describeError } from '../platform/errors.ts';
+import { AUDIT_ASKED } from '../store/reports.ts';
 import type { OpsContext } from './context.ts';
 
 export interface AuditLog {
@@ -36,7 +37,7 @@ export function createAuditLog({
   return {
     note,
     async change(actor, action, target, work, outcomeOf = () => 'ok') {
-      const id = await store.askAudit({ actor, action, target }, now());
+      const id = await store.audit({ actor, action, outcome: AUDIT_ASKED, target }, now());
       const settle = async (outcome: string) => {
         try {
           await store.settleAudit(id, outcome);

@@ -26,7 +26,6 @@ export type OpsStore = ReportStore &
     | 'readRejection'
     | 'currentNumber'
     | 'audit'
-    | 'askAudit'
     | 'settleAudit'
     | 'checkWritable'
   > & {

@@ -3,7 +3,7 @@ import type { GapKeeper } from '../backfill/context.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { DeliveryOutcome } from '../receive/routes.ts';
-import type { BackfillStore, DirtyTiming, GapKey, GapReason } from '../store/store.ts';
+import type { BackfillStore, DirtyTiming, GapKey, GapReason, OperatorStore } from '../store/store.ts';
 
 /** After this long without a heartbeat the sender may have given up on deliveries. */
 const DOWNTIME_AFTER_MS = 30_000;
@@ -27,7 +27,7 @@ const gapOf = (reason: GapReason): GapKey => ({ reason, kind: null, recordId: nu
  * full syncs had come. A replica that joins others leaves them their work.
  */
 export async function recover(options: {
-  store: BackfillStore;
+  store: BackfillStore & Pick<OperatorStore, 'readFact'>;
   gaps: Pick<GapKeeper, 'open'>;
   clock: Clock;
   timing: DirtyTiming;
@@ -51,7 +51,7 @@ export async function recover(options: {
  */
 export async function noteDowntime(
   options: {
-    store: Pick<BackfillStore, 'lastBeat'>;
+    store: Pick<OperatorStore, 'readFact'>;
     gaps: Pick<GapKeeper, 'open'>;
     clock: Clock;
     eventsOnly: boolean;
@@ -60,8 +60,8 @@ export async function noteDowntime(
 ): Promise<void> {
   // Without the API nothing could ever resolve it.
   if (options.eventsOnly) return;
-  const last = await options.store.lastBeat();
-  const ms = last === null ? 0 : options.clock.wall() - last;
+  const last = await options.store.readFact('heartbeat');
+  const ms = last === null ? 0 : options.clock.wall() - Date.parse(last);
   if (ms >= DOWNTIME_AFTER_MS)
     await options.gaps.open(gapOf('downtime'), `${what} for ${Math.round(ms / 1000)} s`);
 }

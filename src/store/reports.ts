@@ -183,6 +183,12 @@ export interface EventPage {
   looked_back_to: string | null;
 }
 
+/**
+ * The outcome of an audit entry made before what it speaks of is done. It stays where the process died in between: then it
+ * was asked for, and may or may not have been done.
+ */
+export const AUDIT_ASKED = 'asked';
+
 export interface ReportStore {
   summary(): Promise<StoreSummary>;
   /** Newest first. However many are stored and whatever the filter, it reads no more than a bounded number of rows. */
@@ -245,8 +251,6 @@ export interface ReportStore {
     filter: { syncRunId?: number | undefined },
     paging: Paging,
   ): Promise<PendingDeletionReport[]>;
-  /** The bytes of a delivery in quarantine; null: no such delivery, or trimmed. */
-  readQuarantinedBody(id: number): Promise<Uint8Array | null>;
   /** From `since` (wall-clock milliseconds) on, oldest first. Default: by the minute. */
   listTraffic(since: number, step?: TrafficStep): Promise<TrafficReport[]>;
 }

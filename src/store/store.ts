@@ -407,8 +407,6 @@ export interface BackfillStore {
   ): Promise<Compared[]>;
   /** Every known id, in order, after `after`: tombstones and ids without a row included, which are not `alive`. */
   knownIds(kind: Kind, after: string, limit: number): Promise<{ id: string; alive: boolean }[]>;
-  /** How many rows of the kind are alive. */
-  countLive(kind: Kind): Promise<number>;
   /**
    * A 404 for one record. `witnessedAt`: when a read last showed a record of the kind that we hold alive; before `witnessFrom`
    * it is too old, since a path that was lost, found and lost again hides what lives from both reads. `witnessedAfter`: one did
@@ -552,10 +550,8 @@ export interface BackfillStore {
    */
   noteAccess(kind: Kind, access: string, how: 'read' | 'absence', now: Now): Promise<void>;
 
-  /** Says that the process lives and can write; a time without beats is our downtime. */
+  /** Says that the process lives and can write, by the fact `heartbeat` (ISO 8601): a time without beats is our downtime. */
   beat(now: Now, facts: ServiceFacts): Promise<void>;
-  /** Wall-clock milliseconds of the last beat, or null. */
-  lastBeat(): Promise<number | null>;
   /**
    * The last delivery of an event, new or not, wall-clock milliseconds, or null; and the longest that two
    * consecutive ones of the newest `among` events lay apart, milliseconds, or null with fewer than ten.
@@ -586,12 +582,6 @@ export interface AuditEntry {
   outcome: string;
   target: string | null;
 }
-
-/**
- * The outcome of an entry made before what it speaks of is done. It stays where the process died in between: then it
- * was asked for, and may or may not have been done.
- */
-export const AUDIT_ASKED = 'asked';
 
 export interface StoredRegistration {
   upstreamId: string;
@@ -627,9 +617,8 @@ export interface StoredTokens {
 }
 
 export interface OperatorStore {
-  audit(entry: AuditEntry, now: Now): Promise<void>;
-  /** An entry before what it speaks of is done: its outcome is `AUDIT_ASKED`. Returns its id. */
-  askAudit(entry: Omit<AuditEntry, 'outcome'>, now: Now): Promise<number>;
+  /** Returns its id. The outcome of what is still to be done is `AUDIT_ASKED`. */
+  audit(entry: AuditEntry, now: Now): Promise<number>;
   /** What came of it. An entry that has its outcome keeps it. */
   settleAudit(id: number, outcome: string): Promise<void>;
   /** Over one of the same id: a secret that is there stays where none is given. */

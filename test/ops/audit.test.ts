@@ -32,7 +32,7 @@ test('an entry whose outcome was lost, as by a kill in between, goes on saying t
 });
 
 test('what cannot be put into the audit is not done', async () => {
-  h.context.store.askAudit = () => Promise.reject(new StoreUnavailable('disk full', { remedy: '' }));
+  h.context.store.audit = () => Promise.reject(new StoreUnavailable('disk full', { remedy: '' }));
   expect((await pause()).status).toBe(503);
   expect(h.asked).toEqual([]);
 });

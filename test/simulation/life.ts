@@ -108,8 +108,8 @@ export class DiskFull extends StoreUnavailable {
 /** Verbs that commit nothing: no death is aimed at them. */
 export const READING: ReadonlySet<string> = new Set<keyof Store>([
   ...(['currentNumber', 'countDue', 'nextDueAt', 'unseenBy', 'touchedSince', 'countKnown'] as const),
-  ...(['hasAnnouncedDeletion', 'countProofs', 'someLiveRecord', 'cycleRecords', 'countLive'] as const),
-  ...(['kindsWantingFullSync', 'pendingDeletions', 'lastBeat', 'lastDelivery', 'readFact'] as const),
+  ...(['hasAnnouncedDeletion', 'countProofs', 'someLiveRecord', 'cycleRecords'] as const),
+  ...(['kindsWantingFullSync', 'pendingDeletions', 'lastDelivery', 'readFact'] as const),
   ...(['unreadEvents', 'failedWithoutRecord', 'shownIds', 'neverShown', 'unreadableRecords'] as const),
   ...(['eventsNaming', 'learnedPointers', 'nextAttemptWall', 'recoverClaims', 'releaseEvents'] as const),
   ...(['claimEvents', 'dueRecords', 'compareReads', 'sharedTime', 'countReplicas', 'findSession'] as const),

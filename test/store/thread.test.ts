@@ -166,7 +166,7 @@ describe('a store in threads of its own', () => {
     const store = await openStore(`file:${path}`, {
       inThread: { onLost: (error) => expect.unreachable(error.message) },
     });
-    const reports = [store.summary(), store.listTraffic(0), store.countLive('policy')];
+    const reports = [store.summary(), store.listTraffic(0), store.countKnown('policy')];
     const asked = [...reports, accept(store, 'a'), store.writeFact('x', 'y')];
     await store.close();
     await Promise.all(asked);

@@ -84,7 +84,8 @@ export const quarantinedPage =
       return missing('There is no delivery of this number in quarantine.');
     }
     const { receiver } = context;
-    const body = await context.store.readQuarantinedBody(id);
+    const { body_base64 } = delivery;
+    const body = body_base64 === null ? null : Buffer.from(body_base64, 'base64');
     return html(c, <QuarantinedPage {...{ delivery, body, receiver }} />);
   };
 

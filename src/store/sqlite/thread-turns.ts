@@ -98,7 +98,6 @@ const CLASS_OF: Readonly<Partial<Record<ThreadVerb, Exclude<VerbClass, 'syncs'>>
   approveDeletions: 'operators',
   resolveGapById: 'operators',
   audit: 'operators',
-  askAudit: 'operators',
   settleAudit: 'operators',
   saveRegistration: 'operators',
   forgetRegistration: 'operators',
@@ -116,7 +115,6 @@ const CLASS_OF: Readonly<Partial<Record<ThreadVerb, Exclude<VerbClass, 'syncs'>>
   closeSession: 'operators',
   // The view `sync_status` and the length of our own downtime depend on it.
   beat: 'operators',
-  lastBeat: 'operators',
   epoch: 'operators',
   addTraffic: 'operators',
 
@@ -125,7 +123,6 @@ const CLASS_OF: Readonly<Partial<Record<ThreadVerb, Exclude<VerbClass, 'syncs'>>
   countDue: 'reports',
   compareReads: 'reports',
   knownIds: 'reports',
-  countLive: 'reports',
   unseenBy: 'reports',
   touchedSince: 'reports',
   hasAnnouncedDeletion: 'reports',
@@ -168,6 +165,5 @@ const CLASS_OF: Readonly<Partial<Record<ThreadVerb, Exclude<VerbClass, 'syncs'>>
   showRejection: 'reports',
   listAudit: 'reports',
   listPendingDeletions: 'reports',
-  readQuarantinedBody: 'reports',
   listTraffic: 'reports',
 };

@@ -124,8 +124,6 @@ export function createDueVerbs(database: Database, records: Records, { keepsTime
       return known.map(({ id, alive }) => ({ id, alive: Boolean(alive) }));
     },
 
-    countLive: (kind) => countLive(statements, kind),
-
     unseenBy(kind, syncRunId, number) {
       const rows = TABLE_OF[kind];
       return idsOf(

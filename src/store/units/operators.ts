@@ -1,6 +1,7 @@
 import type { Database } from '../database.ts';
+import { AUDIT_ASKED } from '../reports.ts';
 import { audit, registrations, rejections, traffic } from '../schema.ts';
-import { AUDIT_ASKED, type OperatorStore, type Rejection, type StoredRegistration } from '../store.ts';
+import type { OperatorStore, Rejection, StoredRegistration } from '../store.ts';
 import { noteAudit, readFact, writeFact } from './facts.ts';
 import { as, excluded, iso, sql, update, upsert } from './sql.ts';
 import { createTokenVerbs } from './tokens.ts';
@@ -11,12 +12,7 @@ export function createOperatorVerbs(database: Database): OperatorStore {
   return {
     ...createTokenVerbs(database),
 
-    async audit(entry, now) {
-      await database.transact((unit) => noteAudit(unit, entry, now));
-    },
-
-    askAudit: (entry, now) =>
-      database.transact((unit) => noteAudit(unit, { ...entry, outcome: AUDIT_ASKED }, now)),
+    audit: (entry, now) => database.transact((unit) => noteAudit(unit, entry, now)),
 
     async settleAudit(id, outcome) {
       await database.transact((unit) =>

@@ -195,14 +195,6 @@ export function createReports(
       return row === null ? null : withBody(row);
     },
 
-    async readQuarantinedBody(id) {
-      const row = await one<{ body: Buffer | null }>(
-        statements,
-        sql`SELECT ${quarantine.body} FROM ${quarantine} WHERE ${quarantine.id} = ${id}`,
-      );
-      return row?.body ?? null;
-    },
-
     listPendingDeletions(filter, paging) {
       const { kind, id, syncRunId } = pendingDeletions;
       const after = paging.after ?? '';

@@ -2,7 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { Database, Unit } from '../database.ts';
 import { events, kindState, syncRuns } from '../schema.ts';
 import type { BackfillStore, SyncRunProgress } from '../store.ts';
-import { readFact, writtenFact } from './facts.ts';
+import { writtenFact } from './facts.ts';
 import {
   hasUnnamed,
   kindsWantingFullSync,
@@ -122,11 +122,6 @@ export function createFullSyncVerbs(database: Database) {
             })}`,
         );
       });
-    },
-
-    async lastBeat() {
-      const at = await readFact(statements, 'heartbeat');
-      return at === null ? null : Date.parse(at);
     },
 
     async lastDelivery(among) {

@@ -77,8 +77,13 @@ export function describeDifferences(open: OpenEngine): void {
         );
         await scene.show('policy', 'b', { id: 'b' });
         await scene.conclude('vendor', { absent: ['c'] });
-        expect(await scene.store.countLive('vendor')).toBe(4);
-        expect(await scene.store.countLive('policy')).toBe(1);
+        const { kinds } = await scene.store.summary();
+        expect(kinds.map(({ kind, records }) => [kind, records])).toEqual(
+          expect.arrayContaining([
+            ['vendor', 4],
+            ['policy', 1],
+          ]),
+        );
         await scene.store.makeKnown('vendor', ['named'], scene.now());
         const [a, b] = await scene.store.knownIds('vendor', '', 2);
         expect([a, b]).toEqual([

@@ -256,8 +256,6 @@ export function describeLists(open: OpenEngine): void {
           { settleMs: 1 },
         );
         const [row] = await scene.store.listQuarantine({ limit: 1 });
-        expect(Buffer.from((await scene.store.readQuarantinedBody(row!.id))!)).toEqual(body);
-        expect(await scene.store.readQuarantinedBody(row!.id + 1)).toBeNull();
         const bytes = { body: '\ufffd\0{', body_base64: body.toString('base64') };
         expect(await scene.store.showQuarantined(row!.id)).toMatchObject(bytes);
         expect(row).toMatchObject({ body: null, body_base64: null });
@@ -283,7 +281,6 @@ export function describeLists(open: OpenEngine): void {
           );
           const live = Number(row!['live']);
           expect([policy!.records, policy!.deleted]).toEqual([live, Number(row!['n']) - live]);
-          expect(await scene.store.countLive('policy')).toBe(live);
           return live;
         };
         for (const id of ['a', 'b', 'c', 'd', 'e', 'f']) await scene.show('policy', id, { id });

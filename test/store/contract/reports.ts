@@ -359,10 +359,10 @@ export function describeReports(open: OpenEngine): void {
     it(
       'of audit entries show what was asked for, until it is said what came of it',
       inScene(open, async (scene) => {
-        const entry = { actor: 'olga', action: 'pause', target: null };
+        const entry = { actor: 'olga', action: 'pause', outcome: 'asked', target: null };
         const [first, second] = [
-          await scene.store.askAudit(entry, scene.now()),
-          await scene.store.askAudit({ ...entry, action: 'resume' }, scene.now()),
+          await scene.store.audit(entry, scene.now()),
+          await scene.store.audit({ ...entry, action: 'resume' }, scene.now()),
         ];
         await scene.store.settleAudit(first, 'ok');
         await scene.store.settleAudit(first, 'failed');

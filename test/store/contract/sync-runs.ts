@@ -134,7 +134,7 @@ export function describeSyncRuns(open: OpenEngine): void {
     it(
       'are there after they are written, beats and registrations too',
       inScene(open, async (scene) => {
-        expect(await scene.store.lastBeat()).toBeNull();
+        expect(await scene.store.readFact('heartbeat')).toBeNull();
         expect(await scene.store.readFact('paused')).toBeNull();
         const facts = {
           eventsOnly: false,
@@ -172,7 +172,7 @@ export function describeSyncRuns(open: OpenEngine): void {
           description: 'still ours',
         });
         if (scene.canReopen) await scene.reopen();
-        expect(await scene.store.lastBeat()).toBe(scene.now().wall);
+        expect(await scene.store.readFact('heartbeat')).toBe(new Date(scene.now().wall).toISOString());
         expect(await scene.store.readFact('paused')).toBe('no');
         expect(await scene.store.listRegistrations()).toEqual([
           { ...registration, description: 'still ours' },
