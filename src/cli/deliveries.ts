@@ -97,7 +97,7 @@ async function showDelivery(api: ApiClient, id: string): Promise<object | null> 
 /** A delivery this recent is read again, since its event moves on. Compared with the service's instants, not our clock. */
 const CHANGING_MS = 60_000;
 
-/** A line for each, oldest first, and again where its event has moved on, or a rejection stands for more. */
+/** A line for each, oldest first; another one where its event has moved on or a rejection counts more. */
 async function follow(cli: Cli, api: ApiClient, options: Filter & Period & { json?: true }): Promise<void> {
   const stop = stopSignals({ attached: false });
   const shown = new Map<string, { state: string; receivedAt: string }>();

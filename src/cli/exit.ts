@@ -23,7 +23,7 @@ export function exitCodeOf(error: unknown): number {
 
 /**
  * What to write on stderr for a failed command: the error, and after it what can be done. Several problems in
- * one message stand on a line each. The stack only for those who asked for debug logs.
+ * one message have a line each. The stack only with debug logs.
  */
 export function explain(error: unknown, options: { debug: boolean }): string {
   // Commander has written its own message already.

@@ -19,7 +19,7 @@ const LINE_EVERY_MS = 10_000;
 /** Sync runs that may be newer than the one waited for: a page of them is always enough to see back to the request. */
 const NEWEST_SYNC_RUNS = 100;
 /**
- * Requests failed one after the other, the last of them under our eyes, after which nobody is kept waiting. A list scan ends
+ * After so many failed requests in a row, the last of them seen here, the command stops waiting. A list scan ends
  * with its first failing page; the cycle over the assessments tries each of them, ever more slowly: hours, in an outage.
  */
 const FAILURES_WAITED_FOR = 5;
@@ -64,7 +64,7 @@ export function fullSyncCommand(cli: Cli): Command {
             remedy: 'see "resume": what was asked for begins by itself then',
           });
         }
-        // Several share the database, and whoever runs full syncs may change on the way.
+        // Several services share the database, and which of them runs full syncs may change meanwhile.
         await waitFor(cli, api, { kinds, before, isOne: service !== null });
       });
     });
@@ -177,7 +177,7 @@ function describe(syncRun: SyncRunReport): string {
   return `Sync run ${syncRun.id} of ${syncRun.kind}: ${syncRun.outcome}, ${figures}${syncRun.error ? `: ${syncRun.error}` : ''}`;
 }
 
-/** What a reading of the API found to differ, as `sync --dry-run` and `sync-runs show` tell it. Ends with a newline. */
+/** What a reading of the API found to differ, as `sync --dry-run` and `sync-runs show` print it. Ends with a newline. */
 export function describeDifferences(
   title: string,
   differences: Differences & { incomplete?: string | null },

@@ -3,7 +3,7 @@ import type { Screen } from './cli.ts';
 
 /** Of a terminal that does not say, or says 0. */
 const USUAL_COLUMNS = 80;
-/** A terminal's line is drawn anew this often; elsewhere, where each is kept, a line comes more rarely. Milliseconds. */
+/** A terminal's line is redrawn this often; elsewhere each line is kept, so they come less often. Milliseconds. */
 const REDRAW_EVERY_MS = 100;
 const LINE_EVERY_MS = 5_000;
 

@@ -45,8 +45,8 @@ function before(row: PastRecord, change: ChangeReport): PastRecord {
 }
 
 /**
- * The records of a kind as they were at `instant`, by id, up to `limit` behind `after`. Rejects where the history that
- * would tell has been trimmed.
+ * The records of a kind as they were at `instant`, by id, up to `limit` after `after`. Rejects where the history of then
+ * has been trimmed.
  */
 export async function recordsAt(
   api: ApiClient,

@@ -12,7 +12,7 @@ interface SandboxFlags {
   attached?: true;
 }
 
-/** As the service's own prefixes: whatever begins so and is no setting is a slip. */
+/** As the service's own prefixes: a name that begins so and is no setting is a mistake. */
 const SANDBOX_NAMES = /^SANDBOX_/;
 const LARGEST_PORT = 65_535;
 

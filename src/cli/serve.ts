@@ -29,7 +29,7 @@ export function serveCommand(cli: Cli): Command {
       const output = standardOutput();
       const secrets = () => secretTexts(config);
       logger = createLogger({ level: config.logLevel, secrets, destination: output });
-      // Twice: for the person who starts it, and for whoever is told of warnings only.
+      // Twice: for the person who starts it, and in the log.
       const exposure = await (await engines()).databaseExposure(config.databaseUrl, config.database);
       if (exposure !== null) {
         cli.err.write(`compliance-mirror: WARNING: ${exposure.says}\n  ${exposure.remedy}\n`);

@@ -1,4 +1,4 @@
-/** npm passes on what the terminal, or whoever ends a whole group, has sent here already: one wish, told twice. */
+/** npm passes on a signal that the terminal has sent to the whole group already: within this, two are one. Milliseconds. */
 const SAME_WISH_MS = 1_000;
 
 /**

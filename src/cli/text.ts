@@ -17,7 +17,7 @@ export function printableLines(text: string): string {
   return text.split('\n').map(printable).join('\n');
 }
 
-/** JSON for people and scripts: still valid JSON, and free of whatever `printable` escapes. */
+/** JSON for people and scripts: still valid JSON, and without what `printable` escapes. */
 export function printableJson(value: unknown): string {
   return printableLines(indentedJson(JSON.stringify(value)));
 }

@@ -5,7 +5,7 @@ import { type Cli, writeJson } from './cli.ts';
 import { jsonOption } from './options.ts';
 import { printable } from './text.ts';
 
-/** As the sandbox listens unless it is told otherwise. */
+/** As the sandbox listens by default. */
 const DEFAULT_HOST = '127.0.0.1';
 const DEFAULT_PORT = 9090;
 const TIMEOUT_MS = 10_000;
@@ -40,10 +40,10 @@ export function triggerCommand(cli: Cli): Command {
     )
     .addOption(jsonOption())
     .action(async (type: EventType, flags: TriggerFlags) => {
-      const told = await ask(cli, flags, { type, id: flags.record, fields: flags.field });
-      if (flags.json) writeJson(cli.out, told);
-      else cli.out.write(told.events.map(lineOf).join(''));
-      if (told.registrations === 0) {
+      const triggered = await ask(cli, flags, { type, id: flags.record, fields: flags.field });
+      if (flags.json) writeJson(cli.out, triggered);
+      else cli.out.write(triggered.events.map(lineOf).join(''));
+      if (triggered.registrations === 0) {
         cli.err.write('Nobody is registered with this sandbox, so nothing is sent: see "register".\n');
       }
     });

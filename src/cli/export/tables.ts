@@ -8,7 +8,7 @@ import { PAGE_LIMIT_MAX, type Paging, type Period, recordColumns } from '../../s
 const WAIT_SECONDS = 10;
 /** After which a request that waits is given up. Milliseconds. */
 const WAIT_TIMEOUT_MS = 2 * WAIT_SECONDS * 1000;
-/** Where a service is gone, as while it is started anew. Milliseconds. */
+/** Pause before a service that is gone is asked again, as while it restarts. Milliseconds. */
 const AGAIN_MS = 1_000;
 
 interface Page {
