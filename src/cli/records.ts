@@ -1,7 +1,6 @@
 import { Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { answered, atRecord, found } from '../ops/api/client.ts';
-import { UsageError } from '../platform/errors.ts';
 import type { ChangeReport, RecordOrder, RecordReport } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { type Columns, listing, notFound, showing } from './lists.ts';
@@ -67,22 +66,14 @@ export function recordsCommand(cli: Cli): Command {
       .option('--unverified', 'only those that the API has still to confirm')
       .option('--deleted', 'only the deleted')
       .addOption(
-        new Option('--at <instant>', 'as they were then, from the history: 2026-11-01T12:00:00Z').argParser(
-          parseInstant,
-        ),
+        new Option('--at <instant>', 'as they were then, from the history: 2026-11-01T12:00:00Z')
+          .argParser(parseInstant)
+          .conflicts(['search', 'status', 'field', 'order', 'unverified']),
       ),
     ({ at }: RecordFilter) => (at === undefined ? RECORDS : PAST),
     async (api, { limit, after }, options, kind: Kind) => {
       const { search, status, field, order, unverified, deleted, at } = options;
-      if (at !== undefined) {
-        if (search !== undefined || unverified) {
-          throw new UsageError(
-            '--at goes with neither --search nor --unverified',
-            'they speak of the present',
-          );
-        }
-        return await recordsAt(api, kind, at, { limit, after, deleted });
-      }
+      if (at !== undefined) return await recordsAt(api, kind, at, { limit, after, deleted });
       const query = {
         ...{ limit, after, search, status, field, order },
         ...(unverified ? { unverified: 'true' as const } : {}),

@@ -261,8 +261,19 @@ describe('export and the commands from afar', () => {
     expect(JSON.parse(out)).toEqual({ items: [], next: null });
     expect((await cli(['records', 'list', 'vendor', '--at', 'yesterday'], here)).code).toBe(2);
     expect((await cli(['records', 'list', 'vendor', '--at', '2026-02-30'], here)).code).toBe(2);
-    const both = await cli(['records', 'list', 'vendor', '--at', '2026-02-20', '--search', 'v'], here);
-    expect(both.code).toBe(2);
+    for (const other of [
+      ['--search', 'v'],
+      ['--status', 'x'],
+      ['--field', 'a=b'],
+      ['--order', 'id'],
+      ['--unverified'],
+    ]) {
+      const both = await cli(['records', 'list', 'vendor', '--at', '2026-02-20', ...other], here);
+      expect(both).toMatchObject({
+        code: 2,
+        err: expect.stringContaining(`cannot be used with option '${other[0]}`),
+      });
+    }
   });
 
   it('a registration is not made from afar', async () => {
