@@ -227,9 +227,20 @@ function createSender(options: ClientOptions): <T>(request: OutgoingRequest<T>) 
   const agent = userAgent();
   const now = (): Moment => ({ steadyMs: clock.steady(), wallMs: clock.wall() });
 
+  /** The authorization server may ask us to wait as well. Without credentials nothing can be sent meanwhile. */
+  async function obeying<T>(answer: Promise<T> | T): Promise<T> {
+    try {
+      return await answer;
+    } catch (error) {
+      const waitMs = error instanceof UpstreamError ? error.retryAfterMs : null;
+      if (waitMs !== null) budget.pauseUntil(clock.steady() + waitMs);
+      throw error;
+    }
+  }
+
   async function authorize(request: CallOptions, ticket: Ticket): Promise<string> {
     try {
-      const authorization = await credentials.authorization(request.signal);
+      const authorization = await obeying(credentials.authorization(request.signal));
       await request.onSend?.();
       request.signal.throwIfAborted();
       return authorization;
@@ -292,7 +303,7 @@ function createSender(options: ClientOptions): <T>(request: OutgoingRequest<T>) 
       if (!(error instanceof UpstreamError) || error.kind !== 'unauthorized') throw error;
       // Without credentials to send, nothing was refused by the service.
       if (sent.authorization === undefined) throw error;
-      const isRenewed = (await credentials.renew?.(request.signal, sent.authorization)) ?? false;
+      const isRenewed = await obeying(credentials.renew?.(request.signal, sent.authorization) ?? false);
       // No POST is ever sent twice, not even now.
       if (!isRenewed || request.method === 'POST') throw error;
       return await sendOnce(request, {});

@@ -114,8 +114,10 @@ function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenE
           });
           await grant;
         } else {
-          // The caller that asked first may have gone away: its failure is not ours, we ask again.
-          await grant.catch(() => undefined);
+          // Refused, or told to wait, together. Where only the caller that asked has gone away, we ask again.
+          await grant.catch((error: unknown) => {
+            if (error instanceof MirrorError) throw error;
+          });
         }
       }
       return `Bearer ${tokens.accessToken}`;

@@ -6,7 +6,7 @@ import { userAgent } from '../platform/package.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
 import { type Tokens, tokensIn } from './oauth-tokens.ts';
-import { type Answer, ExchangeFailure, exchange } from './transport.ts';
+import { type Answer, ExchangeFailure, exchange, retryAfterIn } from './transport.ts';
 
 /**
  * Our own small client of the two OAuth addresses, over the API's transport. Refused: openid-client, oauth4webapi and
@@ -92,7 +92,7 @@ export function createTokenEndpoint(options: {
       const request = { method: 'POST', headers, body };
       const reply = await exchange(addressOf('/oauth/token'), request, settings.timeoutMs, own.signal);
       if (reply instanceof ExchangeFailure && reply.kind === 'cancelled') throw signal.reason;
-      const answer = answerOf(reply);
+      const answer = answerOf(reply, clock.wall());
       try {
         return tokensIn(answer, { ...context, nowWall: clock.wall() });
       } catch (error) {
@@ -140,7 +140,7 @@ export function createTokenEndpoint(options: {
 }
 
 /** The JSON of a 2xx; every other reply is thrown. Its text is never kept: it may echo what we sent. */
-function answerOf(reply: Answer | ExchangeFailure): unknown {
+function answerOf(reply: Answer | ExchangeFailure, wallMs: number): unknown {
   if (reply instanceof ExchangeFailure) {
     const details = { status: reply.status, cause: reply.cause };
     throw failed(reply.kind === 'cancelled' ? 'network' : reply.kind, reply.message, details);
@@ -148,7 +148,8 @@ function answerOf(reply: Answer | ExchangeFailure): unknown {
   const { status } = reply;
   if (status >= 200 && status < 300) return parse(reply.body);
   if (status === 429 || status >= 500) {
-    throw failed(status === 429 ? 'rate_limited' : 'server', `answered ${status}`, { status });
+    const retryAfterMs = retryAfterIn(reply, wallMs);
+    throw failed(status === 429 ? 'rate_limited' : 'server', `answered ${status}`, { status, retryAfterMs });
   }
   const reason = reasonIn(parse(reply.body)) ?? `http_${status}`;
   throw new GrantRefused(reason, status, reason === 'invalid_grant' ? GRANT_REMEDY : CLIENT_REMEDY);
@@ -171,7 +172,7 @@ function reasonIn(answer: unknown): string | null {
 function failed(
   kind: UpstreamErrorKind,
   what: string,
-  details: { status?: number | null; cause?: unknown },
+  details: { status?: number | null; retryAfterMs?: number | null; cause?: unknown },
 ): UpstreamError {
   return new UpstreamError(kind, `the authorization server: ${what}`, {
     ...details,

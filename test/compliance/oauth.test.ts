@@ -3,11 +3,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createBudget } from '../../src/compliance/budget.ts';
+import { createClient } from '../../src/compliance/client.ts';
 import { type Credentials, credentialsFor } from '../../src/compliance/credentials.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
 import { createTokenEndpoint, GrantRefused } from '../../src/compliance/oauth-endpoint.ts';
 import type { Needs, Tokens } from '../../src/compliance/oauth-tokens.ts';
 import { GRANT, openTokens, sealTokens } from '../../src/compliance/oauth-tokens.ts';
+import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import type { ComplianceSettings } from '../../src/platform/config.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -396,5 +399,47 @@ describe('a service account', () => {
     expect(failure.kind).toBe('unauthorized');
     expect(failure.remedy).toContain('COMPLIANCE_CLIENT_SECRET');
     expect(await audited(store)).toEqual(['service token_grant invalid_client']);
+  });
+});
+
+describe('an authorization server that asks us to wait', () => {
+  const call = { lane: 'live', signal: never } as const;
+
+  function clientWith(ours: Credentials) {
+    const budget = createBudget({ requestsPerMinute: 60, clock });
+    const options = {
+      settings: server.settings(),
+      pointers: DEFAULT_ID_POINTERS,
+      credentials: ours,
+      budget,
+      clock,
+    };
+    return { budget, client: createClient(options) };
+  }
+
+  it('is not asked again before, and nothing leaves meanwhile', async () => {
+    const { client, budget } = clientWith(credentials(await open(), { auth: 'service_account' }));
+    server.failures = [{ status: 503, body: {}, headers: { 'retry-after': '20' } }];
+    const together = ['policy', 'vendor'] as const;
+    for (const failed of together.map((kind) => failureOf(client.listPage(kind, 1, call)))) {
+      expect(await failed).toMatchObject({ kind: 'server', status: 503, retryAfterMs: 20_000 });
+    }
+    expect(budget.left()).toMatchObject({ left: 60, pausedForMs: 20_000 });
+    const again = client.listPage('policy', 1, call);
+    await clock.advance(19_999);
+    expect(server.grants).toHaveLength(1);
+    await clock.advance(1);
+    expect(await again).toMatchObject({ status: 200 });
+  });
+
+  it('is waited for as well when a 401 has led to it', async () => {
+    const store = await open();
+    await signIn(store);
+    const { client, budget } = clientWith(credentials(store));
+    server.expireAccess();
+    server.failures = [{ status: 429, body: {}, headers: { 'retry-after': '30' } }];
+    expect((await failureOf(client.listPage('policy', 1, call))).kind).toBe('rate_limited');
+    expect(refreshes()).toHaveLength(1);
+    expect(budget.left().pausedForMs).toBe(30_000);
   });
 });
