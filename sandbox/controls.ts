@@ -16,7 +16,7 @@ import type { Registrations } from './registrations.ts';
 import { type Scenarios, scenarioSchema } from './scenarios.ts';
 import { changedShapes, shapesPatchSchema } from './shapes.ts';
 import { drawShapes } from './shapes-draw.ts';
-import { keptId, shownId, withShownIds } from './shaping.ts';
+import { shownId, withShownIds } from './shaping.ts';
 import { type ScaledTimers, timeScaleSchema } from './time.ts';
 import type { Settings, Upstream } from './upstream.ts';
 
@@ -104,7 +104,7 @@ const CONTROLS: readonly Control[] = [
     ],
     act({ upstream, settings: { shapes } }, { silent, ...mutation }) {
       const { kind, id } = mutation;
-      const kept = { ...mutation, id: id === undefined ? id : keptId(kind, id, shapes) };
+      const kept = { ...mutation, id: id === undefined ? id : upstream.idShownAs(kind, id) };
       const { change, announced } = upstream.perform(kept, { silent });
       return {
         kind,

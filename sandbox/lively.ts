@@ -7,7 +7,6 @@ import { isAllowed, MACHINES, type Operation, operationNamed } from './machines.
 import { Problem } from './problems.ts';
 import type { Random } from './random.ts';
 import { recordId } from './records.ts';
-import { keptId } from './shaping.ts';
 import type { Mutation, Upstream } from './upstream.ts';
 
 export interface LivelySettings {
@@ -140,12 +139,12 @@ export function trigger(
   const perform = (op: string, id: string | undefined, values: JsonObject) =>
     upstream.perform({ kind, op, id, fields: values }, { silent: false });
   if (wanted.operation.effect === 'create') {
-    const id = shown === undefined ? undefined : keptId(kind, shown, upstream.shapes);
+    const id = shown === undefined ? undefined : upstream.idShownAs(kind, shown);
     return announced([perform(wanted.op, id, { ...newRecord(kind, random), ...fields })]);
   }
   const values = wanted.operation.effect === 'delete' ? {} : { ...edit(kind, wanted.op, random), ...fields };
   if (shown !== undefined) {
-    return announced([perform(wanted.op, keptId(kind, shown, upstream.shapes), values)]);
+    return announced([perform(wanted.op, upstream.idShownAs(kind, shown), values)]);
   }
   const made =
     upstream.state.count(kind) === 0 ? [perform('create', undefined, newRecord(kind, random))] : [];

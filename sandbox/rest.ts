@@ -19,7 +19,7 @@ import {
   vendorListSchema,
 } from './schemas.ts';
 import { registrationAnswer } from './shapes.ts';
-import { keptId, listAnswer, recordAnswer, shapedRecord, shownId } from './shaping.ts';
+import { listAnswer, recordAnswer, shapedRecord, shownId } from './shaping.ts';
 import type { Settings, Upstream } from './upstream.ts';
 
 interface RestParts {
@@ -116,7 +116,7 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
   };
 
   const read = (kind: Kind, id: string) => {
-    const record = upstream.state.get(kind, keptId(kind, id, settings.shapes), asOfMs());
+    const record = upstream.state.get(kind, upstream.idShownAs(kind, id), asOfMs());
     if (record === null) throw new Problem(404, 'not_found', `There is no ${kind} with this id.`);
     return recordAnswer(kind, shapedRecord(kind, record, 'read', settings.shapes), settings.shapes);
   };

@@ -8,7 +8,7 @@ import { isAllowed, nextVersion, operationNamed } from './machines.ts';
 import { Problem } from './problems.ts';
 import type { Random } from './random.ts';
 import { recordId } from './records.ts';
-import { keptId, shownId } from './shaping.ts';
+import { shownId } from './shaping.ts';
 import type { Change, Mutation, Upstream } from './upstream.ts';
 
 export const STORY_NAMES = [
@@ -226,7 +226,7 @@ function updateFields(upstream: Upstream, kind: Kind, id: string, which: string)
 
 /** The record asked for, or one by chance among those that allow all of `ops` and that no story has used. */
 function choose({ upstream, random, reserved }: StoryParts, kind: Kind, ops: string[], id?: string): string {
-  if (id !== undefined) return keptId(kind, id, upstream.shapes);
+  if (id !== undefined) return upstream.idShownAs(kind, id);
   const operations = ops.map((op) => operationNamed(kind, op)!);
   const fitting = upstream.state
     .list(kind)

@@ -28,7 +28,7 @@ export function shownId(kind: Kind, id: string, { ids }: Shapes): string | numbe
   return ids[kind].numbers ? (numberOf(kind, id) ?? id) : id;
 }
 
-/** The id that the sandbox keeps a record under, of the text of one that it has shown. */
+/** The id that the sandbox keeps a record under, of the text of one that it has made a number. */
 export function keptId(kind: Kind, text: string, { ids }: Shapes): string {
   return ids[kind].numbers && /^[1-9]\d{0,15}$/.test(text) ? idOfNumber(kind, Number(text)) : text;
 }

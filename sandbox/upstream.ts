@@ -17,7 +17,7 @@ import {
   RECORD_SCHEMAS,
 } from './records.ts';
 import type { Shapes } from './shapes.ts';
-import { eventData, idOfNumber } from './shaping.ts';
+import { eventData, idOfNumber, keptId } from './shaping.ts';
 import type { RecordState } from './state.ts';
 
 export interface Mutation {
@@ -71,6 +71,11 @@ export class Upstream {
 
   get shapes(): Shapes {
     return this.#parts.settings.shapes;
+  }
+
+  /** The id of the record that is shown as `text`, or that a new one so shown would get. */
+  idShownAs(kind: Kind, text: string): string {
+    return this.state.get(kind, text) === null ? keptId(kind, text, this.shapes) : text;
   }
 
   /** Changes a record and, unless `silent`, announces it. Throws as `apply` does. */

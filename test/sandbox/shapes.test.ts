@@ -81,6 +81,16 @@ describe('a single record', () => {
     expect(story.records).toEqual([{ kind: 'vendor', id: '2' }]);
   });
 
+  test('whose id in the seed is a number already is read and changed by that', async () => {
+    const vendors = [{ id: 7, name: 'Alder' }, { name: 'Birch' }];
+    const shapes = { ids: { vendor: { numbers: true } } };
+    const { api, control } = await testSandbox({ seed: { ...seed, vendors }, shapes });
+    expect((await api('GET', '/vendors')).body.data.map(({ id }: { id: unknown }) => id)).toEqual(['7', 2]);
+    expect((await api('GET', '/vendors/7')).body.data).toMatchObject({ id: '7', name: 'Alder' });
+    const mutation = { kind: 'vendor', op: 'update', id: '7', fields: { name: 'Ash' } };
+    expect((await control('POST', '/mutate', mutation)).body).toMatchObject({ record: { name: 'Ash' } });
+  });
+
   test('has its status in other words', async () => {
     for (const [statuses, word] of [
       ['upper', 'UNDER_REVIEW'],
