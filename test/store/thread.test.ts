@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
@@ -226,5 +227,22 @@ describe('a store in threads of its own', () => {
     other.exec('ROLLBACK');
     await store.checkWritable();
     expect(await accept(store, 'a')).toEqual([{ status: 'accepted', seq: 1 }]);
+  });
+
+  it('answers what was asked of a file that it could not open, so that the reason is not lost', async () => {
+    const worker = new Worker(new URL('../../src/store/sqlite/thread-worker.ts', import.meta.url));
+    onTestFinished(async () => void (await worker.terminate()));
+    const failed = new Promise((_, reject) => worker.on('error', reject));
+    const came: unknown[] = [];
+    const answered = new Promise<void>((resolve) => {
+      worker.on('message', (answer) => came.push(answer) === 2 && resolve());
+    });
+    worker.postMessage({ what: 'open', path: freshPath(), isReader: true });
+    worker.postMessage({ what: 'call', id: 1, verb: 'summary', args: [] });
+    await Promise.race([answered, failed]);
+    expect(came).toMatchObject([
+      { what: 'not opened', error: { fields: { name: 'UsageError' } } },
+      { what: 'done', id: 1, error: { fields: { name: 'StoreUnavailable' } } },
+    ]);
   });
 });

@@ -1,4 +1,5 @@
 import { parentPort, receiveMessageOnPort } from 'node:worker_threads';
+import { StoreUnavailable } from '../../platform/errors.ts';
 import type { GapChange, Store } from '../store.ts';
 import { openMigrated, openSqlite } from './sqlite.ts';
 import { type Answer, type Asked, type Call, crossing, crossingVerbs, type Done } from './thread-messages.ts';
@@ -10,7 +11,9 @@ const port = parentPort;
 
 type Verbs = Record<string, (...args: unknown[]) => Promise<unknown>>;
 
-let run: ((call: Call) => Promise<unknown>) | null = null;
+let run = async (_call: Call): Promise<unknown> => {
+  throw new StoreUnavailable('the database is not open');
+};
 let close: (() => Promise<void>) | null = null;
 let isWorking = false;
 let isClosing = false;
@@ -36,7 +39,8 @@ async function open({ path, isReader }: Extract<Asked, { what: 'open' }>): Promi
     // The reader finds the schema migrated: the writing thread has opened the file before.
     const store = isReader ? await openSqlite({ path, readOnly: true }) : await writing(path);
     const verbs = { ...store, ...crossingVerbs(store) } as unknown as Verbs;
-    run = ({ verb, args }) => verbs[verb]!(...args);
+    // Async, so that whatever is wrong with a call is its own answer, and does not end the thread.
+    run = async ({ verb, args }) => await verbs[verb]!(...args);
     close = store.close;
     store.watchGaps((change) => gaps.push(change));
     tell({ what: 'opened', verbs: Object.keys(verbs) as ThreadVerb[], gaps: noted() });
@@ -68,7 +72,7 @@ async function work(): Promise<void> {
 }
 
 async function answer(call: Call): Promise<void> {
-  const result = await run!(call).then(
+  const result = await run(call).then(
     (value) => ({ value }),
     (error: unknown) => ({ error: crossing(error) }),
   );
