@@ -168,8 +168,8 @@ export function saveRecords(
 function saveStates(unit: Sender, records: readonly Held[]): void {
   if (records.length === 0) return;
   unit.send(
-    sql`INSERT INTO record_state AS s (${namesOf(STATE_COLUMNS)})
-     SELECT * FROM json_to_recordset(${rowsOf(records.map(stateRow))}::json) AS x (${typesOf(STATE_COLUMNS)})
+    sql`INSERT INTO record_state AS s (${STATE_NAMES})
+     SELECT * FROM json_to_recordset(${rowsOf(records.map(stateRow))}::json) AS x (${STATE_TYPES})
      ON CONFLICT (kind, id) DO UPDATE SET ${STATE_UPDATES}`,
   );
 }
@@ -197,6 +197,8 @@ const STATE_COLUMNS: readonly Column[] = [
   ['sync_run_id', 'bigint'],
 ];
 
+const STATE_NAMES = namesOf(STATE_COLUMNS);
+const STATE_TYPES = typesOf(STATE_COLUMNS);
 const STATE_UPDATES = list(
   STATE_COLUMNS.filter(([name]) => name !== 'kind' && name !== 'id').map(([name]) =>
     name === 'sync_run_id'
@@ -207,15 +209,11 @@ const STATE_UPDATES = list(
 
 function saveContent(unit: Sender, kind: Kind, records: readonly Held[]): void {
   if (records.length === 0) return;
-  const columns = contentColumns(kind);
-  const updates = columns
-    .filter(([name]) => name !== 'id' && name !== 'first_seen_at')
-    .map(([name]) => `${name} = excluded.${name}`);
+  const { names, values, types, updates } = CONTENT[kind];
   unit.send(
-    sql`INSERT INTO ${tableOf(kind)} (${namesOf(columns)})
-     SELECT ${list(columns.map(([name, , cast]) => `${name}${cast ?? ''}`))}
-     FROM json_to_recordset(${rowsOf(records.map(contentRow))}::json) AS x (${typesOf(columns)})
-     ON CONFLICT (id) DO UPDATE SET ${list(updates)}`,
+    sql`INSERT INTO ${tableOf(kind)} (${names})
+     SELECT ${values} FROM json_to_recordset(${rowsOf(records.map(contentRow))}::json) AS x (${types})
+     ON CONFLICT (id) DO UPDATE SET ${updates}`,
   );
 }
 
@@ -224,8 +222,12 @@ type Column = readonly [name: string, type: string, cast?: string];
 function list(parts: readonly string[]): SQL {
   return sql.raw(parts.join(', '));
 }
-const namesOf = (columns: readonly Column[]): SQL => list(columns.map(([name]) => name));
-const typesOf = (columns: readonly Column[]): SQL => list(columns.map(([name, type]) => `${name} ${type}`));
+function namesOf(columns: readonly Column[]): SQL {
+  return list(columns.map(([name]) => name));
+}
+function typesOf(columns: readonly Column[]): SQL {
+  return list(columns.map(([name, type]) => `${name} ${type}`));
+}
 const tableOf = (kind: Kind): SQL => sql.raw(TABLES[kind]);
 
 function contentColumns(kind: Kind): Column[] {
@@ -244,6 +246,24 @@ function contentColumns(kind: Kind): Column[] {
     ['provisional_created', 'bigint'],
     ['shown', 'text', '::jsonb'],
   ];
+}
+
+/** Written once, and not for every batch. */
+const CONTENT = {
+  policy: contentOf('policy'),
+  risk_assessment: contentOf('risk_assessment'),
+  vendor: contentOf('vendor'),
+};
+
+function contentOf(kind: Kind) {
+  const columns = contentColumns(kind);
+  const updated = columns.filter(([name]) => name !== 'id' && name !== 'first_seen_at');
+  return {
+    names: namesOf(columns),
+    values: list(columns.map(([name, , cast]) => `${name}${cast ?? ''}`)),
+    types: typesOf(columns),
+    updates: list(updated.map(([name]) => `${name} = excluded.${name}`)),
+  };
 }
 
 /** After a read that changed nothing, and after an event that shows nothing new. */
