@@ -61,11 +61,12 @@ export interface Looked<Row> {
  */
 export async function lookDown<Row extends { number: number; received_at: string }>(
   to: Sql,
-  { number, time }: Numbered,
+  rows: Numbered,
   { selected, walked }: { selected: SQL; walked: SQL },
   { conditions, since }: { conditions: readonly SQL[]; since: string | undefined },
   { limit, lookAt }: { limit: number; lookAt: number },
 ): Promise<Looked<Row>> {
+  const { number, time } = rows;
   const down = sql`${walked} ORDER BY ${number} DESC`;
   const items = await to.query<Row>(
     sql`SELECT * FROM (SELECT ${selected} ${down} LIMIT ${lookAt}) AS looked
@@ -78,6 +79,9 @@ export async function lookDown<Row extends { number: number; received_at: string
     to,
     sql`SELECT ${as({ number, at: time })} ${down} LIMIT 1 OFFSET ${lookAt - 1}`,
   );
-  const isOver = end === null || (since !== undefined && end.at < since);
+  // An older one does not end it by itself: where a clock was set back, some of the period stand before it.
+  const isOver =
+    end === null ||
+    (since !== undefined && end.at < since && end.number < (await firstSince(to, rows, since)));
   return { items, isFull: false, end: isOver ? null : end };
 }

@@ -297,6 +297,30 @@ export function describeReports(open: OpenEngine): void {
     );
 
     it(
+      'of events of a period go on past those that a clock which was set back has put before it',
+      inScene(open, async (scene) => {
+        const { store } = scene;
+        const now = scene.now();
+        // Seconds of the wall clock.
+        const received = { a: 0, b: 1, c: 2, d: 3, e: 4, f: 5, g: 1, h: 2, i: 3 };
+        for (const [id, second] of Object.entries(received)) {
+          const then = { ...now, wall: now.wall + second * 1_000 };
+          await store.accept({ events: [scene.event({ id })], unusable: [] }, then, TIMING);
+        }
+        const since = isoOf(now.wall + 3_500);
+        let after: string | undefined;
+        let seen = '';
+        for (let page = 1; page <= 5; page += 1) {
+          const { items, next } = await store.listEvents({ since }, { limit: 2, lookAt: 3, after });
+          seen += items.map((row) => row.id).join('');
+          if (next === null) break;
+          after = next;
+        }
+        expect(seen).toBe('fe');
+      }),
+    );
+
+    it(
       'of events in a state that none is in are over at once',
       inScene(open, async (scene) => {
         for (const id of 'abcde') await scene.accept(scene.event({ id }));
