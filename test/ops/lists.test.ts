@@ -55,6 +55,20 @@ describe('the events', () => {
     expect(second.text).toContain('href="/events?state=failed"');
   });
 
+  test('are refused under an address that cannot be used, also where it names one of them', async () => {
+    await accept('evt_1');
+    expect((await page('/events?id=evt_1&state=&type=&kind=')).status).toBe(200);
+    for (const query of ['id=evt_1&bogus=1', 'id=evt_1&state=odd', `id=${'x'.repeat(256)}`]) {
+      expect([query, (await page(`/events?${query}`)).status]).toEqual([query, 400]);
+    }
+  });
+
+  test('of a filter given twice lead on with the one that the page shows', async () => {
+    await kill(...Array.from({ length: PAGE_ROWS + 1 }, (_, n) => `evt_${n}`));
+    const { text } = await page('/events?state=failed&state=pending');
+    expect(text).toMatch(/href="\/events\?state=failed&amp;after=\d+" rel="next"/);
+  });
+
   test('that are rare are looked for as far as one page looks, which it says', async () => {
     const ids = Array.from({ length: EVENTS_LOOKED_AT + 5 }, (_, n) => `evt_${n}`);
     await accept(...ids);

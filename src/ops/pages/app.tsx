@@ -18,6 +18,7 @@ import {
   rejectionPage,
   rejectionsList,
 } from './quarantine-and-rejections-pages.tsx';
+import { idText, numberCursor } from './query.ts';
 import { recordsPages } from './records-page.tsx';
 import { statusPages } from './status-page.tsx';
 import { createStream } from './stream.ts';
@@ -54,12 +55,12 @@ export function createPages(
   pages.get('/', status.page);
   pages.get('/stream', stream(status.stream));
   addList('/deliveries', deliveriesList(context));
+  const events = eventsList(context);
   // The filter's form has a field for the id of one event.
-  pages.get('/events', (c, next) => {
-    const id = c.req.query('id');
-    return id ? event(c, id) : next();
-  });
-  addList('/events', eventsList(context));
+  const eventQuery = events.filters.extend({ after: numberCursor.optional(), id: idText.unwrap() });
+  const eventOfQuery = answers.paged(eventQuery, (c, { id }) => event(c, id));
+  pages.get('/events', (c, next) => (c.req.query('id') ? eventOfQuery(c) : next()));
+  addList('/events', events);
   pages.get('/events/:id', (c) => event(c, c.req.param('id')));
   pages.get('/records/:kind', records.records);
   pages.get('/download/records/:kind', records.download);

@@ -38,11 +38,12 @@ export interface Links {
 
 /** The same page with its filters, from the row `after` on, and from the first row on. */
 export function linksOf(c: OpsHandlerContext, after: string | null): Links {
-  const { pathname, searchParams } = new URL(c.req.url);
-  const query = Object.fromEntries(searchParams);
+  const { pathname } = new URL(c.req.url);
+  // Of a name given twice the first value counts, as in pageQuery.
+  const query: Record<string, string | undefined> = c.req.query();
   return {
     next: after === null ? null : pathWith(pathname, { ...query, after }),
-    first: query.after === undefined ? null : pathWith(pathname, { ...query, after: undefined }),
+    first: query['after'] ? pathWith(pathname, { ...query, after: undefined }) : null,
   };
 }
 
