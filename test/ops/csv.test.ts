@@ -62,7 +62,7 @@ describe('a line of CSV', () => {
 
 describe('the progress of an export', () => {
   it.each([
-    ['with a bar on a terminal', 50, 100, true, 'Rows: [############------------] 50 %, 50 rows'],
+    ['with a bar on a terminal', 50, 100, true, 'Rows: [##########..........] 50 %, 50 rows'],
     ['without one elsewhere', 50, 100, false, 'Rows: 50 %, 50 rows'],
     ['as a count where no total is known', 1234, null, true, 'Rows: 1,234 rows'],
     ['never past its end', 150, 100, false, 'Rows: 100 %, 150 rows'],
