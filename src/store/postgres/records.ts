@@ -4,16 +4,18 @@ import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowContent } from '../../mirror/merge.ts';
 import type { Sender, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
-import { IS_SETTLED, type RowMarks, TABLES } from '../record-rows.ts';
 import { events } from '../schema.ts';
 import type { DirtyTiming, Now, ReadObject } from '../store.ts';
 import {
   type Change,
   type Dirtied,
   type Held,
+  IS_SETTLED,
   keyOf,
   type LastEvent,
   type Records,
+  type RowMarks,
+  TABLE_OF,
 } from '../units/records.ts';
 import { idsOf, sql } from '../units/sql.ts';
 import { asInstant, bigintArray, instantOf, keepJson, rowsOf, textArray } from './values.ts';
@@ -80,7 +82,7 @@ export async function loadRecords(
        s.delete_event, s.searched, s.refusals, s.attempts, s.due_at, r.name, ${kind === 'policy' ? sql`r.version` : sql`NULL AS version`},
        r.status, r.data, r.first_seen_at, r.synced_at, r.verified_at, r.deleted_at, r.last_event_id, r.last_event_at, r.cause, r.change_seq, r.shown
      FROM unnest(${textArray(wanted)}::text[]) AS x (id) LEFT JOIN record_state s ON s.kind = ${sql.raw(`'${kind}'`)} AND s.id = x.id
-     LEFT JOIN ${tableOf(kind)} r ON r.id = x.id`,
+     LEFT JOIN ${TABLE_OF[kind]} r ON r.id = x.id`,
   );
   return new Map(rows.map((row) => [row.id, heldFrom(kind, row)]));
 }
@@ -94,7 +96,7 @@ async function settled(
   const shown = rowsOf(objects.map(({ id, data }) => ({ id, data: keepJson(data) })));
   return await idsOf(
     from,
-    sql`SELECT r.id FROM json_to_recordset(${shown}::json) AS x (id text, data text) JOIN ${tableOf(kind)} r ON r.id = x.id
+    sql`SELECT r.id FROM json_to_recordset(${shown}::json) AS x (id text, data text) JOIN ${TABLE_OF[kind]} r ON r.id = x.id
      JOIN record_state s ON s.kind = ${sql.raw(`'${kind}'`)} AND s.id = r.id
      WHERE r.data = x.data::jsonb AND greatest(r.change_seq, s.read_number) <= ${number} AND ${sql.raw(IS_SETTLED)}`,
   );
@@ -121,9 +123,9 @@ async function eventsAbout(
 }
 
 async function showAnew(unit: Unit, steady: number): Promise<void> {
-  for (const table of Object.values(TABLES)) {
+  for (const table of Object.values(TABLE_OF)) {
     await unit.change(
-      sql`UPDATE ${sql.raw(table)} SET shown = (SELECT jsonb_object_agg(key, ${steady}::bigint) FROM jsonb_object_keys(shown) AS key)
+      sql`UPDATE ${table} SET shown = (SELECT jsonb_object_agg(key, ${steady}::bigint) FROM jsonb_object_keys(shown) AS key)
        WHERE unverified_since IS NOT NULL AND shown IS NOT NULL`,
     );
   }
@@ -211,7 +213,7 @@ function saveContent(unit: Sender, kind: Kind, records: readonly Held[]): void {
   if (records.length === 0) return;
   const { names, values, types, updates } = CONTENT[kind];
   unit.send(
-    sql`INSERT INTO ${tableOf(kind)} (${names})
+    sql`INSERT INTO ${TABLE_OF[kind]} (${names})
      SELECT ${values} FROM json_to_recordset(${rowsOf(records.map(contentRow))}::json) AS x (${types})
      ON CONFLICT (id) DO UPDATE SET ${updates}`,
   );
@@ -228,7 +230,6 @@ function namesOf(columns: readonly Column[]): SQL {
 function typesOf(columns: readonly Column[]): SQL {
   return list(columns.map(([name, type]) => `${name} ${type}`));
 }
-const tableOf = (kind: Kind): SQL => sql.raw(TABLES[kind]);
 
 function contentColumns(kind: Kind): Column[] {
   return [
@@ -279,7 +280,7 @@ function saveTrust(unit: Sender, kind: Kind, records: readonly Held[]): void {
     shown: shownText(held.state.shown),
   }));
   unit.send(
-    sql`UPDATE ${tableOf(kind)} AS r SET verified_at = x.verified_at, unverified_since = x.unverified_since,
+    sql`UPDATE ${TABLE_OF[kind]} AS r SET verified_at = x.verified_at, unverified_since = x.unverified_since,
        last_event_id = x.last_event_id, last_event_at = x.last_event_at, provisional_created = x.provisional_created,
        shown = x.shown::jsonb
      FROM json_to_recordset(${rowsOf(rows)}::json) AS x (id text, verified_at timestamptz, unverified_since timestamptz,

@@ -11,9 +11,9 @@ import {
   type Unit,
 } from '../database.ts';
 import { drizzleModule, type SQL } from '../drizzle.ts';
-import { TABLES } from '../record-rows.ts';
 import { createWriter } from '../statement.ts';
 import type { Field } from '../store.ts';
+import { tableName } from '../units/records.ts';
 import { LAST, sql } from '../units/sql.ts';
 import { type Connection, guardedVerb } from './connection.ts';
 
@@ -138,12 +138,12 @@ const columnsOf = (kind: Kind) =>
 
 /** Makes the view anew. Readers see the old one or the new one: SQLite prepares their statements again by itself. */
 function flatView(kind: Kind, fields: readonly Field[]): SQL[] {
-  const view = `${TABLES[kind]}_flat`;
+  const view = `${tableName(kind)}_flat`;
   const columns = [columnsOf(kind), ...fields.map((field) => `${expressionOf(field)} AS "${field.column}"`)];
   return [
     sql.raw(`DROP VIEW IF EXISTS ${view}`),
     sql.raw(
-      `CREATE VIEW ${view} AS SELECT ${columns.join(',\n  ')}\nFROM ${TABLES[kind]} WHERE deleted_at IS NULL`,
+      `CREATE VIEW ${view} AS SELECT ${columns.join(',\n  ')}\nFROM ${tableName(kind)} WHERE deleted_at IS NULL`,
     ),
   ];
 }

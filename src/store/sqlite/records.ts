@@ -1,12 +1,20 @@
 import { parseJson } from '../../compliance/json.ts';
-import type { Kind } from '../../compliance/kinds.ts';
+import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowContent } from '../../mirror/merge.ts';
-import { IS_SETTLED, type RowMarks, TABLES } from '../record-rows.ts';
 import { events } from '../schema.ts';
 import type { DirtyTiming, Now } from '../store.ts';
-import { type Change, type Held, jsonOf, type LastEvent, type Records } from '../units/records.ts';
+import {
+  type Change,
+  type Held,
+  IS_SETTLED,
+  jsonOf,
+  type LastEvent,
+  type Records,
+  type RowMarks,
+  tableName,
+} from '../units/records.ts';
 import { iso } from '../units/sql.ts';
 import { createBusyRecords, type StoredHeld, type StoredKeys, type TableRow } from './busy-records.ts';
 import type { Connection } from './connection.ts';
@@ -89,9 +97,9 @@ export function createRecords(db: Connection) {
   const anyEventOf = eventSearch('', 'DESC');
   const readableEventsOf = eventSearch(" AND t.state <> 'discarded' AND t.body IS NOT NULL", 'ASC');
   const processedEventsOf = eventSearch(" AND t.state = 'processed'", 'DESC');
-  const showAnew = Object.values(TABLES).map((table) =>
+  const showAnew = KINDS.map((kind) =>
     db.prepare(
-      `UPDATE ${table} SET shown = (SELECT json_group_object(key, ?) FROM json_each(shown))
+      `UPDATE ${tableName(kind)} SET shown = (SELECT json_group_object(key, ?) FROM json_each(shown))
        WHERE unverified_since IS NOT NULL AND shown IS NOT NULL`,
     ),
   );
@@ -103,9 +111,10 @@ export function createRecords(db: Connection) {
     const [seq] = processedEventsOf([id, kind], state.dirty + 1, 1);
     return seq === undefined ? undefined : (eventAt.get(seq) as LastEvent);
   }
-  const byKind = Object.fromEntries(
-    (Object.keys(TABLES) as Kind[]).map((kind) => [kind, tableStatements(db, kind)]),
-  ) as Record<Kind, ReturnType<typeof tableStatements>>;
+  const byKind = Object.fromEntries(KINDS.map((kind) => [kind, tableStatements(db, kind)])) as Record<
+    Kind,
+    ReturnType<typeof tableStatements>
+  >;
 
   const busy = createBusyRecords(db);
 
@@ -246,7 +255,7 @@ export function createRecords(db: Connection) {
 }
 
 function tableStatements(db: Connection, kind: Kind) {
-  const table = TABLES[kind];
+  const table = tableName(kind);
   const version = kind === 'policy' ? 'version' : null;
   const columns = ['id', 'name', version, 'status', 'data', 'first_seen_at', 'synced_at', 'verified_at']
     .concat(['unverified_since', 'deleted_at', 'last_event_id', 'last_event_at', 'cause'])

@@ -2,7 +2,6 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import type { Sql } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
-import { TABLES } from '../record-rows.ts';
 import {
   NAMES_LOOKED_AT,
   type Paging,
@@ -17,7 +16,7 @@ import {
   type StatusCount,
 } from '../reports.ts';
 import { changes } from '../schema.ts';
-import { TABLE_OF } from './records.ts';
+import { TABLE_OF, tableName } from './records.ts';
 import { allOf, as, LAST, limitOf, single, sql } from './sql.ts';
 
 /** Of one kind: more of them than this are no list to choose from. */
@@ -124,7 +123,7 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
   const byId = (index: string | null, range: SQL, conditions: readonly SQL[]): Lane => ({
     ...{ keys: [id], recordId: id, reach: id, fits: allOf(conditions) },
     async walked(place) {
-      const hint = index === null ? sql`` : dialect.indexedBy(`${TABLES[kind]}_${index}`);
+      const hint = index === null ? sql`` : dialect.indexedBy(`${tableName(kind)}_${index}`);
       return sql`FROM ${rows}${hint} WHERE ${range} AND ${id} > ${place ?? ''}`;
     },
   });
@@ -136,7 +135,7 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
         place === null
           ? sql`${folded} >= ${dialect.folded(from)}`
           : dialect.isBehind([folded, id], [dialect.folded(await nameOf(place, from)), place]);
-      return sql`FROM ${rows}${dialect.indexedBy(`${TABLES[kind]}_name`)} WHERE ${begin} AND ${range}`;
+      return sql`FROM ${rows}${dialect.indexedBy(`${tableName(kind)}_name`)} WHERE ${begin} AND ${range}`;
     },
   });
 

@@ -2,11 +2,12 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { RecordState } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import type { Numbers, Sender, Sql, Unit } from '../database.ts';
-import type { SQL } from '../drizzle.ts';
-import type { RowMarks } from '../record-rows.ts';
+import { drizzleModule, type SQL } from '../drizzle.ts';
 import { policies, recordState, riskAssessments, vendors } from '../schema.ts';
 import type { DirtyTiming, Now, ReadObject } from '../store.ts';
 import { iso, sql } from './sql.ts';
+
+const { getTableName } = drizzleModule('drizzle-orm');
 
 /**
  * The rows and what is known of them. A verb loads all the records it is about, decides in memory, and saves them: how they
@@ -45,6 +46,16 @@ export interface LastEvent {
   createdMs: number;
 }
 
+/** Columns of a row beside the record's content. Instants are ISO 8601 UTC text. */
+export interface RowMarks {
+  firstSeenAt: string;
+  syncedAt: string;
+  verifiedAt: string | null;
+  lastEventId: string | null;
+  lastEventAt: string | null;
+  cause: string;
+}
+
 /** A record as one unit sees and changes it. */
 export interface Held {
   kind: Kind;
@@ -76,6 +87,15 @@ export interface Dirtied {
 
 /** The tables of the rows; they share every column but the version, which policies have. */
 export const TABLE_OF = { policy: policies, risk_assessment: riskAssessments, vendor: vendors } as const;
+
+export const tableName = (kind: Kind): string => getTableName(TABLE_OF[kind]);
+
+/**
+ * SQL on a row `r` and its `record_state` row `s`: `decideApply` would change nothing after a read that shows the row as it is.
+ */
+export const IS_SETTLED = `s.returned AND s.unverified_since IS NULL AND s.dirty_at IS NULL AND s.first_dirty_at IS NULL
+  AND s.due_at IS NULL AND s.missing_since IS NULL AND s.missing_number IS NULL AND NOT s.proven AND s.delete_event IS NULL
+  AND s.refusals = 0 AND s.attempts = 0 AND r.deleted_at IS NULL AND r.unverified_since IS NULL AND r.shown IS NULL`;
 
 /** Of `record_state`: the row of this record. */
 export const isRecord = (kind: Kind, id: string): SQL =>
