@@ -5,7 +5,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { UNKNOWN_STATE } from '../../src/mirror/decide.ts';
 import { openStore } from '../../src/store/open.ts';
-import { createBusyRecords, type StoredHeld as Held } from '../../src/store/sqlite/busy-records.ts';
+import { createBusyRecords, type StoredRecord } from '../../src/store/sqlite/busy-records.ts';
 import { createArrivals } from '../../src/store/sqlite/events.ts';
 import { createScene, type Scene, SETTLE_MS } from './scene.ts';
 
@@ -93,7 +93,7 @@ it('an event is laid over a document that has become too large to be kept', asyn
 describe('what is kept in memory', () => {
   it('is no record whose document is large, and none of an earlier form of it', () => {
     const busy = createBusyRecords(new Database(':memory:'));
-    const held = (id: string): Held => ({
+    const held = (id: string): StoredRecord => ({
       ...{ kind: 'vendor', id, known: false, row: null },
       ...{
         state: { ...UNKNOWN_STATE },

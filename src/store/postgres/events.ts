@@ -18,7 +18,7 @@ import { CLAIM_SCAN_FACTOR, type EventEngine, type PendingEvent } from '../units
 import type { Dirtied } from '../units/records.ts';
 import { sql } from '../units/sql.ts';
 import type { PostgresDatabase } from './connection.ts';
-import { dirtyColumns, type StoredHeld as Held, loadRecords, RECORDS, saveRecords } from './records.ts';
+import { dirtyColumns, loadRecords, RECORDS, type StoredRecord, saveRecords } from './records.ts';
 import { bigintArray, instantOf, rowsOf, textArray, timestampArray } from './values.ts';
 
 /** Accepts events, and deliveries that are not usable as events. */
@@ -279,4 +279,4 @@ function takeAway(events: readonly ClaimedEvent[]): SQL {
     WHERE c.seq = x.seq AND c.owner = x.owner`;
 }
 
-const hasNewState = (held: Held): boolean => !held.known || !standsInRow(held.stored, held);
+const hasNewState = (held: StoredRecord): boolean => !held.known || !standsInRow(held.stored, held);

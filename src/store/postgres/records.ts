@@ -1,7 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
-import type { RowContent } from '../../mirror/merge.ts';
 import type { Sender, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import { events } from '../schema.ts';
@@ -9,12 +8,12 @@ import type { DirtyTiming, Now, ReadObject } from '../store.ts';
 import {
   type Change,
   type Dirtied,
-  type Held,
   IS_SETTLED,
   keyOf,
   type LastEvent,
+  type LoadedRecord,
+  type RecordRow,
   type Records,
-  type RowMarks,
   TABLE_OF,
 } from '../units/records.ts';
 import { idsOf, sql } from '../units/sql.ts';
@@ -25,9 +24,7 @@ import { asInstant, bigintArray, instantOf, keepJson, rowsOf, textArray } from '
  * statement for each table, so that its cost grows little with their number.
  */
 
-type HeldRow = RowContent & RowMarks;
-
-export interface StoredHeld extends Held {
+export interface StoredRecord extends LoadedRecord {
   /** Its state as the database has it. */
   stored: RecordState;
 }
@@ -72,7 +69,7 @@ export async function loadRecords(
   from: Sql,
   kind: Kind,
   ids: Iterable<string>,
-): Promise<Map<string, StoredHeld>> {
+): Promise<Map<string, StoredRecord>> {
   const wanted = [...new Set(ids)];
   if (wanted.length === 0) return new Map();
   const rows = await from.query<LoadedRow>(
@@ -102,7 +99,11 @@ async function settled(
   );
 }
 
-async function lastEvents(from: Sql, kind: Kind, records: readonly Held[]): Promise<Map<string, LastEvent>> {
+async function lastEvents(
+  from: Sql,
+  kind: Kind,
+  records: readonly LoadedRecord[],
+): Promise<Map<string, LastEvent>> {
   const ids = records.filter(({ state }) => state.dirty > 0).map(({ id }) => id);
   if (ids.length === 0) return new Map();
   const rows = await from.query<{ record: string; id: string; createdMs: number }>(
@@ -144,13 +145,13 @@ export const RECORDS: Records = {
 /** `hasNewState` leaves out states that are unchanged. */
 export function saveRecords(
   unit: Sender,
-  records: Iterable<Held>,
+  records: Iterable<LoadedRecord>,
   changes: readonly Change[],
   nowIso: string,
-  hasNewState: (held: StoredHeld) => boolean = () => true,
+  hasNewState: (held: StoredRecord) => boolean = () => true,
 ): void {
   const sorted = sortedBy(records, (held) => keyOf(held.kind, held.id));
-  saveStates(unit, (sorted as StoredHeld[]).filter(hasNewState));
+  saveStates(unit, (sorted as StoredRecord[]).filter(hasNewState));
   for (const kind of new Set(sorted.map((held) => held.kind))) {
     const shown = sorted.filter((held) => held.kind === kind && held.row !== null);
     saveContent(
@@ -167,7 +168,7 @@ export function saveRecords(
   saveChanges(unit, changes, nowIso);
 }
 
-function saveStates(unit: Sender, records: readonly Held[]): void {
+function saveStates(unit: Sender, records: readonly LoadedRecord[]): void {
   if (records.length === 0) return;
   unit.send(
     sql`INSERT INTO record_state AS s (${STATE_NAMES})
@@ -209,7 +210,7 @@ const STATE_UPDATES = list(
   ),
 );
 
-function saveContent(unit: Sender, kind: Kind, records: readonly Held[]): void {
+function saveContent(unit: Sender, kind: Kind, records: readonly LoadedRecord[]): void {
   if (records.length === 0) return;
   const { names, values, types, updates } = CONTENT[kind];
   unit.send(
@@ -268,7 +269,7 @@ function contentOf(kind: Kind) {
 }
 
 /** After a read that changed nothing, and after an event that shows nothing new. */
-function saveTrust(unit: Sender, kind: Kind, records: readonly Held[]): void {
+function saveTrust(unit: Sender, kind: Kind, records: readonly LoadedRecord[]): void {
   if (records.length === 0) return;
   const rows = records.map((held) => ({
     id: held.id,
@@ -329,7 +330,7 @@ function latestDirty(dirtied: readonly Dirtied[]): Dirtied[] {
   return sortedBy(latest.values(), (dirty) => keyOf(dirty.kind, dirty.id));
 }
 
-function heldFrom(kind: Kind, row: LoadedRow): StoredHeld {
+function heldFrom(kind: Kind, row: LoadedRow): StoredRecord {
   const state = row.known ? stateFrom(row) : { ...UNKNOWN_STATE };
   return {
     kind,
@@ -367,7 +368,7 @@ function stateFrom(row: LoadedRow): RecordState {
   };
 }
 
-function rowFrom(row: LoadedRow, data: JsonObject): HeldRow {
+function rowFrom(row: LoadedRow, data: JsonObject): RecordRow {
   return {
     name: row.name,
     version: row.version,
@@ -383,7 +384,7 @@ function rowFrom(row: LoadedRow, data: JsonObject): HeldRow {
   };
 }
 
-function stateRow({ kind, id, state, error, syncRunId }: Held) {
+function stateRow({ kind, id, state, error, syncRunId }: LoadedRecord) {
   return {
     kind,
     id,
@@ -408,7 +409,7 @@ function stateRow({ kind, id, state, error, syncRunId }: Held) {
   };
 }
 
-function contentRow({ id, row, state }: Held) {
+function contentRow({ id, row, state }: LoadedRecord) {
   return {
     id,
     name: row?.name ?? null,

@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { RecordState } from '../../mirror/decide.ts';
-import type { Held } from '../units/records.ts';
+import type { LoadedRecord } from '../units/records.ts';
 import type { Connection } from './connection.ts';
 
 const RECORDS_KEPT = 2_048;
@@ -26,7 +26,7 @@ export interface TableRow {
   shown: string | null;
 }
 
-export interface StoredHeld extends Held {
+export interface StoredRecord extends LoadedRecord {
   /** As stored in the file; null if there is none. */
   stored: { state: RecordState | null; row: StoredKeys | null };
 }
@@ -43,9 +43,9 @@ export type StoredKeys = Pick<TableRow, 'name' | 'deleted_at' | 'unverified_sinc
 export interface BusyRecords {
   /** Called at the start of a transaction that uses it. */
   check(): void;
-  get(kind: Kind, id: string): StoredHeld | undefined;
+  get(kind: Kind, id: string): StoredRecord | undefined;
   /** Called after it is saved, with the length of its document in characters. */
-  keep(held: StoredHeld, characters: number): void;
+  keep(held: StoredRecord, characters: number): void;
   /** A dirty mark has changed these two and nothing else. */
   markedDirty(kind: Kind, id: string, number: number, at: number): void;
   drop(kind: Kind, id: string): void;
@@ -53,7 +53,7 @@ export interface BusyRecords {
 }
 
 export function createBusyRecords(db: Connection): BusyRecords {
-  const kept = new Map<string, StoredHeld>();
+  const kept = new Map<string, StoredRecord>();
   const dataVersion = db.prepare('PRAGMA data_version').pluck();
   let version: unknown = null;
 

@@ -20,7 +20,7 @@ import {
   type PendingEvent,
 } from '../units/processing.ts';
 import { iso } from '../units/sql.ts';
-import type { StoredHeld } from './busy-records.ts';
+import type { StoredRecord } from './busy-records.ts';
 import type { Connection } from './connection.ts';
 import type { SqliteRecords } from './records.ts';
 
@@ -318,7 +318,7 @@ export function createEvents(
     forgetRecords: records.busy.clear,
 
     saveProvisional(_unit, touched, changes, nowIso) {
-      for (const held of touched as Iterable<StoredHeld>) {
+      for (const held of touched as Iterable<StoredRecord>) {
         const { state } = held.stored;
         if (state === null || !standsInRow(state, held)) records.saveState(held);
         records.busy.keep(held, records.saveRow(held));

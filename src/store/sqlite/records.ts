@@ -2,27 +2,24 @@ import { parseJson } from '../../compliance/json.ts';
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
-import type { RowContent } from '../../mirror/merge.ts';
 import { events } from '../schema.ts';
 import type { DirtyTiming, Now } from '../store.ts';
 import {
   type Change,
-  type Held,
   IS_SETTLED,
   jsonOf,
   type LastEvent,
+  type LoadedRecord,
+  type RecordRow,
   type Records,
-  type RowMarks,
   tableName,
 } from '../units/records.ts';
 import { iso } from '../units/sql.ts';
-import { createBusyRecords, type StoredHeld, type StoredKeys, type TableRow } from './busy-records.ts';
+import { createBusyRecords, type StoredKeys, type StoredRecord, type TableRow } from './busy-records.ts';
 import type { Connection } from './connection.ts';
 import { createBlockSearch } from './finders.ts';
 
 /** The rows of records and their states: the statements that several verbs share. */
-
-type HeldRow = RowContent & RowMarks;
 
 /** Above any number of events, and of rows. */
 const ALL = 2 ** 52;
@@ -106,7 +103,7 @@ export function createRecords(db: Connection) {
   const eventAt = db.prepare('SELECT id, created_ms AS createdMs FROM events WHERE seq = ?');
 
   /** The last processed event about it; a record that no event has marked dirty has none. */
-  function lastEventOf({ kind, id, state }: Held): LastEvent | undefined {
+  function lastEventOf({ kind, id, state }: LoadedRecord): LastEvent | undefined {
     if (state.dirty === 0) return undefined;
     const [seq] = processedEventsOf([id, kind], state.dirty + 1, 1);
     return seq === undefined ? undefined : (eventAt.get(seq) as LastEvent);
@@ -118,7 +115,7 @@ export function createRecords(db: Connection) {
 
   const busy = createBusyRecords(db);
 
-  function load(kind: Kind, id: string): StoredHeld {
+  function load(kind: Kind, id: string): StoredRecord {
     const stateRow = selectState.get(kind, id) as StateRow | undefined;
     const row = byKind[kind].select.get(id) as TableRow | undefined;
     const state = stateRow === undefined ? null : stateFrom(stateRow, row);
@@ -157,7 +154,7 @@ export function createRecords(db: Connection) {
     if (since === nowIso) byKind[kind].markUnverified.run(nowIso, id);
   }
 
-  function saveOne({ kind, id, state: s, error, syncRunId }: Held): void {
+  function saveOne({ kind, id, state: s, error, syncRunId }: LoadedRecord): void {
     saveState.run(
       kind,
       id,
@@ -183,7 +180,7 @@ export function createRecords(db: Connection) {
   }
 
   /** Returns the length of its document, in characters. */
-  function saveRow(held: StoredHeld): number {
+  function saveRow(held: StoredRecord): number {
     if (held.row === null) return 0;
     const { row, state, stored } = held;
     const kept =
@@ -195,7 +192,7 @@ export function createRecords(db: Connection) {
   }
 
   /** The bookkeeping columns alone: what a read that changed nothing leaves behind. */
-  function saveTrust({ kind, id, row, state }: Held): void {
+  function saveTrust({ kind, id, row, state }: LoadedRecord): void {
     if (row === null) return;
     const since = state.unverifiedSince;
     byKind[kind].trust.run(row.verifiedAt, since === null ? null : iso(since), shownText(state.shown), id);
@@ -212,7 +209,7 @@ export function createRecords(db: Connection) {
       return rows.filter(([id, data]) => data === jsonOf(shown.get(id)!)).map(([id]) => id);
     },
     save(_unit, records, changes, nowIso) {
-      for (const held of records as Iterable<StoredHeld>) {
+      for (const held of records as Iterable<StoredRecord>) {
         saveOne(held);
         if (held.written) saveRow(held);
         else saveTrust(held);
@@ -244,7 +241,7 @@ export function createRecords(db: Connection) {
     dirty: markOneDirty,
 
     /** As `load`, but from memory where the last event of the record has left it there. */
-    recall(kind: Kind, id: string): StoredHeld {
+    recall(kind: Kind, id: string): StoredRecord {
       return busy.get(kind, id) ?? load(kind, id);
     },
 
@@ -291,7 +288,7 @@ function tableStatements(db: Connection, kind: Kind) {
     trust: db.prepare(`UPDATE ${table} SET verified_at = ?, unverified_since = ?, shown = ? WHERE id = ?`),
     save(
       id: string,
-      row: HeldRow,
+      row: RecordRow,
       { write, provisionalCreated, shown }: RecordState,
       unverifiedSince: string | null,
       stored: StoredKeys | null,
@@ -367,7 +364,7 @@ function stateFrom(row: StateRow, shown: TableRow | undefined): RecordState {
   };
 }
 
-function rowFrom(row: TableRow): HeldRow {
+function rowFrom(row: TableRow): RecordRow {
   return {
     name: row.name,
     version: row.version,

@@ -12,9 +12,9 @@ import { makeKnown } from './due.ts';
 import { gapOfFailed, resolveRecords, tellMoreOfGap } from './gaps.ts';
 import {
   type Change,
-  type Held,
   isRecord,
   type LastEvent,
+  type LoadedRecord,
   type Records,
   TABLE_OF,
   writeContent,
@@ -46,7 +46,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
             const lastEvent = last.get(object.id);
             return applyOne(held, object, read, { ...context, nowIso, unit, changes, lastEvent });
           });
-          const isConfirmed = (held: Held) =>
+          const isConfirmed = (held: LoadedRecord) =>
             held.row?.verifiedAt === nowIso &&
             !held.written &&
             isOnlyRead(before.get(held.id)!, held.state, read);
@@ -259,7 +259,7 @@ interface ApplyOne extends ApplyContext {
   lastEvent: LastEvent | undefined;
 }
 
-function applyOne(held: Held, object: ReadObject, read: ReadMoment, context: ApplyOne): Applied {
+function applyOne(held: LoadedRecord, object: ReadObject, read: ReadMoment, context: ApplyOne): Applied {
   const { unverifiedSince } = held.state;
   const { numbers } = context.unit;
   const wasAlive = held.row !== null && held.row.deletedAt === null && held.state.returned;

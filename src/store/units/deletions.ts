@@ -6,7 +6,7 @@ import { leases, pendingDeletions as pending, recordState as states, syncRuns } 
 import type { BackfillStore, Conclusion, Now } from '../store.ts';
 import { countLive } from './due.ts';
 import { resolveGap, resolveRecords } from './gaps.ts';
-import { type Change, type Held, type Records, writeContent } from './records.ts';
+import { type Change, type LoadedRecord, type Records, writeContent } from './records.ts';
 import { as, excluded, idsOf, iso, set, single, sql } from './sql.ts';
 
 type Proof = Parameters<BackfillStore['concludeDeletions']>[1];
@@ -22,7 +22,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
   async function conclude(
     unit: Unit,
     kind: Kind,
-    candidates: ReadonlyMap<string, Held>,
+    candidates: ReadonlyMap<string, LoadedRecord>,
     context: Context,
     now: Now,
   ): Promise<Conclusion> {
@@ -70,7 +70,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
     kind: Kind,
     proof: Proof,
     onlyAnnounced: boolean,
-  ): Promise<Map<string, Held>> {
+  ): Promise<Map<string, LoadedRecord>> {
     const proven = await idsOf(
       unit,
       sql`SELECT ${states.id} FROM ${states}${unit.dialect.indexedBy('record_state_missing')}
@@ -192,10 +192,10 @@ async function requireLease(unit: Unit, { lease }: Context): Promise<void> {
   }
 }
 
-const isUntouchedSince = ({ state }: Held, number: number | null) =>
+const isUntouchedSince = ({ state }: LoadedRecord, number: number | null) =>
   number !== null && state.dirty <= number && state.write <= number;
 
-function makeTombstone(candidate: Held, cause: string, now: Now, { numbers }: Unit): Change | null {
+function makeTombstone(candidate: LoadedRecord, cause: string, now: Now, { numbers }: Unit): Change | null {
   const nowIso = iso(now.wall);
   const { row, change, state } = decideTombstone(candidate.kind, candidate, now, nowIso);
   candidate.state = state;

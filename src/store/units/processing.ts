@@ -15,7 +15,14 @@ import type {
 import { learnedPointers } from './backfill.ts';
 import { tally } from './facts.ts';
 import { coverableAt, gapOfFailed, openGap } from './gaps.ts';
-import { type Change, type Dirtied, type Held, keyOf, type Records, writeContent } from './records.ts';
+import {
+  type Change,
+  type Dirtied,
+  keyOf,
+  type LoadedRecord,
+  type Records,
+  writeContent,
+} from './records.ts';
 import { iso, set, single, sql, update } from './sql.ts';
 
 /** A claimed event as the store has it: what it says besides. Whoever works on it has no use for that. */
@@ -35,11 +42,16 @@ export interface EventEngine {
   /** What an event says. */
   payloadOf(event: PendingEvent): JsonObject;
   /** As `records.load`; what the last event of a record left may be taken as it is. */
-  recall(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, Held>>;
+  recall(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, LoadedRecord>>;
   /** A unit has changed records, or is about to, otherwise than by what stands here: nothing of them is remembered. */
   forgetRecords(): void;
   /** As `records.save`; what an event moves of a state stands in the row, as a rule, and is not written twice. */
-  saveProvisional(unit: Sender, records: Iterable<Held>, changes: readonly Change[], nowIso: string): void;
+  saveProvisional(
+    unit: Sender,
+    records: Iterable<LoadedRecord>,
+    changes: readonly Change[],
+    nowIso: string,
+  ): void;
   /** Events that were waiting. */
   saveFinished(unit: Sender, finished: readonly Finished[], nowIso: string): void;
   /** Those of `events` whose claim still stands, which ends with this unit. */
@@ -67,7 +79,7 @@ export function createProcessingVerbs(database: Database, engine: EventEngine) {
       const events = claimed as readonly PendingEvent[];
       const read = events.map((event) => readEvent(engine, event, rules.pointers));
       const outcomes = await database.transact(
-        async (unit, [held, records]: [ClaimedEvent[], Map<string, Held>]) => {
+        async (unit, [held, records]: [ClaimedEvent[], Map<string, LoadedRecord>]) => {
           const mine = new Set<ClaimedEvent>(held);
           const ours = read.filter(({ event }) => mine.has(event));
           return await applyAll(engine, unit, ours, records, rules, now);
@@ -125,7 +137,11 @@ function readEvent(engine: EventEngine, event: PendingEvent, pointers: IdPointer
 }
 
 /** Every record that the events are about or name. */
-async function recallAll(engine: EventEngine, sql: Sql, read: readonly Read[]): Promise<Map<string, Held>> {
+async function recallAll(
+  engine: EventEngine,
+  sql: Sql,
+  read: readonly Read[],
+): Promise<Map<string, LoadedRecord>> {
   const wanted = new Map<Kind, Set<string>>();
   const want = (kind: Kind, id: string) => {
     const ids = wanted.get(kind);
@@ -138,7 +154,7 @@ async function recallAll(engine: EventEngine, sql: Sql, read: readonly Read[]): 
     for (const id of reading.assessments) want('risk_assessment', id);
   }
   const recalled = await Promise.all([...wanted].map(([kind, ids]) => engine.recall(sql, kind, ids)));
-  const records = new Map<string, Held>();
+  const records = new Map<string, LoadedRecord>();
   for (const ofKind of recalled) {
     for (const held of ofKind.values()) records.set(keyOf(held.kind, held.id), held);
   }
@@ -150,7 +166,7 @@ export async function applyAll(
   engine: EventEngine,
   unit: Unit,
   read: readonly Read[],
-  records: Map<string, Held>,
+  records: Map<string, LoadedRecord>,
   rules: ProvisionalRules,
   now: Now,
 ): Promise<Applying[]> {
@@ -230,7 +246,7 @@ async function readAnew(
   engine: EventEngine,
   unit: Unit,
   read: readonly Read[],
-  records: Map<string, Held>,
+  records: Map<string, LoadedRecord>,
   rules: ProvisionalRules,
   now: Now,
 ): Promise<Map<Read, { read: Read; idFields: ReadonlySet<string> }>> {
@@ -266,8 +282,8 @@ async function readAnew(
 type Applying = ProvisionalOutcome & { event: PendingEvent };
 
 interface Batch {
-  records: ReadonlyMap<string, Held>;
-  touched: Set<Held>;
+  records: ReadonlyMap<string, LoadedRecord>;
+  touched: Set<LoadedRecord>;
   changes: Change[];
   rules: ProvisionalRules;
   now: Now;

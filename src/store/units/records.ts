@@ -15,14 +15,14 @@ const { getTableName } = drizzleModule('drizzle-orm');
  */
 export interface Records {
   /** Every one of `ids`, by id; those nobody knows among them. */
-  load(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, Held>>;
+  load(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, LoadedRecord>>;
   /**
    * Which of these are verified, have just this document, were neither written nor read after `number`, and leave nothing else to decide:
    * all that a read can move of them is when they were read.
    */
   settled(sql: Sql, kind: Kind, objects: readonly ReadObject[], number: number): Promise<string[]>;
   /** With their lines of the feed. Those whose content was not written, with what is known of them alone. */
-  save(unit: Sender, records: Iterable<Held>, changes: readonly Change[], nowIso: string): void;
+  save(unit: Sender, records: Iterable<LoadedRecord>, changes: readonly Change[], nowIso: string): void;
   /** Something gave reason to read these. */
   dirty(unit: Sender, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void;
   /**
@@ -36,7 +36,7 @@ export interface Records {
     which: { after: number; through: number; readable?: number },
   ): Promise<SQL>;
   /** The last event that is done, of each that has one: events that showed nothing came before their record had a row. */
-  lastEvents(sql: Sql, kind: Kind, records: readonly Held[]): Promise<Map<string, LastEvent>>;
+  lastEvents(sql: Sql, kind: Kind, records: readonly LoadedRecord[]): Promise<Map<string, LastEvent>>;
   /** What events have shown and no read covers was shown at this instant of the steady clock. */
   showAnew(unit: Unit, steady: number): Promise<void>;
 }
@@ -46,8 +46,8 @@ export interface LastEvent {
   createdMs: number;
 }
 
-/** Columns of a row beside the record's content. Instants are ISO 8601 UTC text. */
-export interface RowMarks {
+/** A row: the record's content, and the mirror's own columns. Instants are ISO 8601 UTC text. */
+export interface RecordRow extends RowContent {
   firstSeenAt: string;
   syncedAt: string;
   verifiedAt: string | null;
@@ -57,11 +57,11 @@ export interface RowMarks {
 }
 
 /** A record as one unit sees and changes it. */
-export interface Held {
+export interface LoadedRecord {
   kind: Kind;
   id: string;
   state: RecordState;
-  row: (RowContent & RowMarks) | null;
+  row: RecordRow | null;
   /** The API or an event has made it known. */
   known: boolean;
   error: string | null;
@@ -105,7 +105,7 @@ export const keyOf = (kind: Kind, id: string): string => `${kind} ${id}`;
 
 /** New content, with its change in the feed, under a number of its own. */
 export function writeContent(
-  held: Held,
+  held: LoadedRecord,
   content: RowContent,
   change: RowChange,
   context: { cause: string; nowIso: string; numbers: Numbers; lastEvent?: LastEvent | undefined },
