@@ -1,9 +1,8 @@
 import type { Kind } from '../compliance/kinds.ts';
 
 /**
- * What several processes over one database share: who lives, who does what one of them does at a time, what was asked
- * of whichever of them, and the request budget. Instants are the steady clock's, which on PostgreSQL is the database's
- * time. A SQLite file has one process: there every answer is the obvious one.
+ * What several processes over one database share: replicas, leases, requested sync runs and the request budget. Instants are
+ * the steady clock's, which on PostgreSQL is the database's time. A SQLite file has one process, which gets everything.
  */
 
 /** Both clocks, read together. Units: milliseconds since 1970. */
@@ -12,7 +11,7 @@ export interface Now {
   steady: number;
 }
 
-/** Leave to do work that one process does at a time. Over when another has taken it: then its fence is higher. */
+/** The right to do work that one process does at a time. Lost when another process takes it, with a higher fence. */
 export interface Lease {
   name: string;
   owner: string;
@@ -20,7 +19,7 @@ export interface Lease {
 }
 
 export interface TakenLease extends Lease {
-  /** Another owner's time ran out: it may have been killed in the middle. False: nobody had it, or it was let go. */
+  /** Another owner's lease expired: it may have been killed during its work. False: the lease was free. */
   isTakeover: boolean;
 }
 
@@ -34,24 +33,24 @@ export interface PlacesAsked {
   replica: string;
   /** Of all processes together. */
   limit: number;
-  /** How many it takes now, as far as there are, in place of those it has; and how many it would like. */
+  /** How many it takes now, as far as available, instead of those it has. */
   takes: number;
+  /** How many it could use. */
   wants: number;
-  /** How long nobody else may have what it is given. Milliseconds. */
+  /** How long the places are reserved for it. Milliseconds. */
   leaseMs: number;
-  /** Who has not asked for this long is gone. Milliseconds. */
+  /** A replica that has not asked for this long is gone. Milliseconds. */
   goodForMs: number;
 }
 
 export interface PlacesGiven {
   places: number;
-  /** Processes besides this one that would like more than they have. */
+  /** Other processes that want more than they have. */
   othersWanting: number;
-  /** Places that nobody has. */
   free: number;
-  /** The upstream asked all of us to wait until then (steady); null: it did not. */
+  /** The upstream asked us to send nothing until then (steady); null: it did not. */
   pausedUntil: number | null;
-  /** What those that are gone may have used, the longest first; `until` by the steady clock. */
+  /** Places that lost replicas may still use, the longest first; `until` by the steady clock. */
   lost: { replica: string; places: number; until: number }[];
 }
 
@@ -62,36 +61,36 @@ export interface StoredSession {
   usedAt: number;
 }
 
-/** What another process may want to know at once. Lost ones are made good by looking now and then. */
+/** For other processes. A lost one only delays them until their next poll. */
 export type Notice = 'events' | 'work';
 
 export interface ReplicaStore {
   /**
-   * The database's clocks, or null where the process's own are all there is. `atLeast` is what this process takes
-   * its steady clock for: a database that is behind, as another server may be after a failover, is set right for all.
+   * The database's clocks; null: the process's own are used. `atLeast` is this process's steady clock: a database that is behind
+   * it, as after a failover, is corrected for all.
    */
   sharedTime(atLeast: number | null): Promise<Now | null>;
 
-  /** Says that this process lives. `others`: those that did so within `lifeMs`; the dead are forgotten. */
+  /** Deletes replicas without a beat within `lifeMs`, and counts the others. */
   beatReplica(id: string, lifeMs: number, now: Now): Promise<{ others: number }>;
   leaveReplicas(id: string): Promise<void>;
-  /** How many said so within `lifeMs`. */
+  /** Replicas with a beat within `lifeMs`. */
   countReplicas(lifeMs: number, now: Now): Promise<number>;
 
-  /** Takes it, or prolongs what this owner has. Null: another has it. */
+  /** Takes it, or extends this owner's. Null: another owner has it. */
   takeLease(name: string, owner: string, leaseMs: number, now: Now): Promise<TakenLease | null>;
   /** Lets go of exactly this one. */
   releaseLease(lease: Lease): Promise<void>;
 
   requestSyncRuns(kinds: readonly Kind[], reason: string, now: Now): Promise<void>;
-  /** Every request, and takes it away. */
+  /** Returns all requests and deletes them. */
   takeSyncRequests(): Promise<SyncRequest[]>;
 
   sharePlaces(asked: PlacesAsked, now: Now): Promise<PlacesGiven>;
-  /** Nothing is sent by any process before `until` (steady). The later one wins. */
+  /** No process sends before `until` (steady). The latest `until` wins. */
   pausePlaces(until: number): Promise<void>;
 
-  /** Opens one, and forgets all that were opened before `openedSince` or used before `usedSince`, and the oldest beyond `atMost`. */
+  /** Also deletes those opened before `openedSince` or used before `usedSince`, and the oldest beyond `atMost`. */
   openSession(
     session: StoredSession,
     keep: { openedSince: number; usedSince: number; atMost: number },
@@ -100,8 +99,8 @@ export interface ReplicaStore {
   touchSession(hash: string, usedAt: number): Promise<void>;
   closeSession(hash: string): Promise<void>;
 
-  /** Tells the other processes. Resolves also when nobody hears. */
+  /** Resolves also if no other process listens. */
   notify(notice: Notice): Promise<void>;
-  /** Hears what other processes tell, until `stop`; after a break it hears every notice once, since some may be lost. */
+  /** Notices of other processes, until `stop`. After a reconnect every notice comes once, since some may be lost. */
   listen(onNotice: (notice: Notice) => void): Promise<{ stop: () => Promise<void> }>;
 }

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import type { Kind } from '../compliance/kinds.ts';
 import type * as rows from './report-rows.ts';
 
-/** What people ask of the store: shapes as the JSON API and the CLI show them. Instants are ISO 8601 UTC text. */
+/** Queries for people, in the shapes of the JSON API and the CLI. Instants are ISO 8601 UTC text. */
 
 export type EventState = z.output<typeof rows.eventState>;
 export type ListedOutcome = z.output<typeof rows.listedOutcome>;
@@ -20,7 +20,7 @@ export type KindStatus = z.output<typeof rows.kindStatus>;
 export type DeliveryReport = z.output<typeof rows.delivery>;
 export type PendingDeletionReport = z.output<typeof rows.pendingDeletion>;
 
-/** A record's columns, in the order of the tables, which hold what is the mirror's own besides. */
+/** A record's columns for people, in the order of the tables, which also have internal ones. */
 export const recordColumns = (kind: Kind): readonly (keyof RecordReport)[] => [
   ...(['id', 'name'] as const),
   ...(kind === 'policy' ? (['version'] as const) : []),
@@ -28,7 +28,6 @@ export const recordColumns = (kind: Kind): readonly (keyof RecordReport)[] => [
   ...(['deleted_at', 'last_event_id', 'last_event_at', 'cause'] as const),
 ];
 
-/** How far the history has been trimmed. */
 export interface TrimmedChanges {
   /** Changes up to this number are gone. */
   through: number;
@@ -36,12 +35,12 @@ export interface TrimmedChanges {
   at: string;
 }
 
-/** Where a kind's id was found to stand although no setting looks there. */
+/** Where ids of a kind were found that no setting points at. */
 export interface LearnedPointerReport {
   kind: Kind;
-  /** Dotted, as a setting has it. */
+  /** Dotted, as in a setting. */
   path: string;
-  /** The event that showed it, and the record that it named. */
+  /** The event that proved it, and the record that it named. */
   event_id: string;
   record_id: string;
   learned_at: string;
@@ -57,10 +56,9 @@ export interface StoreSummary {
   oldest_pending_at: string | null;
   /** When a delivery last came in, new or not. */
   last_delivery_at: string | null;
-  /** Deliveries in quarantine that nobody has released. */
+  /** Not yet released. */
   quarantined: number;
   open_gaps: number;
-  /** The same by reason and kind, all of them, however many are open. */
   open_gaps_by: OpenGaps[];
   /** Those that resolved within the last 24 hours. */
   resolved_gaps_last_day: number;
@@ -69,7 +67,6 @@ export interface StoreSummary {
   wal_bytes: number;
 }
 
-/** What one row of traffic gathers. */
 export type TrafficStep = 'minute' | 'hour';
 
 /** Deliveries or lags of one minute, or of one hour. */
@@ -84,10 +81,10 @@ export interface TrafficReport {
   max_ms: number;
 }
 
-/** What `after` takes to go on behind it. A kind holds no slash. */
+/** The `after` to continue behind it. A kind has no slash. */
 export const pendingDeletionKey = ({ kind, id }: { kind: Kind; id: string }): string => `${kind}/${id}`;
 
-/** The reason of a delivery in quarantine whose event had come before: it was answered as a duplicate. */
+/** Quarantine reason: a delivery of a known event with other content, answered as a duplicate. */
 export const CONFLICTING = 'conflicting_content';
 
 export interface DeliveryFilter extends Period {
@@ -103,7 +100,7 @@ export interface DeliveryPage {
   items: DeliveryReport[];
   next: string | null;
   looked_back_to: string | null;
-  /** What `above` takes to be told only of what comes from here on. */
+  /** The `above` that lists only later deliveries. */
   newest: string;
 }
 
@@ -113,7 +110,7 @@ export interface Period {
   until?: string | undefined;
 }
 
-/** Keyset paging: `after` is the key of the last row of the page before. Limits are clamped to `PAGE_LIMIT_MAX`. */
+/** Keyset paging: `after` is the key of the last row of the previous page. Limits are clamped to `PAGE_LIMIT_MAX`. */
 export interface Paging {
   limit: number;
   after?: string | undefined;
@@ -122,20 +119,16 @@ export interface Paging {
 export const PAGE_LIMIT_MAX = 500;
 
 /**
- * How many events one page of a list looks at, at most; fewer where each is found through an index. Filters have no index
- * of their own, which every delivery would pay for; so many rows take a few milliseconds, which a delivery that waits
- * meanwhile hardly notices.
+ * How many events one page of a list looks at, at most; fewer if each is found through an index. Filters have no index of their
+ * own, because every delivery would pay for it. So many rows take a few milliseconds, which hardly delays a waiting delivery.
  */
 export const EVENTS_LOOKED_AT = 10_000;
 
 export interface RecordFilter {
-  /**
-   * Ids that begin with it, names that begin with it and names that hold it, in this order, each in its own. The case of
-   * names' letters does not count.
-   */
+  /** First ids that begin with it, then names that begin with it, then names that contain it. Case of names is ignored. */
   search?: string | undefined;
   status?: string | undefined;
-  /** A field of `data`, by the names that lead to it, and its value: a text, or what JSON has for anything else. */
+  /** A field of `data`, by its path of names, and its value: a text, or JSON for any other type. */
   field?: { path: readonly string[]; value: string } | undefined;
   unverified?: boolean | undefined;
   deleted?: boolean | undefined;
@@ -155,20 +148,20 @@ export interface RecordPaging extends Paging {
 export interface RecordPage {
   items: RecordReport[];
   next: string | null;
-  /** When the page ended because it had looked at so many: the id, the name or the instant of the change that it came to. */
+  /** If the page ended at its limit of rows looked at: the id, name or change instant that it reached. */
   searched_to: string | null;
 }
 
-/** What `after` takes to go on behind a record, in a list of all by id. */
+/** The `after` to continue behind a record, in a list by id without a filter. */
 export const recordKey = (id: string): string => `0.${id}`;
 
-/** How many records one page looks at, at most, and how many where an index alone tells which of them fit: as many a moment. */
+/** How many records one page looks at, at most; and how many if an index alone answers, which takes about as long. */
 export const RECORDS_LOOKED_AT = 10_000;
 export const NAMES_LOOKED_AT = 25_000;
 
 export interface StatusCount {
   status: string;
-  /** How many have it; `STATUS_COUNT_MAX` stands for that many or more. */
+  /** `STATUS_COUNT_MAX` means that many or more. */
   records: number;
 }
 
@@ -177,21 +170,18 @@ export const STATUS_COUNT_MAX = 10_000;
 /** One page of events. It may hold fewer than its limit, or none, and still not be the last. */
 export interface EventPage {
   items: EventReport[];
-  /** What `after` takes to go on; null: nothing older is left. */
+  /** The next `after`; null: no older event. */
   next: string | null;
-  /** When the page ended because it had looked at so many: the oldest event looked at was received then. */
+  /** If the page ended at its limit of events looked at: when the oldest of them was received. */
   looked_back_to: string | null;
 }
 
-/**
- * The outcome of an audit entry made before what it speaks of is done. It stays where the process died in between: then it
- * was asked for, and may or may not have been done.
- */
+/** The outcome of an audit entry before its action is done. It stays if the process dies first: the action may be done or not. */
 export const AUDIT_ASKED = 'asked';
 
 export interface ReportStore {
   summary(): Promise<StoreSummary>;
-  /** Newest first. However many are stored and whatever the filter, it reads no more than a bounded number of rows. */
+  /** Newest first. Reads a bounded number of rows with any filter. */
   listEvents(
     filter: {
       state?: EventState | undefined;
@@ -203,33 +193,33 @@ export interface ReportStore {
     paging: Paging & { lookAt?: number },
   ): Promise<EventPage>;
   showEvent(id: string): Promise<EventReport | null>;
-  /** Newest first, from all that came in. Reads no more than a bounded number of rows of each table. */
+  /** All deliveries, newest first. Reads a bounded number of rows of each table. */
   listDeliveries(
     filter: DeliveryFilter,
-    /** `above`: only what came in after the page that said it as its `newest`. */
+    /** `above`: the `newest` of an earlier page; only later deliveries. */
     paging: Paging & { above?: string | undefined },
   ): Promise<DeliveryPage>;
-  /** However many are stored and whatever the filter, it reads no more than a bounded number of rows. */
+  /** Reads a bounded number of rows with any filter. */
   listRecords(kind: Kind, filter: RecordFilter, paging: RecordPaging): Promise<RecordPage>;
-  /** Of those that are stored, the deleted included, in their order. */
+  /** In order, those of deleted records included. */
   listStatuses(kind: Kind): Promise<StatusCount[]>;
   showRecord(kind: Kind, id: string): Promise<RecordReport | null>;
   /** Newest first. */
   recordHistory(kind: Kind, id: string, paging: Paging): Promise<ChangeReport[]>;
-  /** Of one record, after the number `after`, oldest first. */
+  /** Oldest first. */
   recordChangesAfter(kind: Kind, id: string, after: number, limit: number): Promise<ChangeReport[]>;
-  /** Oldest first, after `after`. */
+  /** Oldest first. */
   listChanges(after: number, limit: number): Promise<ChangeReport[]>;
-  /** What `listChanges` takes to begin with those of `instant` (ISO 8601 UTC). */
+  /** The `after` with which `listChanges` begins at `instant` (ISO 8601 UTC). */
   changesBefore(instant: string): Promise<number>;
-  /** What was trimmed of the changes; null: all are kept. */
+  /** Null: no change was trimmed. */
   trimmedChanges(): Promise<TrimmedChanges | null>;
   /**
-   * Which life of the database this is: another one after a backup was put back, because the numbers of changes then
-   * begin again where it was made, and mean other changes from there on. Letters and digits.
+   * Letters and digits, new after each restore of a backup: numbers of changes then continue from the backup's, and mean other
+   * changes than before.
    */
   epoch(): Promise<string>;
-  /** The counter now, and rows at least as new as it: whoever follows the changes from `seq` on misses none. */
+  /** `seq`: the counter; the rows are at least as new, so that a reader of the changes after it misses none. */
   snapshotRecords(kind: Kind, paging: Paging): Promise<{ seq: number; records: RecordReport[] }>;
   /** Newest first, by when they were opened. */
   listGaps(filter: { open?: boolean | undefined } & Period, paging: Paging): Promise<GapReport[]>;

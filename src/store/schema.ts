@@ -6,7 +6,7 @@ const { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } =
 
 type Indexed = Column | SQL;
 
-/** The words of the tables in SQLite, whose types stand for both engines. */
+/** The column types and indexes in SQLite's form; the TypeScript types serve both engines. */
 export const sqlite = {
   ...{ table: sqliteTable, index, uniqueIndex, primaryKey },
   ...{ text, integer },
@@ -16,21 +16,21 @@ export const sqlite = {
   instant: text,
   json: text,
   bytes: (name: string) => blob(name, { mode: 'buffer' }),
-  /** A counter, or milliseconds: what 32 bits do not hold. */
+  /** A counter, or milliseconds: more than 32 bits. */
   number: integer,
   serial: (name: string) => integer(name).primaryKey({ autoIncrement: true }),
   flag: integer,
   no: 0,
   nameOrder: sql`name COLLATE NOCASE` as Indexed,
   statusOrder: (status: Column): Indexed => status,
-  /** For what is asked of one record, in the order of `seq`. By blocks of numbers: see finders.ts in sqlite/. */
+  /** For queries about one record in the order of `seq`, by blocks of numbers: see sqlite/finders.ts. */
   bySeq: (_seq: Column, ...record: Column[]): [Indexed, ...Indexed[]] => [sql`"seq" >> 12`, ...record],
 };
 export type Vocabulary = typeof sqlite;
 
 /**
- * The tables of the database, in the words of one engine. Columns in `…_at` of `record_state` are milliseconds of the steady
- * clock. After a change here run `npm run migrations`; what is generated is append-only once released.
+ * The tables in one engine's types. Columns `…_at` of `record_state` are milliseconds of the steady clock. After a change run
+ * `npm run migrations`; generated migrations are append-only once released.
  */
 export function tablesOf(engine: Vocabulary) {
   const { table, index, uniqueIndex, primaryKey, nameOrder, statusOrder, bySeq } = engine;
@@ -49,11 +49,11 @@ export function tablesOf(engine: Vocabulary) {
     lastEventId: text('last_event_id'),
     lastEventAt: instant('last_event_at'),
     cause: text('cause').notNull(),
-    /** The change that this row's content came with, as `changes.seq`. */
+    /** `changes.seq` of the change that wrote this content. */
     changeSeq: number('change_seq').notNull().default(0),
-    /** `created` of the newest event whose payload was shown, milliseconds since 1970. Null: none was. */
+    /** `created` of the newest event whose payload was written, milliseconds since 1970. */
     provisionalCreated: number('provisional_created'),
-    /** Fields of `data` that events have shown and no read covers yet. Null: none. */
+    /** Fields of `data` from events that no read covers yet. */
     shown: json('shown'),
   });
 
@@ -78,7 +78,7 @@ export function tablesOf(engine: Vocabulary) {
       recordIndexes('vendors', t),
     ),
 
-    /** What the mirror knows of each record besides its content. Becomes WITHOUT ROWID in SQLite's migration: one tree, not two. */
+    /** The state of each record besides its content. WITHOUT ROWID in SQLite's migration: one tree, not two. */
     recordState: table(
       'record_state',
       {
@@ -88,7 +88,7 @@ export function tablesOf(engine: Vocabulary) {
         dirtyAt: number('dirty_at'),
         firstDirtyAt: number('first_dirty_at'),
         unverifiedSince: instant('unverified_since'),
-        /** As in the row, for a record that has none. */
+        /** As in the row, for a record without one. */
         provisionalCreated: number('provisional_created'),
         readNumber: number('read_number').notNull().default(0),
         readEndedAt: number('read_ended_at'),
@@ -125,7 +125,7 @@ export function tablesOf(engine: Vocabulary) {
       },
       (t) => [
         index('changes_record').on(...bySeq(t.seq, t.kind, t.recordId)),
-        // It grows at its end alone, which costs 1.2 to 1.9 % more pages to write; one by record alone would cost 5 to 8 %.
+        // Grows only at its end: 1.2 to 1.9 % more pages to write. One by record alone would cost 5 to 8 %.
         index('changes_at').on(t.at),
       ],
     ),
@@ -148,16 +148,16 @@ export function tablesOf(engine: Vocabulary) {
         nextAttemptAt: instant('next_attempt_at'),
         processedAt: instant('processed_at'),
         error: text('error'),
-        /** Of a body that has been trimmed; until then the body itself tells. */
+        /** Set when the body is trimmed. */
         contentHash: text('content_hash'),
-        /** Whom it came from first; goes with the body. */
+        /** The first sender's; trimmed with the body. */
         address: text('address'),
         body: text('body'),
       },
       (t) => [
         uniqueIndex('events_id').on(t.id),
-        // The states that few events are in, and what is asked of one record. No other column has an index: each would be
-        // paid for by every delivery, and lists walk back a bounded number of rows instead.
+        // For states that few events are in, and for queries about one record. No other column has an index: every delivery
+        // would pay for it, and lists walk back a bounded number of rows instead.
         index('events_pending').on(t.seq, t.nextAttemptAt).where(sql`state = 'pending'`),
         index('events_failed').on(t.seq).where(sql`state = 'failed'`),
         index('events_sought')
@@ -167,7 +167,7 @@ export function tablesOf(engine: Vocabulary) {
       ],
     ),
 
-    /** What is left of an event once its row is trimmed, so that a late redelivery of it is still known. */
+    /** Kept when an event's row is trimmed, to recognise a late redelivery. */
     trimmedEvents: table(
       'trimmed_events',
       {
@@ -189,9 +189,9 @@ export function tablesOf(engine: Vocabulary) {
         resolvedAt: instant('resolved_at'),
         attempts: integer('attempts').notNull().default(1),
         error: text('error'),
-        /** The counter as it was opened, or last occurred: only a full sync begun later resolves it. */
+        /** The counter when it last occurred: only a full sync begun later resolves it. */
         number: number('number').notNull(),
-        /** And only one begun at this instant of the steady clock or later: before it, a list may be older. Null: any. */
+        /** Steady clock: only a full sync begun then or later resolves it, since an earlier list may be older. */
         coverableAt: number('coverable_at'),
       },
       (t) => [
@@ -219,11 +219,11 @@ export function tablesOf(engine: Vocabulary) {
         unchanged: integer('unchanged').notNull().default(0),
         outcome: text('outcome'),
         error: text('error'),
-        /** What differed although nothing had announced it. */
+        /** Unannounced ones. */
         differences: json('differences'),
-        /** The counter as it began. */
+        /** The counter at its begin. */
         number: number('number').notNull(),
-        /** When, by the steady clock. */
+        /** Steady clock. */
         beganAt: number('began_at').notNull(),
       },
       (t) => [
@@ -247,7 +247,7 @@ export function tablesOf(engine: Vocabulary) {
       ],
     ),
 
-    /** Deliveries of what was accepted before: the newest `DUPLICATES_KEPT` of them. The event's own row counts them all. */
+    /** The newest `DUPLICATES_KEPT` repeated deliveries. The event's own row counts them all. */
     duplicates: table('duplicates', {
       id: serial('id'),
       receivedAt: instant('received_at').notNull(),
@@ -267,10 +267,10 @@ export function tablesOf(engine: Vocabulary) {
         t: text('t').notNull(),
         kind: key('kind'),
         recordId: key('record_id'),
-        /** As its body names them, whatever else is wrong with it. */
+        /** As its body says, if it can be read. */
         eventId: text('event_id'),
         type: text('type'),
-        /** Goes with the body. */
+        /** Trimmed with the body. */
         address: text('address'),
         body: bytes('body'),
         bodySha256: text('body_sha256').notNull(),
@@ -293,13 +293,13 @@ export function tablesOf(engine: Vocabulary) {
         bodySha256: text('body_sha256'),
         header: text('header'),
         body: bytes('body'),
-        /** As its body names them, whoever wrote it. */
+        /** As its body says, unauthenticated. */
         eventId: text('event_id'),
         type: text('type'),
         address: text('address'),
-        /** What the address stands for where places are shared out: `networkOf`. */
+        /** `networkOf` the address: the unit by which rows are kept. */
         network: key('network').notNull(),
-        /** How many of its minute it stands for. */
+        /** How many rejections of its minute this row counts. */
         times: number('times').notNull(),
       },
       (t) => [index('rejections_by_sender').on(t.reason, t.network)],
@@ -319,17 +319,17 @@ export function tablesOf(engine: Vocabulary) {
       url: text('url').notNull(),
       events: json('events').notNull(),
       description: text('description').notNull(),
-      /** What the service answered that it would deliver, of what was asked for (`events`). */
+      /** What the service answered that it delivers; `events` is what was requested. */
       delivers: json('delivers').notNull(),
       sealedSecret: text('sealed_secret'),
       /** The whole answer, which shows the secret only once. */
       sealedAnswer: text('sealed_answer'),
       createdAt: instant('created_at').notNull(),
-      /** From then on its secret verifies nothing, and the row goes. */
+      /** From then on its secret verifies nothing, and the row is deleted. */
       expiresAt: instant('expires_at'),
     }),
 
-    /** OAuth tokens, sealed; the lease says who renews them now. Its end is in milliseconds of the wall clock. */
+    /** OAuth tokens, sealed. The owner of the lease renews them; `lease_until` is in milliseconds of the wall clock. */
     tokens: table('tokens', {
       name: text('name').primaryKey(),
       sealed: text('sealed').notNull(),
@@ -340,22 +340,19 @@ export function tablesOf(engine: Vocabulary) {
       savedAt: instant('saved_at').notNull(),
     }),
 
-    /** One row: the counter that every number comes from. */
+    /** One row: the source of all numbers. */
     counter: table('counter', {
       one: integer('one').primaryKey(),
       value: number('value').notNull(),
     }),
 
-    /** How many events stand in each state, kept in the transactions that move them: counting rows costs with their number. */
+    /** Events by state, updated in the transactions that change states, since counting rows would be slow. */
     eventCounts: table('event_counts', {
       state: text('state').primaryKey(),
       count: number('count').notNull(),
     }),
 
-    /**
-     * The same for records, kept by triggers: rows of each kind alive and deleted, ids known, those of them that are to be read, and of
-     * the rows alive those that are unverified.
-     */
+    /** Records by kind, updated by triggers. `outstanding`: known ids that are to be read. `unverified`: of the live rows. */
     recordCounts: table('record_counts', {
       kind: key('kind').primaryKey(),
       live: number('live').notNull(),
@@ -366,8 +363,8 @@ export function tablesOf(engine: Vocabulary) {
     }),
 
     /**
-     * How many gaps are open, and how many were ever opened, which trimming does not take back: kept by triggers. `kind` is
-     * empty where a gap is of the whole mirror, because a null would equal no other.
+     * Gaps open now and ever opened (trimming does not lower it), updated by triggers. `kind` is empty for a gap of the whole
+     * mirror, because a null equals no other.
      */
     gapCounts: table(
       'gap_counts',
@@ -380,13 +377,13 @@ export function tablesOf(engine: Vocabulary) {
       (t) => [primaryKey({ columns: [t.reason, t.kind] })],
     ),
 
-    /** One row, kept by triggers: how many deliveries in quarantine wait to be seen to. */
+    /** One row, updated by triggers: deliveries in quarantine that are not released. */
     quarantineCount: table('quarantine_count', {
       one: integer('one').primaryKey(),
       waiting: number('waiting').notNull(),
     }),
 
-    /** Deliveries and lags by the minute, for charts: a few rows a minute, and none older than what they show. */
+    /** Deliveries and lags by the minute, for charts: a few rows a minute, deleted when the charts no longer show them. */
     traffic: table(
       'traffic',
       {
@@ -401,18 +398,18 @@ export function tablesOf(engine: Vocabulary) {
       (t) => [primaryKey({ columns: [t.minute, t.what] })],
     ),
 
-    /** Where ids were found to stand that no setting points at, each proven by a record that the API showed. */
+    /** Where ids were found that no setting points at, each proven by a record that the API showed. */
     learnedPointers: table(
       'learned_pointers',
       {
         kind: key('kind').notNull(),
         /** Dotted, as in a setting. */
         path: key('path').notNull(),
-        /** The event that it was found in, and the record. */
+        /** The event that proved it, and the record that it named. */
         eventId: key('event_id').notNull(),
         recordId: key('record_id').notNull(),
         learnedAt: instant('learned_at').notNull(),
-        /** True: events are read by it. False: it only tells people what to set. */
+        /** False: only reported, as a setting to make. */
         used: flag('used').notNull(),
       },
       (t) => [primaryKey({ columns: [t.kind, t.path] })],
@@ -423,9 +420,9 @@ export function tablesOf(engine: Vocabulary) {
       'fields',
       {
         kind: key('kind').notNull(),
-        /** In the view, from 1 on. */
+        /** In the view, from 1. */
         position: integer('position').notNull(),
-        /** Null: the first field for which there was no room. */
+        /** Null: the first field beyond the limit. */
         column: text('column'),
         path: text('path').notNull(),
         /** `path`, name by name. */
@@ -436,29 +433,26 @@ export function tablesOf(engine: Vocabulary) {
       (t) => [primaryKey({ columns: [t.kind, t.position] })],
     ),
 
-    /** Small durable facts by name: the heartbeat, whether work is paused, what the views need to know of the settings. */
+    /** Small durable values: the heartbeat, whether work is paused, settings that the views need. */
     facts: table('facts', {
       name: text('name').primaryKey(),
       value: text('value').notNull(),
     }),
 
-    /**
-     * When each kind came into sync, kept by the heartbeat, null while it is not; and with which credentials it has been seen to
-     * be readable, as a print that tells nothing of them.
-     */
+    /** Since when each kind is in sync, updated by the heartbeat; and a one-way fingerprint of the credentials that could read it. */
     kindState: table('kind_state', {
       kind: key('kind').primaryKey(),
       inSyncSince: instant('in_sync_since'),
-      /** A list or a record of it was read with these. */
+      /** A list or record was read with these. */
       readWith: text('read_with'),
-      /** With these an id that nobody has made was answered as unknown. */
+      /** An invented id was answered as unknown with these. */
       probedWith: text('probed_with'),
       readAt: instant('read_at'),
     }),
 
     // ─── what several processes share; instants are milliseconds of the steady clock, which they share too ───────
 
-    /** Work that one process does at a time. The fence rises whenever another takes it over. */
+    /** Work that one process does at a time. The fence rises when another process takes it over. */
     leases: table('leases', {
       name: text('name').primaryKey(),
       owner: text('owner').notNull(),
@@ -466,14 +460,14 @@ export function tablesOf(engine: Vocabulary) {
       leaseUntil: number('lease_until').notNull(),
     }),
 
-    /** Processes that live, or lived a moment ago. */
+    /** Processes with a recent beat. */
     replicas: table('replicas', {
       id: key('id').primaryKey(),
       startedAt: instant('started_at').notNull(),
       seenAt: number('seen_at').notNull(),
     }),
 
-    /** Sync runs that were asked for and have not begun. */
+    /** Requested sync runs that have not begun. */
     syncRequests: table(
       'sync_requests',
       {
@@ -492,7 +486,7 @@ export function tablesOf(engine: Vocabulary) {
       usedAt: number('used_at').notNull(),
     }),
 
-    /** Each process's part of the request budget, and how much it would like. */
+    /** Each process's part of the request budget, and how much it wants. */
     requestPlaces: table('request_places', {
       replica: text('replica').primaryKey(),
       places: integer('places').notNull(),
@@ -502,7 +496,7 @@ export function tablesOf(engine: Vocabulary) {
   };
 }
 
-/** The tables in SQLite, whose names stand for those of both engines. */
+/** The tables in SQLite's types; table and column names are the same on both engines. */
 export const {
   audit,
   changes,
