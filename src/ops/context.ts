@@ -124,7 +124,7 @@ export interface LiveFacts {
   /** The last two of a command that looks into the database itself: no service runs on it, or others do. */
   state: 'starting' | 'migrating' | 'running' | 'draining' | 'stopped' | 'elsewhere';
   paused: boolean;
-  /** Null: it is not paused, or was by a version that did not keep when. */
+  /** Wall-clock milliseconds; null: it is not paused. */
   pausedSince: number | null;
   /** Wall-clock milliseconds since which no heartbeat could be written; null: the last one was. */
   unwritableSince: number | null;
