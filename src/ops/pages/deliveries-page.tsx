@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { EVENT_TYPES } from '../../compliance/kinds.ts';
+import { EVENT_TYPES, isKnownType } from '../../compliance/kinds.ts';
 import type { DeliveryReport, ListedOutcome } from '../../store/reports.ts';
 import { queries } from '../api/query.ts';
 import type { OpsContext } from '../context.ts';
@@ -86,7 +86,8 @@ export const deliveriesList = ({
             <>
               {event_id === null ? <span class="quiet">not named</span> : <code>{event_id}</code>}
               <br />
-              <span class="quiet">{type ?? 'no type'}</span>
+              {/* Only the specification's types are short enough never to break. */}
+              <span class={isKnownType(type ?? '') ? 'quiet whole' : 'quiet'}>{type ?? 'no type'}</span>
             </>
           ),
           'wide',
