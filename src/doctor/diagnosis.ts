@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parseSignatureHeader } from '../receive/signature.ts';
-import type { Rejection } from '../store/store.ts';
+import type { RejectionReport } from '../store/reports.ts';
 import type { Steps } from './diagnosis-bodies.ts';
 import {
   type Cause,
@@ -127,7 +127,7 @@ export type Explained = Omit<Diagnosis, 'causes'> & {
  * headers that somebody knows, since none is kept.
  */
 export function* diagnoseRejection(
-  rejection: Rejection,
+  rejection: Pick<RejectionReport, 'at' | 'reason' | 'bytes' | 'header' | 'body_base64'>,
   secrets: readonly CandidateSecret[],
   settings: DiagnosisSettings,
   headers: ReadonlyMap<string, string>,
@@ -135,10 +135,10 @@ export function* diagnoseRejection(
   const specimen = {
     headerValue: rejection.header ?? undefined,
     headers,
-    body: rejection.body ?? Buffer.alloc(0),
-    receivedSeconds: Math.floor(rejection.wall / 1000),
+    body: Buffer.from(rejection.body_base64 ?? '', 'base64'),
+    receivedSeconds: Math.floor(Date.parse(rejection.at) / 1000),
   };
-  if (rejection.body !== null) return yield* diagnose(specimen, secrets, settings);
+  if (rejection.body_base64 !== null) return yield* diagnose(specimen, secrets, settings);
   const { causes } = yield* diagnose(specimen, [], settings);
   const form = causes.filter(({ code }) => code !== 'no_secret');
   if (form.length > 0) return { healthy: false, causes: form, fit: null };

@@ -23,7 +23,6 @@ export type OpsStore = ReportStore &
     | 'resolveGapById'
     | 'approveDeletions'
     | 'pendingDeletions'
-    | 'readRejection'
     | 'currentNumber'
     | 'audit'
     | 'settleAudit'

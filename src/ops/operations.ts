@@ -87,14 +87,13 @@ function whyNot(tried: Exclude<RetryOutcome, { outcome: 'processed' }>): string 
 
 /** Resolves one gap, if a person's word is what ends it. */
 async function resolveGap(
-  store: Pick<OpsContext['store'], 'listGaps' | 'resolveGapById'>,
+  store: Pick<OpsContext['store'], 'show' | 'resolveGapById'>,
   id: number,
   eventsOnly: boolean,
   now: Now,
 ): Promise<Done<null>> {
-  // The list runs from the newest id down, so the row, if there is one, is the first after its successor's key.
-  const [gap] = await store.listGaps({}, { limit: 1, after: String(id + 1) });
-  if (gap?.id !== id) return MISSING;
+  const gap = await store.show('gaps', id);
+  if (gap === null) return MISSING;
   if (gap.resolved_at === null && !isEndedByPerson(gap, eventsOnly)) {
     const { title, remedy } = gapText(gap.reason);
     const why =
@@ -246,7 +245,7 @@ export function createOperations(
         didIt,
       );
       if (released) return DONE;
-      const delivery = await store.showQuarantined(id);
+      const delivery = await store.show('quarantine', id);
       if (delivery === null) return MISSING;
       const why = delivery.released_at === null ? 'It cannot be released.' : 'It has been released already.';
       return conflict('not_releasable', why);

@@ -52,9 +52,9 @@ export function createSnapshots(
       const now = clock.wall();
       const [summary, gaps, pending, syncRuns, traffic] = await Promise.all([
         store.summary(),
-        store.listGaps({ open: true }, { limit: GAPS_READ }),
+        store.list('gaps', { open: true, limit: GAPS_READ }),
         waitingBySyncRun(store, now),
-        store.listSyncRuns({ limit: SYNC_RUNS_SHOWN }),
+        store.list('sync_runs', { limit: SYNC_RUNS_SHOWN }),
         context.traffic(seriesStart(RANGES.hour, now)),
       ]);
       const rejected = reasonsOf(seriesOf(traffic, RANGES.hour, now));

@@ -207,12 +207,12 @@ const MAX_WAITING = 8;
  */
 export function rejectionDiagnoses(
   config: Pick<Config, 'webhook' | 'credentialsKey'>,
-  store: Pick<Store, 'readRejection' | 'listRegistrations'>,
+  store: Pick<Store, 'show' | 'listRegistrations'>,
   clock: { wall(): number },
 ): (id: number) => Promise<RejectionDiagnosis | 'busy' | null> {
   const queue = new PQueue({ concurrency: 1 });
   const examine = async (id: number): Promise<RejectionDiagnosis | null> => {
-    const rejection = await store.readRejection(id);
+    const rejection = await store.show('rejections', id);
     if (rejection === null) return null;
     const secrets = candidateSecrets(config, await store.listRegistrations(), clock.wall());
     const { causes, fit } = await inSlices(diagnoseRejection(rejection, secrets, config.webhook, NO_HEADERS));

@@ -179,6 +179,16 @@ export interface EventPage {
 /** The outcome of an audit entry before its action is done. It stays if the process dies first: the action may be done or not. */
 export const AUDIT_ASKED = 'asked';
 
+/** Tables whose rows have a number and a time. */
+export interface NumberedRows {
+  gaps: GapReport;
+  sync_runs: SyncRunReport;
+  quarantine: QuarantineReport;
+  rejections: RejectionReport;
+  audit: AuditReport;
+}
+export type NumberedTable = keyof NumberedRows;
+
 export interface ReportStore {
   summary(): Promise<StoreSummary>;
   /** Newest first. Reads a bounded number of rows with any filter. */
@@ -204,10 +214,8 @@ export interface ReportStore {
   /** In order, those of deleted records included. */
   listStatuses(kind: Kind): Promise<StatusCount[]>;
   showRecord(kind: Kind, id: string): Promise<RecordReport | null>;
-  /** Newest first. */
-  recordHistory(kind: Kind, id: string, paging: Paging): Promise<ChangeReport[]>;
-  /** Oldest first. */
-  recordChangesAfter(kind: Kind, id: string, after: number, limit: number): Promise<ChangeReport[]>;
+  /** Newest first, unless `oldestFirst`. */
+  recordHistory(kind: Kind, id: string, paging: Paging & { oldestFirst?: true }): Promise<ChangeReport[]>;
   /** Oldest first. */
   listChanges(after: number, limit: number): Promise<ChangeReport[]>;
   /** The `after` with which `listChanges` begins at `instant` (ISO 8601 UTC). */
@@ -221,21 +229,14 @@ export interface ReportStore {
   epoch(): Promise<string>;
   /** `seq`: the counter; the rows are at least as new, so that a reader of the changes after it misses none. */
   snapshotRecords(kind: Kind, paging: Paging): Promise<{ seq: number; records: RecordReport[] }>;
-  /** Newest first, by when they were opened. */
-  listGaps(filter: { open?: boolean | undefined } & Period, paging: Paging): Promise<GapReport[]>;
+  /** Rows of a table without their bodies, newest first. `open`: of gaps. */
+  list<Name extends NumberedTable>(
+    table: Name,
+    paging: Paging & Period & { open?: boolean | undefined },
+  ): Promise<NumberedRows[Name][]>;
+  show<Name extends NumberedTable>(table: Name, id: number): Promise<NumberedRows[Name] | null>;
   /** How many gaps were ever opened, by reason. */
   countGapsOpened(): Promise<{ reason: string; count: number }[]>;
-  /** Newest first, by when they began. */
-  listSyncRuns(paging: Paging & Period): Promise<SyncRunReport[]>;
-  showSyncRun(id: number): Promise<SyncRunReport | null>;
-  /** Newest first. */
-  listQuarantine(paging: Paging & Period): Promise<QuarantineReport[]>;
-  showQuarantined(id: number): Promise<QuarantineReport | null>;
-  /** Newest first. */
-  listRejections(paging: Paging & Period): Promise<RejectionReport[]>;
-  showRejection(id: number): Promise<RejectionReport | null>;
-  /** Newest first. */
-  listAudit(paging: Paging & Period): Promise<AuditReport[]>;
   /** Of one sync run or of all, by kind and id; the key is `pendingDeletionKey`. */
   listPendingDeletions(
     filter: { syncRunId?: number | undefined },

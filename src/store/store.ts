@@ -633,8 +633,6 @@ export interface OperatorStore {
   /** Adds to each minute's counts, and deletes minutes that began before `keepSince` (wall-clock milliseconds). */
   addTraffic(counted: readonly TrafficReport[], keepSince: number): Promise<void>;
 
-  readRejection(id: number): Promise<Rejection | null>;
-
   /** Null: never set. */
   readFact(name: string): Promise<string | null>;
   writeFact(name: string, value: string): Promise<void>;

@@ -40,7 +40,9 @@ const settingsFor = (directory: string): Record<string, string> => ({
 async function stored(directory: string) {
   const store = await openStore(`file:${join(directory, 'mirror.db')}`, { readOnly: true });
   const row = await store.readTokens(GRANT);
-  const audit = (await store.listAudit({ limit: 50 })).map(({ action, outcome }) => `${action} ${outcome}`);
+  const audit = (await store.list('audit', { limit: 50 })).map(
+    ({ action, outcome }) => `${action} ${outcome}`,
+  );
   await store.close();
   return { tokens: row === null ? null : openTokens(KEY, row.sealed), audit: audit.reverse() };
 }

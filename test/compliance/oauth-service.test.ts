@@ -100,11 +100,11 @@ async function until(condition: () => Promise<boolean>): Promise<void> {
 const livePolicies = async () =>
   (await store.listRecords('policy', { deleted: false }, { limit: 50 })).items.map(({ id }) => id);
 const rejectedGaps = async () =>
-  (await store.listGaps({ open: true }, { limit: 50 })).filter(
+  (await store.list('gaps', { open: true, limit: 50 })).filter(
     ({ reason }) => reason === 'credentials_rejected',
   );
 const syncRunsDone = async () =>
-  (await store.listSyncRuns({ limit: 50 })).filter(
+  (await store.list('sync_runs', { limit: 50 })).filter(
     (one) => one.kind === 'policy' && one.outcome === 'complete',
   ).length;
 const refreshes = () => server.grants.filter(({ body }) => body['grant_type'] === 'refresh_token').length;
@@ -152,7 +152,7 @@ describe('a service that acts for a person', () => {
     await fullSync(service);
     await until(async () => (await rejectedGaps()).every(({ kind }) => kind !== 'policy'));
     expect(await livePolicies()).toHaveLength(5);
-    const actions = (await store.listAudit({ limit: 50 })).map(
+    const actions = (await store.list('audit', { limit: 50 })).map(
       ({ action, outcome }) => `${action} ${outcome}`,
     );
     expect(actions).toContain('token_refresh invalid_grant');

@@ -81,7 +81,7 @@ async function signIn(store: Store): Promise<Tokens> {
 }
 
 async function audited(store: Store): Promise<string[]> {
-  const entries = await store.listAudit({ limit: 50 });
+  const entries = await store.list('audit', { limit: 50 });
   return entries.map(({ actor, action, outcome }) => `${actor} ${action} ${outcome}`).reverse();
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { allAtOnce, diagnoseRejection, inSlices } from '../../src/doctor/diagnosis.ts';
 import { bodyForms } from '../../src/doctor/diagnosis-bodies.ts';
 import { rejectionDiagnoses } from '../../src/service/operators.ts';
-import type { Rejection } from '../../src/store/store.ts';
+import type { RejectionReport } from '../../src/store/reports.ts';
 
 /** As much as is kept of a rejected delivery. */
 const KEPT_BYTES = 16_384;
@@ -28,11 +28,11 @@ const DEAR: readonly (readonly [string, string])[] = [
   ['keys again and again', `{${Array.from({ length: 2000 }, () => '"a":1').join(',')}}`],
 ];
 
-const rejected = (text: string): Rejection => ({
-  ...{ reason: 'bad_signature', t: '1793534400', bytes: text.length, bodySha256: null, wall: 1793534400000 },
+const rejected = (text: string): RejectionReport => ({
+  ...{ id: 1, at: new Date(1793534400000).toISOString(), reason: 'bad_signature', t: '1793534400', times: 1 },
   header: `t=1793534400, v1=${'ab'.repeat(32)}, v2=${'cd'.repeat(48)}, v3=${'ef'.repeat(20)}`,
-  body: Buffer.from(text),
-  address: null,
+  ...{ bytes: text.length, body_sha256: null, address: null },
+  ...{ body: text, body_base64: Buffer.from(text).toString('base64') },
 });
 
 describe('examining a body made to be dear', () => {
@@ -72,10 +72,10 @@ describe('examining a body made to be dear', () => {
         credentialsKey: null,
       },
       {
-        readRejection: async () => {
+        show: async () => {
           under += 1;
           most = Math.max(most, under);
-          return rejected('{}');
+          return rejected('{}') as never;
         },
         listRegistrations: async () => {
           await new Promise(setImmediate);

@@ -70,7 +70,7 @@ async function opened() {
       for (let n = 0; n < count; n += 1) inbox.reject(rejection);
     },
     rejections: async () =>
-      (await store.listRejections({ limit: 500 })).map((row) => `${row.address} ${row.times}`).reverse(),
+      (await store.list('rejections', { limit: 500 })).map((row) => `${row.address} ${row.times}`).reverse(),
   };
 }
 

@@ -15,7 +15,7 @@ afterEach(() => h.close());
 const form = { 'content-type': 'application/x-www-form-urlencoded' };
 const html = { accept: 'text/html,application/xhtml+xml' };
 const auditActions = async () =>
-  (await h.store.listAudit({ limit: 100 })).map(
+  (await h.store.list('audit', { limit: 100 })).map(
     ({ actor, action, outcome }) => `${actor} ${action} ${outcome}`,
   );
 

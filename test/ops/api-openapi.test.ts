@@ -98,7 +98,7 @@ it('what is answered is what the document says', async () => {
   };
   const lost = { reason: 'restored', kind: 'risk_assessment', recordId: null } as const;
   await h.store.openGap(lost, 'x', h.now());
-  const [restored] = await h.store.listGaps({}, { limit: 1 });
+  const [restored] = await h.store.list('gaps', { limit: 1 });
 
   const values: Record<string, string> = { kind: 'policy', id: 'pol_1' };
   const own: Record<string, string> = {

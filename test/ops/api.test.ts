@@ -426,7 +426,7 @@ describe('changes', () => {
   describe('a gap', () => {
     const open = async (reason: GapReason, kind: Kind | null) => {
       await h.store.openGap({ reason, kind, recordId: null }, 'x', h.now());
-      return (await h.store.listGaps({}, { limit: 1 }))[0]!.id;
+      return (await h.store.list('gaps', { limit: 1 }))[0]!.id;
     };
     const resolve = (id: number) => post(`/api/gaps/${id}/resolve`);
 
@@ -455,7 +455,7 @@ describe('changes', () => {
       const { status, body } = await resolve(id);
       expect([status, body.code]).toEqual([409, 'not_by_a_person']);
       expect(body.detail).toContain(GAP_TEXTS[reason].remedy);
-      expect((await h.store.listGaps({ open: true }, { limit: 5 })).map((gap) => gap.id)).toEqual([id]);
+      expect((await h.store.list('gaps', { open: true, limit: 5 })).map((gap) => gap.id)).toEqual([id]);
     });
 
     test('of a restore is not where a list shows all there is, unless there is no API to read it from', async () => {

@@ -113,7 +113,7 @@ describe('the events', () => {
     expect(
       await Promise.all(['a', 'b', 'c'].map(async (id) => (await h.store.showEvent(id))!.state)),
     ).toEqual(['processed', 'processed', 'discarded']);
-    const audit = (await h.store.listAudit({ limit: 10 })).map(({ actor, action, outcome, target }) =>
+    const audit = (await h.store.list('audit', { limit: 10 })).map(({ actor, action, outcome, target }) =>
       [actor, action, outcome, target].join(' '),
     );
     expect(audit).toEqual([
@@ -268,7 +268,7 @@ test('the gaps of a restore are resolved where only a person can, one by one', a
   for (const kind of KINDS) {
     await h.store.openGap({ reason: 'restored', kind, recordId: null }, 'from then to now', h.now());
   }
-  const [, ofAssessments] = (await h.store.listGaps({}, { limit: 3 })).map(({ id }) => id);
+  const [, ofAssessments] = (await h.store.list('gaps', { limit: 3 })).map(({ id }) => id);
   const buttons = async (token: string) =>
     [...(await page('/gaps', token)).text.matchAll(/name="id" value="(\d+)"/g)].map(([, id]) => Number(id));
   expect(await buttons(OPERATE)).toEqual([ofAssessments]);

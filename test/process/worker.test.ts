@@ -235,7 +235,7 @@ describe('the processor', () => {
       ...{ state: 'failed', attempts: 3, error: expect.stringContaining('JSON') },
     });
     expect(retries.map((retry) => retry.delayMs)).toEqual([1_000, 2_000, null]);
-    const [gap] = await store.listGaps({ open: true }, { limit: 10 });
+    const [gap] = await store.list('gaps', { open: true, limit: 10 });
     expect(gap).toMatchObject({ reason: 'failed_event', record_id: 'pol of poisoned' });
   });
 

@@ -58,7 +58,7 @@ it('trims bodies once they are as old as RETENTION_BODY_DAYS says, and nothing e
   expect(await bodies(store, 'e1', 'e2')).toEqual([false, true]);
   at(4000);
   expect(await trim({ store, clock, settings: KEEP }, signal)).toEqual({ event_bodies: 1 });
-  expect(await store.listAudit({ limit: 5 })).toHaveLength(1);
+  expect(await store.list('audit', { limit: 5 })).toHaveLength(1);
 });
 
 it('takes the history away where asked, and the ids only after DEDUPE_DAYS', async () => {

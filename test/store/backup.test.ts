@@ -54,7 +54,7 @@ const FACTS = { eventsOnly: false, fullSyncMs: 0, blocked: false, unreachable: f
 
 async function restoredGaps(path: string, options: { readOnly?: boolean } = {}) {
   const store = await openStore(`file:${path}`, options);
-  const gaps = await store.listGaps({}, { limit: 100 });
+  const gaps = await store.list('gaps', { limit: 100 });
   await store.close();
   return gaps.filter(({ reason }) => reason === 'restored');
 }

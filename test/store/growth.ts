@@ -162,7 +162,8 @@ export function describeGrowth(
     it('to look for what one record went through, but for a page or two of each block of an index in blocks', async () => {
       const looks = [
         ({ store }: Stored) => store.recordHistory('vendor', 'ven_0000003', { limit: 100 }),
-        ({ store }: Stored) => store.recordChangesAfter('vendor', 'ven_0000003', 0, 100),
+        ({ store }: Stored) =>
+          store.recordHistory('vendor', 'ven_0000003', { limit: 100, after: '0', oldestFirst: true }),
         ({ store }: Stored) => store.listEvents({ recordId: 'ven_0000003' }, { limit: 100 }),
       ];
       for (const look of looks) await expectFlat(look, more);
@@ -198,8 +199,8 @@ export function describeGrowth(
         });
         const { kinds } = await store.summary();
         expect(kinds.map(({ verified }) => verified)).toEqual([0, 0, 0]);
-        await store.listGaps({ open: true }, { limit: 200 });
-        await store.listSyncRuns({ limit: 8 });
+        await store.list('gaps', { open: true, limit: 200 });
+        await store.list('sync_runs', { limit: 8 });
         await store.kindsWantingFullSync(NOW);
         await store.lastDelivery(1_000);
       });

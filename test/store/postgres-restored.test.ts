@@ -37,7 +37,7 @@ function watched(store: Store): string[] {
 }
 
 const restoredGaps = async (store: Store) =>
-  (await store.listGaps({}, { limit: 100 })).filter(({ reason }) => reason === 'restored');
+  (await store.list('gaps', { limit: 100 })).filter(({ reason }) => reason === 'restored');
 const OPENED = KINDS.map((kind) => `opened restored ${kind}`);
 
 /** A mirror that has lived: with a heartbeat of this wall-clock time. */
@@ -92,10 +92,10 @@ describe('a database that was put back', () => {
     const gaps = await restoredGaps(store);
     expect(gaps).toHaveLength(6);
     expect(await store.resolveGapById(gaps[1]!.id, now())).toBe(true);
-    expect((await store.listGaps({ open: true }, { limit: 100 })).map(({ id }) => id)).not.toContain(
+    expect((await store.list('gaps', { open: true, limit: 100 })).map(({ id }) => id)).not.toContain(
       gaps[1]!.id,
     );
-    expect((await store.listGaps({ open: true }, { limit: 100 })).length).toBe(5);
+    expect((await store.list('gaps', { open: true, limit: 100 })).length).toBe(5);
   });
 
   it('row by row is one that a person has told so, also while the service runs', async () => {

@@ -193,7 +193,7 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
     ...{ now, pass, event, rules, accept, claim, work, beginRead, endRead, apply, show, missing, conclude },
     row: (kind: Kind, id: string) => store.showRecord(kind, id),
     openGaps: async () =>
-      (await store.listGaps({ open: true }, { limit: 500 })).map(
+      (await store.list('gaps', { open: true, limit: 500 })).map(
         (gap) => `${gap.reason} ${gap.kind ?? '-'} ${gap.record_id ?? '-'}`,
       ),
     /** What the store has told of gaps since this was last asked, as `opened failed_event policy pol_1: why`. */

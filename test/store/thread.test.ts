@@ -156,7 +156,7 @@ describe('a store in threads of its own', () => {
       { ...end, differences: { a: [1, { b: null }], ['__proto__']: 'own' } },
       NOW,
     );
-    expect(await store.showSyncRun(id)).toMatchObject({
+    expect(await store.show('sync_runs', id)).toMatchObject({
       ...{ ...counted, seen: 7, outcome: 'complete' },
       differences: { a: [1, { b: null }] },
     });

@@ -150,9 +150,9 @@ it('verbs of one file that are asked for together run each by itself, whichever 
     store.openGap(gap('v'), 'first', NOW),
     store.concludeDeletions('vendor', null, { ...context, lease }, NOW),
     store.openGap(gap('w'), 'second', NOW),
-    store.listGaps({ open: true }, { limit: 5 }),
+    store.list('gaps', { open: true, limit: 5 }),
     store.close(),
-    store.listGaps({ open: true }, { limit: 5 }),
+    store.list('gaps', { open: true, limit: 5 }),
   ]);
   expect(asked.map(({ status }) => status)).toEqual([
     ...['fulfilled', 'rejected', 'fulfilled', 'fulfilled', 'fulfilled', 'rejected'],

@@ -5,7 +5,7 @@ import { type Config, loadConfig } from '../../platform/config.ts';
 import { describeError, MirrorError, UsageError } from '../../platform/errors.ts';
 import { candidateSecrets } from '../../service/signing-secrets.ts';
 import { PAGE_LIMIT_MAX, type RejectionReport } from '../../store/reports.ts';
-import type { Rejection, Store, StoredRegistration } from '../../store/store.ts';
+import type { Store, StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { databasePath, withStore } from '../database.ts';
 import { bodyCause, explainEvent, explainQuarantined } from './accepted.ts';
@@ -74,7 +74,7 @@ export async function explainStored(cli: Cli, given: string, options: DeliveryOp
       });
     }
     cli.err.write(`Rejected, as rejection:${rejected.id}\n`);
-    return await explainRejection(store, config, rejected.rejection, options);
+    return await explainRejection(store, config, rejected, options);
   });
 }
 
@@ -87,8 +87,8 @@ async function explanations(
   options: DeliveryOptions,
 ): Promise<{ list: List; explain: () => Promise<Explained> | Explained }[]> {
   const numbered = (list: List) => lists.includes(list) && NUMBER.test(id);
-  const rejection = numbered('rejection') ? await store.readRejection(Number(id)) : null;
-  const quarantined = numbered('quarantine') ? await store.showQuarantined(Number(id)) : null;
+  const rejection = numbered('rejection') ? await store.show('rejections', Number(id)) : null;
+  const quarantined = numbered('quarantine') ? await store.show('quarantine', Number(id)) : null;
   const event = lists.includes('event') ? await store.showEvent(id) : null;
   return [
     ...(rejection === null
@@ -117,10 +117,11 @@ async function explanations(
 async function explainRejection(
   store: Store,
   config: Config,
-  rejection: Rejection,
+  rejection: RejectionReport,
   options: DeliveryOptions,
 ): Promise<Explained> {
-  const secrets = rejection.body === null ? [] : candidates(config, await store.listRegistrations(), options);
+  const secrets =
+    rejection.body_base64 === null ? [] : candidates(config, await store.listRegistrations(), options);
   const headers = headersIn(options.header ?? [], config.webhook.header);
   if (headers.has(config.webhook.header)) {
     throw new UsageError(
@@ -132,34 +133,27 @@ async function explainRejection(
 }
 
 /** The newest rejected delivery whose body, as far as it was kept, names this event. */
-async function rejectionOfEvent(
-  store: Store,
-  eventId: string,
-): Promise<{ id: number; rejection: Rejection } | null> {
+async function rejectionOfEvent(store: Store, eventId: string): Promise<RejectionReport | null> {
   let rows: RejectionReport[];
   let after: number | undefined;
   do {
-    rows = await store.listRejections({
+    rows = await store.list('rejections', {
       limit: PAGE_LIMIT_MAX,
       ...(after === undefined ? {} : { after: String(after) }),
     });
     for (const { id, reason } of rows) {
       if (!keepsBody(reason)) continue;
-      const rejection = await store.readRejection(id);
-      if (rejection?.body != null && idIn(rejection.body) === eventId) return { id, rejection };
+      const rejection = await store.show('rejections', id);
+      if (rejection?.body != null && idIn(rejection.body) === eventId) return rejection;
     }
     after = rows.at(-1)?.id;
   } while (rows.length === PAGE_LIMIT_MAX);
   return null;
 }
 
-function idIn(body: Uint8Array): unknown {
+function idIn(body: string): unknown {
   try {
-    const document: unknown = JSON.parse(
-      Buffer.from(body)
-        .toString('utf8')
-        .replace(/^\ufeff/, ''),
-    );
+    const document: unknown = JSON.parse(body.replace(/^\ufeff/, ''));
     return typeof document === 'object' && document !== null && 'id' in document ? document.id : null;
   } catch {
     return null;

@@ -68,7 +68,7 @@ async function storedIn(
     isPaused: (await readPause(store)) !== null,
     registrations,
     sealed: { open: sealed.length - closed.length, closed: closed.map(nameOf) },
-    rejections: await store.listRejections({ limit: REJECTIONS_LOOKED_AT }),
+    rejections: await store.list('rejections', { limit: REJECTIONS_LOOKED_AT }),
     toSet: pointersToSet(summary.learned_pointers, idPointers),
   };
 }

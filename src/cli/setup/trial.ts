@@ -100,7 +100,7 @@ export interface Arrivals {
 
 export async function arrivals(cli: Cli): Promise<Arrivals> {
   return await withStore(cli, 'read', async (store) => {
-    const [rejected] = await store.listRejections({ limit: 1 });
+    const [rejected] = await store.list('rejections', { limit: 1 });
     return {
       lastAccepted: (await store.summary()).last_delivery_at,
       lastRejected: rejected ?? null,
@@ -114,7 +114,11 @@ export function isProven({ lastAccepted, lastRejected }: Arrivals): boolean {
 }
 
 async function newestSync(cli: Cli): Promise<number> {
-  return await withStore(cli, 'read', async (store) => (await store.listSyncRuns({ limit: 1 }))[0]?.id ?? 0);
+  return await withStore(
+    cli,
+    'read',
+    async (store) => (await store.list('sync_runs', { limit: 1 }))[0]?.id ?? 0,
+  );
 }
 
 export interface Standing {
@@ -133,7 +137,7 @@ const NEWEST_SYNCS = 100;
 export async function standing(cli: Cli, { syncsBefore }: Trial, since: string | null): Promise<Standing> {
   return await withStore(cli, 'read', async (store) => {
     const summary = await store.summary();
-    const syncs = await store.listSyncRuns({ limit: NEWEST_SYNCS });
+    const syncs = await store.list('sync_runs', { limit: NEWEST_SYNCS });
     const isRead = (kind: string) =>
       syncsBefore === null ||
       syncs.some((sync) => sync.id > syncsBefore && sync.kind === kind && sync.outcome === 'complete');

@@ -57,15 +57,15 @@ export function createReads(
     })
 
     .openapi(routes.listGaps, async (c) => {
-      const { open, since, until, ...paging } = c.req.valid('query');
-      return c.json(pageOf(await store.listGaps({ open, since, until }, paging), paging.limit), 200);
+      const paging = c.req.valid('query');
+      return c.json(pageOf(await store.list('gaps', paging), paging.limit), 200);
     })
     .openapi(routes.listSyncRuns, async (c) => {
       const paging = c.req.valid('query');
-      return c.json(pageOf(await store.listSyncRuns(paging), paging.limit), 200);
+      return c.json(pageOf(await store.list('sync_runs', paging), paging.limit), 200);
     })
     .openapi(routes.showSyncRun, async (c) =>
-      c.json(found(await store.showSyncRun(c.req.valid('param').id)), 200),
+      c.json(found(await store.show('sync_runs', c.req.valid('param').id)), 200),
     )
     .openapi(routes.listPendingDeletions, async (c) => {
       const { sync_run: syncRunId, ...paging } = c.req.valid('query');
@@ -80,20 +80,20 @@ export function createReads(
     })
     .openapi(routes.listQuarantine, async (c) => {
       const paging = c.req.valid('query');
-      return c.json(pageOf(await store.listQuarantine(paging), paging.limit), 200);
+      return c.json(pageOf(await store.list('quarantine', paging), paging.limit), 200);
     })
     .openapi(routes.showQuarantined, async (c) =>
-      c.json(found(await store.showQuarantined(c.req.valid('param').id)), 200),
+      c.json(found(await store.show('quarantine', c.req.valid('param').id)), 200),
     )
     .openapi(routes.listRejections, async (c) => {
       const paging = c.req.valid('query');
-      return c.json(pageOf(await store.listRejections(paging), paging.limit), 200);
+      return c.json(pageOf(await store.list('rejections', paging), paging.limit), 200);
     })
     .openapi(routes.showRejection, async (c) =>
-      c.json(found(await store.showRejection(c.req.valid('param').id)), 200),
+      c.json(found(await store.show('rejections', c.req.valid('param').id)), 200),
     )
     .openapi(routes.listAudit, async (c) => {
       const paging = c.req.valid('query');
-      return c.json(pageOf(await store.listAudit(paging), paging.limit), 200);
+      return c.json(pageOf(await store.list('audit', paging), paging.limit), 200);
     });
 }

@@ -12,7 +12,7 @@ export const auditList = ({ store }: Pick<OpsContext, 'store'>): List<typeof fil
   note: 'Who came in, and who changed what: by the token’s name, never by its text.',
   noun: ['entry', 'entries'],
   filters,
-  read: async (_, paging) => numbered(await store.listAudit(paging), paging, ({ id }) => id),
+  read: async (_, paging) => numbered(await store.list('audit', paging), paging, ({ id }) => id),
   isWatched: () => false,
   empty: () => 'Nothing yet. Sign-ins, grants and every change will stand here.',
   table: (rows) => (

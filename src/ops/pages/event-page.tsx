@@ -20,7 +20,11 @@ export function eventPage(context: OpsContext, { html }: Answers) {
     const { kind, record_id, seq } = event;
     if (kind === null || record_id === null) return null;
     const [later, record] = await Promise.all([
-      store.recordChangesAfter(kind, record_id, seq, CHANGES_LOOKED_AT),
+      store.recordHistory(kind, record_id, {
+        limit: CHANGES_LOOKED_AT,
+        after: String(seq),
+        oldestFirst: true,
+      }),
       store.showRecord(kind, record_id),
     ]);
     return aftermathOf(event, later, record);

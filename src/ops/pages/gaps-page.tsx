@@ -15,7 +15,7 @@ export const gapsList = (context: Pick<OpsContext, 'store' | 'facts'>): List<typ
   noun: ['gap', 'gaps'],
   filters,
   read: async ({ show }, paging) =>
-    numbered(await context.store.listGaps({ open: show === 'open' }, paging), paging, ({ id }) => id),
+    numbered(await context.store.list('gaps', { open: show === 'open', ...paging }), paging, ({ id }) => id),
   isWatched: ({ show }) => show === 'open',
   form: ({ show }) => (
     <nav class="tabs" aria-label="Which gaps">

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import type { QuarantineReport, RejectionReport } from '../../store/reports.ts';
-import type { Rejection } from '../../store/store.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import type { OpsContext, RejectionDiagnosis } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
@@ -21,7 +20,7 @@ export const quarantineList = ({
   note: 'Deliveries whose signature is right, and whose content no event can be made of.',
   noun: ['delivery', 'deliveries'],
   filters: noFilters,
-  read: async (_, paging) => numbered(await store.listQuarantine(paging), paging, ({ id }) => id),
+  read: async (_, paging) => numbered(await store.list('quarantine', paging), paging, ({ id }) => id),
   empty: () =>
     'Nothing is in quarantine. A signed delivery that is no event would stand here, with its bytes.',
   table: (rows) => (
@@ -51,7 +50,7 @@ export const rejectionsList = ({
   note: 'Rejected before anything in them was believed. Of each reason, sender and minute the first two are kept, and the newest, which stands for the others: a flood does not push out what another sent.',
   noun: ['rejection', 'rejections'],
   filters: noFilters,
-  read: async (_, paging) => numbered(await store.listRejections(paging), paging, ({ id }) => id),
+  read: async (_, paging) => numbered(await store.list('rejections', paging), paging, ({ id }) => id),
   empty: () =>
     'None. A delivery whose signature is missing, wrong or late would stand here, with what is wrong with it.',
   table: (rows) => (
@@ -79,36 +78,35 @@ export const quarantinedPage =
   (context: OpsContext, { html }: Answers) =>
   async (c: OpsHandlerContext): Promise<Response> => {
     const id = rowNumber(c.req.param('id'));
-    const delivery = id === null ? null : await context.store.showQuarantined(id);
+    const delivery = id === null ? null : await context.store.show('quarantine', id);
     if (id === null || delivery === null) {
       return missing('There is no delivery of this number in quarantine.');
     }
     const { receiver } = context;
-    const { body_base64 } = delivery;
-    const body = body_base64 === null ? null : Buffer.from(body_base64, 'base64');
-    return html(c, <QuarantinedPage {...{ delivery, body, receiver }} />);
+    return html(c, <QuarantinedPage {...{ delivery, receiver }} />);
   };
 
 export const rejectionPage =
   (context: OpsContext, { html }: Answers) =>
   async (c: OpsHandlerContext): Promise<Response> => {
     const id = rowNumber(c.req.param('id'));
-    const rejection = id === null ? null : await context.store.readRejection(id);
+    const rejection = id === null ? null : await context.store.show('rejections', id);
     if (id === null || rejection === null) {
       return missing('This rejection is not kept any more, or never was.');
     }
     const { receiver } = context;
     const diagnosis = await context.diagnose(id);
-    return html(c, <RejectionPage {...{ diagnosis, receiver, rejection: { id, ...rejection } }} />);
+    return html(c, <RejectionPage {...{ diagnosis, receiver, rejection }} />);
   };
+
+const bytesOf = ({ body_base64: body }: Pick<RejectionReport, 'body_base64'>): Buffer | null =>
+  body === null ? null : Buffer.from(body, 'base64');
 
 function QuarantinedPage({
   delivery,
-  body,
   receiver,
 }: {
   delivery: QuarantineReport;
-  body: Uint8Array | null;
   receiver: OpsContext['receiver'];
 }) {
   return (
@@ -137,7 +135,7 @@ function QuarantinedPage({
           </button>
         </ActionForm>
       ) : null}
-      <Body body={body} receiver={receiver} trimmed />
+      <Body body={bytesOf(delivery)} receiver={receiver} trimmed />
     </Frame>
   );
 }
@@ -152,7 +150,7 @@ function RejectionPage({
   diagnosis,
   receiver,
 }: {
-  rejection: Rejection & { id: number };
+  rejection: RejectionReport;
   receiver: OpsContext['receiver'];
   diagnosis: RejectionDiagnosis | 'busy' | null;
 }) {
@@ -164,11 +162,11 @@ function RejectionPage({
       <Facts
         facts={[
           ['Rejected for', codeWords(rejection.reason)],
-          ['Arrived', <Instant at={rejection.wall} />],
+          ['Arrived', <Instant at={rejection.at} />],
           ['From', rejection.address === null ? 'not known' : <code>{rejection.address}</code>],
           ['Answer', <Answer outcome="rejected" reason={rejection.reason} />],
           ['Size', `${figure(rejection.bytes)} bytes`],
-          rejection.bodySha256 === null ? null : ['SHA-256', <code>{rejection.bodySha256}</code>],
+          rejection.body_sha256 === null ? null : ['SHA-256', <code>{rejection.body_sha256}</code>],
           ['Signature header', rejection.header === null ? 'none' : <code>{rejection.header}</code>],
         ]}
       />
@@ -193,7 +191,7 @@ function RejectionPage({
           <Facts facts={fits.map(([name, value]) => [codeWords(name), <code>{value}</code>] as const)} />
         </>
       )}
-      <Body body={rejection.body} receiver={receiver} trimmed={false} />
+      <Body body={bytesOf(rejection)} receiver={receiver} trimmed={false} />
     </Frame>
   );
 }

@@ -27,7 +27,7 @@ export const syncRunPage = (context: OpsContext, { paged }: Answers) =>
   paged(query, async (c, { after }) => {
     const { store, clock, facts } = context;
     const id = rowNumber(c.req.param('id'));
-    const syncRun = id === null ? null : await store.showSyncRun(id);
+    const syncRun = id === null ? null : await store.show('sync_runs', id);
     if (syncRun === null) return missing('There is no full sync of this number.');
     const [pending] = await pendingBySyncRun(store, clock.wall(), syncRun.id);
     const shown =

@@ -21,7 +21,7 @@ export function syncRunsPages(
   { paged, parts }: Answers,
 ) {
   const view = async (c: OpsHandlerContext, after?: string): Promise<SyncRunsView> => {
-    const syncRuns = await store.listSyncRuns({ limit: PAGE_ROWS, after });
+    const syncRuns = await store.list('sync_runs', { limit: PAGE_ROWS, after });
     const next = nextKey(syncRuns, PAGE_ROWS, ({ id }) => id);
     const snapshot = await snapshots.current();
     return { syncRuns, snapshot, dryRun: dryRuns.current(), ...linksOf(c, next) };

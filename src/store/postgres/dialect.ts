@@ -1,9 +1,8 @@
 import type { Dialect, Sql } from '../database.ts';
 import { type Column, drizzleModule, type SQL } from '../drizzle.ts';
-import { changes, events } from '../schema.ts';
 import { createWriter } from '../statement.ts';
 import type { Finders } from '../units/reports.ts';
-import { as, LAST, sql } from '../units/sql.ts';
+import { LAST, sql } from '../units/sql.ts';
 import { keepJson } from './values.ts';
 
 /** PostgreSQL's own SQL, for the verbs that are written once. */
@@ -54,18 +53,12 @@ export function createFinders(statements: Sql): Finders {
   return {
     eventsOfRecord: (id, before, limit) =>
       numbers(
-        sql`SELECT ${as({ seq: events.seq })} FROM ${events} WHERE ${events.recordId} = ${id} AND ${events.seq} < ${before}
-          ORDER BY ${events.seq} DESC LIMIT ${limit}`,
+        sql`SELECT seq FROM events WHERE record_id = ${id} AND seq < ${before} ORDER BY seq DESC LIMIT ${limit}`,
       ),
-    changesOfRecord: (kind, id, before, limit) =>
+    changesOfRecord: (kind, id, from, limit, order) =>
       numbers(
-        sql`SELECT ${as({ seq: changes.seq })} FROM ${changes} WHERE ${changes.kind} = ${kind} AND ${changes.recordId} = ${id}
-          AND ${changes.seq} < ${before} ORDER BY ${changes.seq} DESC LIMIT ${limit}`,
-      ),
-    changesAfter: (kind, id, after, limit) =>
-      numbers(
-        sql`SELECT ${as({ seq: changes.seq })} FROM ${changes} WHERE ${changes.kind} = ${kind} AND ${changes.recordId} = ${id}
-          AND ${changes.seq} > ${after} ORDER BY ${changes.seq} LIMIT ${limit}`,
+        sql`SELECT seq FROM changes WHERE kind = ${kind} AND record_id = ${id}
+          AND seq ${sql.raw(order === 'ASC' ? '>' : '<')} ${from} ORDER BY seq ${sql.raw(order)} LIMIT ${limit}`,
       ),
     async sizes(to) {
       const [row] = await to.query<{ bytes: number }>(

@@ -59,15 +59,16 @@ export function createBlockSearch(
 /** Searches for one record, and the size of the file. */
 export function createFinders(db: Connection): Finders {
   const changes = { table: 'changes', index: 'changes_record', match: 't.kind = ? AND t.record_id = ?' };
-  const changesOfRecord = createBlockSearch(db, { ...changes, order: 'DESC' });
-  const changesAfter = createBlockSearch(db, { ...changes, order: 'ASC' });
+  const changesOfRecord = {
+    ASC: createBlockSearch(db, { ...changes, order: 'ASC' }),
+    DESC: createBlockSearch(db, { ...changes, order: 'DESC' }),
+  };
   const eventsOfRecord = createBlockSearch(db, {
     ...{ table: 'events', index: 'events_record', match: 't.record_id = ?', order: 'DESC' },
   });
   return {
     eventsOfRecord: async (id, before, limit) => eventsOfRecord([id], before, limit),
-    changesOfRecord: async (kind, id, before, limit) => changesOfRecord([kind, id], before, limit),
-    changesAfter: async (kind, id, after, limit) => changesAfter([kind, id], after, limit),
+    changesOfRecord: async (kind, id, from, limit, order) => changesOfRecord[order]([kind, id], from, limit),
     sizes: async () => ({ database_bytes: sizeOf(db.name), wal_bytes: sizeOf(`${db.name}-wal`) }),
   };
 }

@@ -13,8 +13,8 @@ import {
   type ReportStore,
 } from '../reports.ts';
 import { duplicates, eventCounts, events, quarantine, rejections } from '../schema.ts';
+import { isWithin, type Looked, lookDown, type Numbered, numberAt } from './lists.ts';
 import { as, beforeOf, limitOf, single, sql } from './sql.ts';
-import { isWithin, type Looked, lookDown, type Numbered, numberAt } from './walk.ts';
 
 /** Numbers of events about one record, of whatever kind, newest first. */
 export type EventsOfRecord = (recordId: string, before: number, limit: number) => Promise<number[]>;

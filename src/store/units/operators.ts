@@ -1,7 +1,7 @@
 import type { Database } from '../database.ts';
 import { AUDIT_ASKED } from '../reports.ts';
-import { audit, registrations, rejections, traffic } from '../schema.ts';
-import type { OperatorStore, Rejection, StoredRegistration } from '../store.ts';
+import { audit, registrations, traffic } from '../schema.ts';
+import type { OperatorStore, StoredRegistration } from '../store.ts';
 import { noteAudit, readFact, writeFact } from './facts.ts';
 import { as, excluded, iso, sql, update, upsert } from './sql.ts';
 import { createTokenVerbs } from './tokens.ts';
@@ -96,16 +96,6 @@ export function createOperatorVerbs(database: Database): OperatorStore {
         }
         await unit.change(sql`DELETE FROM ${traffic} WHERE ${traffic.minute} < ${iso(keepSince)}`);
       });
-    },
-
-    async readRejection(id) {
-      const { reason, t, bytes, bodySha256, header, body, address, at } = rejections;
-      const [row] = await statements.query<Omit<Rejection, 'wall'> & { at: string }>(
-        sql`SELECT ${as({ reason, t, bytes, bodySha256, header, body, address, at })} FROM ${rejections} WHERE ${rejections.id} = ${id}`,
-      );
-      if (row === undefined) return null;
-      const { at: saidAt, ...rejection } = row;
-      return { ...rejection, wall: Date.parse(saidAt) };
     },
 
     readFact: (name) => readFact(statements, name),

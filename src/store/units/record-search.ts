@@ -216,7 +216,7 @@ async function inOrder(to: Sql, kind: Kind, ids: readonly string[]): Promise<Rec
   return ids.map((id) => byId.get(id)!);
 }
 
-async function rowsOf({ query, dialect }: Sql, kind: Kind, which: SQL): Promise<RecordReport[]> {
+export async function rowsOf({ query, dialect }: Sql, kind: Kind, which: SQL): Promise<RecordReport[]> {
   const rows = await query<RecordReport>(
     sql`SELECT ${sql.raw(recordColumns(kind).join(', '))} FROM ${TABLE_OF[kind]} WHERE ${which}`,
   );

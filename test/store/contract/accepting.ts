@@ -8,7 +8,7 @@ async function allRejections(scene: Scene): Promise<RejectionReport[]> {
   const rows: RejectionReport[] = [];
   for (;;) {
     const after = rows.at(-1)?.id;
-    const page = await scene.store.listRejections({
+    const page = await scene.store.list('rejections', {
       limit: PAGE_LIMIT_MAX,
       ...(after === undefined ? {} : { after: String(after) }),
     });
@@ -87,9 +87,9 @@ export function describeAccepting(open: OpenEngine): void {
         scene.pass(1_000);
         expect(await scene.accept(other)).toEqual([{ status: 'duplicate', conflicting: true }]);
 
-        const [kept] = await scene.store.listQuarantine({ limit: 10 });
+        const [kept] = await scene.store.list('quarantine', { limit: 10 });
         expect(kept).toMatchObject({ t: other.t, released_at: null, body: null });
-        expect(await scene.store.showQuarantined(kept!.id)).toMatchObject({ body: other.body });
+        expect(await scene.store.show('quarantine', kept!.id)).toMatchObject({ body: other.body });
         expect(await scene.openGaps()).toEqual(['conflicting_content policy pol_2']);
         expect((await scene.row('policy', 'pol_2'))?.unverified_since).toBe(isoOf(scene.now().wall));
         // What came first stays what it was.
@@ -140,9 +140,9 @@ export function describeAccepting(open: OpenEngine): void {
         const delivery = { ...example, reason: 'invalid_event: id is not text', t: '1793534400', body };
         await scene.store.accept({ events: [], unusable: [delivery] }, scene.now(), TIMING);
 
-        const [kept] = await scene.store.listQuarantine({ limit: 10 });
+        const [kept] = await scene.store.list('quarantine', { limit: 10 });
         expect(kept).toMatchObject({ reason: delivery.reason, t: delivery.t, released_at: null });
-        expect((await scene.store.showQuarantined(kept!.id))?.body).toBe(body.toString());
+        expect((await scene.store.show('quarantine', kept!.id))?.body).toBe(body.toString());
         expect(await scene.openGaps()).toEqual([example.gap]);
         const markedDirty = (await scene.row('vendor', 'ven_1'))?.unverified_since !== null;
         expect(markedDirty).toBe(example.recordId !== null);
@@ -161,7 +161,7 @@ export function describeAccepting(open: OpenEngine): void {
           scene.now(),
           TIMING,
         );
-        const [alien, told] = await scene.store.listQuarantine({ limit: 10 });
+        const [alien, told] = await scene.store.list('quarantine', { limit: 10 });
         expect(await scene.store.releaseQuarantined(told!.id, scene.now(), TIMING)).toBe(true);
         expect(await scene.store.releaseQuarantined(told!.id, scene.now(), TIMING)).toBe(false);
         expect(await scene.store.releaseQuarantined(alien!.id, scene.now(), TIMING)).toBe(true);

@@ -54,15 +54,15 @@ export function describeDifferences(open: OpenEngine): void {
       'stays with the full sync that found it',
       inScene(open, async (scene) => {
         const { id } = await scene.store.startSyncRun('vendor', 'timer', scene.now());
-        expect(await scene.store.showSyncRun(id)).toMatchObject({ differences: null });
+        expect(await scene.store.show('sync_runs', id)).toMatchObject({ differences: null });
         const differences = { lost: 2, ids: ['a', '__proto__'] };
         await scene.store.finishSyncRun(
           id,
           { outcome: 'complete', error: null, progress, differences },
           scene.now(),
         );
-        expect(await scene.store.showSyncRun(id)).toMatchObject({ differences });
-        expect((await scene.store.listSyncRuns({ limit: 1 }))[0]).toMatchObject({ differences });
+        expect(await scene.store.show('sync_runs', id)).toMatchObject({ differences });
+        expect((await scene.store.list('sync_runs', { limit: 1 }))[0]).toMatchObject({ differences });
       }),
     );
   });

@@ -45,7 +45,7 @@ export function describeGaps(open: OpenEngine): void {
         expect(scene.toldOfGaps()).toEqual([]);
         await scene.store.openGap({ ...gap, kind: 'policy' }, null, scene.now());
         expect(scene.toldOfGaps()).toEqual(['opened downtime policy -']);
-        const [, first] = await scene.store.listGaps({}, { limit: 10 });
+        const [, first] = await scene.store.list('gaps', { limit: 10 });
         expect(first).toMatchObject({
           ...{ reason: 'downtime', kind: null, record_id: null, opened_at, resolved_at: null },
           ...{ attempts: 3, error: 'down again' },
@@ -66,11 +66,11 @@ export function describeGaps(open: OpenEngine): void {
         expect(scene.toldOfGaps()).toEqual(['resolved downtime - - after 3 s']);
         await scene.store.openGap(gap, 'second', scene.now());
         expect(scene.toldOfGaps()).toEqual(['opened downtime - -: second']);
-        expect(await scene.store.listGaps({}, { limit: 10 })).toHaveLength(2);
-        expect(await scene.store.listGaps({ open: true }, { limit: 10 })).toMatchObject([
+        expect(await scene.store.list('gaps', { limit: 10 })).toHaveLength(2);
+        expect(await scene.store.list('gaps', { open: true, limit: 10 })).toMatchObject([
           { error: 'second' },
         ]);
-        expect(await scene.store.listGaps({ open: false }, { limit: 10 })).toMatchObject([
+        expect(await scene.store.list('gaps', { open: false, limit: 10 })).toMatchObject([
           { error: 'first' },
         ]);
       }),
@@ -136,7 +136,7 @@ export function describeGaps(open: OpenEngine): void {
         for (const kind of KINDS) await fullSyncOnce(scene, kind);
         expect(await scene.openGaps()).toEqual(['restored risk_assessment -']);
         scene.toldOfGaps();
-        const [gap] = await scene.store.listGaps({ open: true }, { limit: 10 });
+        const [gap] = await scene.store.list('gaps', { open: true, limit: 10 });
         scene.pass(2_000);
         expect(await scene.store.resolveGapById(gap!.id + 100, scene.now())).toBe(false);
         expect(await scene.store.resolveGapById(gap!.id, scene.now())).toBe(true);
@@ -228,7 +228,7 @@ export function describeGaps(open: OpenEngine): void {
       'is told once, as a quarantined delivery is released',
       inScene(open, async (scene) => {
         await keep(scene, unusable({ recordId: null }));
-        const id = (await scene.store.listQuarantine({ limit: 1 }))[0]!.id;
+        const id = (await scene.store.list('quarantine', { limit: 1 }))[0]!.id;
         scene.pass(SETTLE_MS);
         await fullSyncOnce(scene, 'vendor');
         expect(scene.toldOfGaps()).toEqual([

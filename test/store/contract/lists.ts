@@ -255,17 +255,17 @@ export function describeLists(open: OpenEngine): void {
           scene.now(),
           { settleMs: 1 },
         );
-        const [row] = await scene.store.listQuarantine({ limit: 1 });
+        const [row] = await scene.store.list('quarantine', { limit: 1 });
         const bytes = { body: '\ufffd\0{', body_base64: body.toString('base64') };
-        expect(await scene.store.showQuarantined(row!.id)).toMatchObject(bytes);
+        expect(await scene.store.show('quarantine', row!.id)).toMatchObject(bytes);
         expect(row).toMatchObject({ body: null, body_base64: null });
 
         const rejection = { reason: 'no_match', t: '1', bytes: 3, bodySha256: null, header: null, wall: 0 };
         await scene.store.recordRejections([{ ...rejection, body, address: null, times: 1 }]);
-        const [rejected] = await scene.store.listRejections({ limit: 1 });
+        const [rejected] = await scene.store.list('rejections', { limit: 1 });
         expect(rejected).toMatchObject({ body: null, body_base64: null });
-        expect(await scene.store.showRejection(rejected!.id)).toMatchObject(bytes);
-        expect(await scene.store.showRejection(rejected!.id + 1)).toBeNull();
+        expect(await scene.store.show('rejections', rejected!.id)).toMatchObject(bytes);
+        expect(await scene.store.show('rejections', rejected!.id + 1)).toBeNull();
       }),
     );
   });

@@ -57,27 +57,27 @@ export function describeReports(open: OpenEngine): void {
         expect(events.map((row) => row.id)).toEqual(NEWEST_FIRST.map((n) => `evt_${n}`));
         expect(events.every((row) => row.body === null)).toBe(true);
         const gaps = await pages(
-          (paging) => store.listGaps({ open: true }, paging),
+          (paging) => store.list('gaps', { open: true, ...paging }),
           (row) => row.id,
         );
         expect(gaps.flatMap((row) => row.record_id ?? [])).toEqual(NEWEST_FIRST.map((n) => `x${n}`));
         const audit = await pages(
-          (paging) => store.listAudit(paging),
+          (paging) => store.list('audit', paging),
           (row) => row.id,
         );
         expect(audit.map((row) => row.target)).toEqual(NEWEST_FIRST);
         const rejections = await pages(
-          (paging) => store.listRejections(paging),
+          (paging) => store.list('rejections', paging),
           (row) => row.id,
         );
         expect(rejections.map((row) => row.t)).toEqual(NEWEST_FIRST);
         const quarantine = await pages(
-          (paging) => store.listQuarantine(paging),
+          (paging) => store.list('quarantine', paging),
           (row) => row.id,
         );
         expect(quarantine.map((row) => row.t)).toEqual(NEWEST_FIRST);
         const syncRuns = await pages(
-          (paging) => store.listSyncRuns(paging),
+          (paging) => store.list('sync_runs', paging),
           (row) => row.id,
         );
         expect(syncRuns.map((row) => row.id)).toEqual(
@@ -89,7 +89,9 @@ export function describeReports(open: OpenEngine): void {
           (row) => row.seq,
         );
         expect(history.map((row) => row.after['name'])).toEqual(NEWEST_FIRST.map((n) => `Name ${n}`));
-        const after = await store.recordChangesAfter('policy', 'pol_1', history.at(-1)!.seq, 2);
+        const after = await store.recordHistory('policy', 'pol_1', {
+          ...{ limit: 2, after: String(history.at(-1)!.seq), oldestFirst: true },
+        });
         expect(after).toEqual(history.toReversed().slice(1, 3));
       }),
     );
@@ -103,11 +105,11 @@ export function describeReports(open: OpenEngine): void {
         type Read = (paging: Paging & Period) => Promise<object[]>;
         const lists: [key: string, time: string, read: Read][] = [
           ['seq', 'received_at', async (paging) => (await store.listEvents(paging, paging)).items],
-          ['id', 'opened_at', (paging) => store.listGaps(paging, paging)],
-          ['id', 'started_at', (paging) => store.listSyncRuns(paging)],
-          ['id', 'received_at', (paging) => store.listQuarantine(paging)],
-          ['id', 'at', (paging) => store.listRejections(paging)],
-          ['id', 'at', (paging) => store.listAudit(paging)],
+          ['id', 'opened_at', (paging) => store.list('gaps', paging)],
+          ['id', 'started_at', (paging) => store.list('sync_runs', paging)],
+          ['id', 'received_at', (paging) => store.list('quarantine', paging)],
+          ['id', 'at', (paging) => store.list('rejections', paging)],
+          ['id', 'at', (paging) => store.list('audit', paging)],
         ];
         const instants = [
           undefined,
@@ -390,7 +392,7 @@ export function describeReports(open: OpenEngine): void {
         ];
         await scene.store.settleAudit(first, 'ok');
         await scene.store.settleAudit(first, 'failed');
-        const rows = await scene.store.listAudit({ limit: 5 });
+        const rows = await scene.store.list('audit', { limit: 5 });
         expect(rows.map(({ id, action, outcome }) => [id, action, outcome])).toEqual([
           [second, 'resume', 'asked'],
           [first, 'pause', 'ok'],
@@ -403,8 +405,8 @@ export function describeReports(open: OpenEngine): void {
       inScene(open, async (scene) => {
         expect(await scene.store.showEvent('x')).toBeNull();
         expect(await scene.store.showRecord('policy', 'x')).toBeNull();
-        expect(await scene.store.showSyncRun(1)).toBeNull();
-        expect(await scene.store.showQuarantined(1)).toBeNull();
+        expect(await scene.store.show('sync_runs', 1)).toBeNull();
+        expect(await scene.store.show('quarantine', 1)).toBeNull();
         expect(await scene.store.recordHistory('policy', 'x', { limit: 10 })).toEqual([]);
       }),
     );
@@ -453,7 +455,7 @@ export function describeReports(open: OpenEngine): void {
         const unusable = { reason: 'no id', t: '1', body: Buffer.from('{}'), kind: null, recordId: null };
         await scene.store.accept({ events: [], unusable: [unusable, unusable] }, scene.now(), TIMING);
         expect((await scene.store.summary()).quarantined).toBe(2);
-        const [first] = await scene.store.listQuarantine({ limit: 1 });
+        const [first] = await scene.store.list('quarantine', { limit: 1 });
         for (const done of [true, false]) {
           expect(await scene.store.releaseQuarantined(first!.id, scene.now(), TIMING)).toBe(done);
           expect((await scene.store.summary()).quarantined).toBe(1);

@@ -179,9 +179,9 @@ export function describeRetention(open: OpenEngine): void {
         scene.pass(DAY_MS);
         await scene.store.accept({ events: [], unusable: [unusable] }, scene.now(), TIMING);
         expect(await whole(scene, 'quarantine_bodies', scene.now().wall, 1)).toBe(2);
-        const [young, old] = await scene.store.listQuarantine({ limit: 2 });
-        expect((await scene.store.showQuarantined(young!.id))?.body).toBe('{}');
-        expect(await scene.store.showQuarantined(old!.id)).toMatchObject({
+        const [young, old] = await scene.store.list('quarantine', { limit: 2 });
+        expect((await scene.store.show('quarantine', young!.id))?.body).toBe('{}');
+        expect(await scene.store.show('quarantine', old!.id)).toMatchObject({
           body: null,
           body_sha256: young!.body_sha256,
         });
@@ -249,7 +249,7 @@ export function describeRetention(open: OpenEngine): void {
         scene.pass(DAY_MS);
         await scene.store.audit({ ...entry, action: 'resume' }, scene.now());
         expect(await whole(scene, 'audit', scene.now().wall)).toBe(1);
-        const kept = await scene.store.listAudit({ limit: 5 });
+        const kept = await scene.store.list('audit', { limit: 5 });
         expect(kept.map(({ action, at }) => ({ action, at }))).toEqual([
           { action: 'resume', at: isoOf(scene.now().wall) },
         ]);

@@ -42,9 +42,9 @@ export function describeSyncRuns(open: OpenEngine): void {
         const { id } = await scene.store.startSyncRun('policy', 'demand', scene.now());
         const started_at = isoOf(scene.now().wall);
         const begun = { id, kind: 'policy', reason: 'demand', started_at, finished_at: null, outcome: null };
-        expect(await scene.store.showSyncRun(id)).toMatchObject({ ...begun, pages: 0, seen: 0 });
+        expect(await scene.store.show('sync_runs', id)).toMatchObject({ ...begun, pages: 0, seen: 0 });
         await scene.store.progressSyncRun(id, progress);
-        expect(await scene.store.showSyncRun(id)).toMatchObject({ ...begun, ...progress });
+        expect(await scene.store.show('sync_runs', id)).toMatchObject({ ...begun, ...progress });
         scene.pass(5_000);
         const result = {
           outcome: 'incomplete',
@@ -53,10 +53,10 @@ export function describeSyncRuns(open: OpenEngine): void {
           differences: {},
         } as const;
         await scene.store.finishSyncRun(id, result, scene.now());
-        expect(await scene.store.showSyncRun(id)).toMatchObject({
+        expect(await scene.store.show('sync_runs', id)).toMatchObject({
           ...{ pages: 3, outcome: 'incomplete', error: 'page 3: 503', finished_at: isoOf(scene.now().wall) },
         });
-        expect(await scene.store.showSyncRun(id + 1)).toBeNull();
+        expect(await scene.store.show('sync_runs', id + 1)).toBeNull();
       }),
     );
 
@@ -67,11 +67,11 @@ export function describeSyncRuns(open: OpenEngine): void {
         const other = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         scene.pass(5_000);
         const next = await scene.store.startSyncRun('policy', 'again', scene.now());
-        expect(await scene.store.showSyncRun(lost.id)).toMatchObject({
+        expect(await scene.store.show('sync_runs', lost.id)).toMatchObject({
           ...{ outcome: 'interrupted', finished_at: isoOf(scene.now().wall) },
         });
         for (const { id } of [other, next]) {
-          expect(await scene.store.showSyncRun(id)).toMatchObject({ outcome: null, finished_at: null });
+          expect(await scene.store.show('sync_runs', id)).toMatchObject({ outcome: null, finished_at: null });
         }
       }),
     );
@@ -97,9 +97,11 @@ export function describeSyncRuns(open: OpenEngine): void {
         expect(await scene.store.interruptSyncRuns(scene.now())).toEqual([
           { kind: 'risk_assessment', pages: 4 },
         ]);
-        expect(await scene.store.showSyncRun(id)).toMatchObject({ outcome: 'interrupted' });
-        expect((await scene.store.showSyncRun(id))?.finished_at).not.toBeNull();
-        const outcomes = (await scene.store.listSyncRuns({ limit: 10 })).map((fullSync) => fullSync.outcome);
+        expect(await scene.store.show('sync_runs', id)).toMatchObject({ outcome: 'interrupted' });
+        expect((await scene.store.show('sync_runs', id))?.finished_at).not.toBeNull();
+        const outcomes = (await scene.store.list('sync_runs', { limit: 10 })).map(
+          (fullSync) => fullSync.outcome,
+        );
         expect(outcomes).toEqual(['complete', 'interrupted', 'interrupted', 'interrupted', 'complete']);
       }),
     );

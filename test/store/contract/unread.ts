@@ -265,7 +265,7 @@ export function describeUnread(open: OpenEngine): void {
           error: 'asked for x, y: nothing',
           attempts: 2,
         });
-        expect(await scene.store.listGaps({ open: true }, { limit: 1 })).toMatchObject([
+        expect(await scene.store.list('gaps', { open: true, limit: 1 })).toMatchObject([
           { reason: 'no_record_id', error: 'event a: asked for x, y: nothing', attempts: 1 },
         ]);
         scene.pass(60_000);
@@ -520,7 +520,7 @@ export function describeUnread(open: OpenEngine): void {
         await fullSyncOnce(scene, 'risk_assessment');
         await scene.store.discardEvent('a', scene.now());
         expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
-        const [kept] = await scene.store.listQuarantine({ limit: 1 });
+        const [kept] = await scene.store.list('quarantine', { limit: 1 });
         expect(await scene.store.releaseQuarantined(kept!.id, scene.now(), TIMING)).toBe(true);
         expect(await scene.openGaps()).toEqual([]);
       }),

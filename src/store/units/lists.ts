@@ -1,0 +1,173 @@
+import type { Sql } from '../database.ts';
+import type { Column, SQL, Table } from '../drizzle.ts';
+import type { NumberedRows, NumberedTable, Period, ReportStore } from '../reports.ts';
+import { audit, gaps, quarantine, rejections, syncRuns } from '../schema.ts';
+import { allOf, as, beforeOf, limitOf, one, sql } from './sql.ts';
+
+/** Lists whose newest come first, read down by numbers that grow with time, but for a clock that was set back. */
+
+export interface Numbered {
+  table: Table;
+  number: Column;
+  time: Column;
+}
+
+interface Listed extends Numbered {
+  columns: string;
+  /** Bytes, which only one row alone shows. */
+  hasBody?: true;
+}
+
+const LISTED: Readonly<Record<NumberedTable, Listed>> = {
+  gaps: {
+    ...{ table: gaps, number: gaps.id, time: gaps.openedAt },
+    columns: 'id, kind, record_id, reason, opened_at, resolved_at, attempts, error',
+  },
+  sync_runs: {
+    ...{ table: syncRuns, number: syncRuns.id, time: syncRuns.startedAt },
+    columns: `id, kind, reason, started_at, finished_at, pages, seen, inserted, updated, deleted, unchanged, outcome, error,
+      differences`,
+  },
+  quarantine: {
+    ...{ table: quarantine, number: quarantine.id, time: quarantine.receivedAt, hasBody: true },
+    columns: 'id, received_at, reason, t, body_sha256, released_at, address',
+  },
+  rejections: {
+    ...{ table: rejections, number: rejections.id, time: rejections.at, hasBody: true },
+    columns: 'id, at, reason, t, bytes, body_sha256, header, address, times',
+  },
+  audit: {
+    ...{ table: audit, number: audit.id, time: audit.at },
+    columns: 'id, at, actor, action, outcome, target',
+  },
+};
+
+export async function listOf<Name extends NumberedTable>(
+  to: Sql,
+  name: Name,
+  { open, ...paging }: Parameters<ReportStore['list']>[1],
+): Promise<NumberedRows[Name][]> {
+  const listed = LISTED[name];
+  const { table, number, time, columns } = listed;
+  const from = paging.since === undefined ? 0 : await firstSince(to, listed, paging.since);
+  const before = Math.min(beforeOf(paging), await numberAt(to, listed, paging.until));
+  const conditions = [
+    sql`${number} < ${before}`,
+    ...(from === 0 ? [] : [sql`${number} >= ${from}`]),
+    ...isWithin(to, time, paging),
+    ...(open === undefined ? [] : [sql`resolved_at IS ${sql.raw(open ? 'NULL' : 'NOT NULL')}`]),
+  ];
+  const rows = await to.query<StoredRow>(
+    sql`SELECT ${sql.raw(columns)} FROM ${table} WHERE ${allOf(conditions)} ORDER BY ${number} DESC LIMIT ${limitOf(paging)}`,
+  );
+  return rows.map((row) => reportOf<Name>(to, listed, row));
+}
+
+export async function rowOf<Name extends NumberedTable>(
+  to: Sql,
+  name: Name,
+  id: number,
+): Promise<NumberedRows[Name] | null> {
+  const listed = LISTED[name];
+  const columns = sql.raw(listed.hasBody ? `${listed.columns}, body` : listed.columns);
+  const row = await one<StoredRow>(
+    to,
+    sql`SELECT ${columns} FROM ${listed.table} WHERE ${listed.number} = ${id}`,
+  );
+  return row === null ? null : reportOf<Name>(to, listed, row);
+}
+
+interface StoredRow {
+  body?: Buffer | null;
+  differences?: unknown;
+}
+
+/** A body twice: as text to be read, and whole. */
+function reportOf<Name extends NumberedTable>(
+  { dialect }: Sql,
+  { hasBody }: Listed,
+  { body = null, ...row }: StoredRow,
+) {
+  return {
+    ...row,
+    ...('differences' in row ? { differences: dialect.fromJson(row.differences) } : {}),
+    ...(hasBody
+      ? { body: body?.toString('utf8') ?? null, body_base64: body?.toString('base64') ?? null }
+      : {}),
+  } as NumberedRows[Name];
+}
+
+/** What a row of the period fulfils. */
+export function isWithin({ dialect }: Sql, time: SQL | Column, { since, until }: Period): SQL[] {
+  return [
+    ...(since === undefined ? [] : [sql`${time} >= ${dialect.instant(since)}`]),
+    ...(until === undefined ? [] : [sql`${time} < ${dialect.instant(until)}`]),
+  ];
+}
+
+/** The first number that is of `until` or later, found without an index of times: all of the period are below it. */
+export async function numberAt(to: Sql, rows: Numbered, until: string | undefined): Promise<number> {
+  return until === undefined ? Number.MAX_SAFE_INTEGER : await firstSince(to, rows, until);
+}
+
+/** The number from which on all is of `instant` or later. */
+export async function firstSince(
+  to: Sql,
+  { table, number, time }: Numbered,
+  instant: string,
+): Promise<number> {
+  const newestUpTo = (most: number) =>
+    one<{ number: number; time: string }>(
+      to,
+      sql`SELECT ${as({ number, time })} FROM ${table} WHERE ${number} <= ${most} ORDER BY ${number} DESC LIMIT 1`,
+    );
+  let least = 0;
+  let most = (await newestUpTo(Number.MAX_SAFE_INTEGER))?.number ?? 0;
+  while (least < most) {
+    const middle = Math.ceil((least + most) / 2);
+    const row = await newestUpTo(middle);
+    if (row === null || row.time < instant) least = middle;
+    else most = Math.max(least, row.number - 1);
+  }
+  return least + 1;
+}
+
+/** One page of a walk. */
+export interface Looked<Row> {
+  items: Row[];
+  /** The page was full. */
+  isFull: boolean;
+  /** Below this row nothing was looked at; null: nothing is left. */
+  end: { number: number; at: string } | null;
+}
+
+/**
+ * Of the first `lookAt` rows of `walked` (FROM … WHERE …) those that fulfil `conditions`, at most `limit`. Rows of `selected` have
+ * their number as `number`, and their time as `received_at`.
+ */
+export async function lookDown<Row extends { number: number; received_at: string }>(
+  to: Sql,
+  rows: Numbered,
+  { selected, walked }: { selected: SQL; walked: SQL },
+  { conditions, since }: { conditions: readonly SQL[]; since: string | undefined },
+  { limit, lookAt }: { limit: number; lookAt: number },
+): Promise<Looked<Row>> {
+  const { number, time } = rows;
+  const down = sql`${walked} ORDER BY ${number} DESC`;
+  const items = await to.query<Row>(
+    sql`SELECT * FROM (SELECT ${selected} ${down} LIMIT ${lookAt}) AS looked
+      WHERE ${allOf(conditions)} ORDER BY number DESC LIMIT ${limit}`,
+  );
+  const last = items.at(-1);
+  if (last !== undefined && items.length === limit)
+    return { items, isFull: true, end: { number: last.number, at: last.received_at } };
+  const end = await one<{ number: number; at: string }>(
+    to,
+    sql`SELECT ${as({ number, at: time })} ${down} LIMIT 1 OFFSET ${lookAt - 1}`,
+  );
+  // An older one does not end it by itself: where a clock was set back, some of the period stand before it.
+  const isOver =
+    end === null ||
+    (since !== undefined && end.at < since && end.number < (await firstSince(to, rows, since)));
+  return { items, isFull: false, end: isOver ? null : end };
+}
