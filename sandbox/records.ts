@@ -1,6 +1,5 @@
-import { isDeeper } from '../src/compliance/envelope.ts';
 import type { Kind } from '../src/compliance/kinds.ts';
-import { DEFAULT_ID_POINTERS, type JsonObject, recordIdIn } from '../src/compliance/pointers.ts';
+import { DEFAULT_ID_POINTERS, isDeeper, type JsonObject, recordIdIn } from '../src/compliance/pointers.ts';
 import { policySchema, riskAssessmentSchema, vendorSchema } from './schemas.ts';
 
 /** The field that holds a record's id in the API's answers. */

@@ -5,8 +5,8 @@ import {
   type ObservedRequest,
   type RefusedRequest,
 } from '../compliance/client.ts';
-import { credentialsFor } from '../compliance/credentials.ts';
-import type { Needs, TokenStore } from '../compliance/oauth-tokens.ts';
+import { credentialsFor, type TokenStore } from '../compliance/credentials.ts';
+import type { Needs } from '../compliance/oauth.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { ComplianceSettings, Config } from '../platform/config.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
@@ -83,5 +83,5 @@ const NO_TOKENS: TokenStore = {
   releaseTokens: async () => {},
   saveTokens: async () => false,
   refuseTokens: async () => false,
-  audit: async () => {},
+  audit: async () => 0,
 };

@@ -4,12 +4,15 @@ import {
   type ConsentAnswer,
   type ConsentAttempt,
   createTokenEndpoint,
+  GRANT,
   GrantRefused,
   readConsent,
+  scopesFor,
+  sealTokens,
   startConsent,
   type TokenEndpoint,
-} from '../compliance/oauth-endpoint.ts';
-import { GRANT, scopesFor, sealTokens, type Tokens } from '../compliance/oauth-tokens.ts';
+  type Tokens,
+} from '../compliance/oauth.ts';
 import { type Clock, systemClock } from '../platform/clock.ts';
 import { type ComplianceSettings, type Config, loadConfig } from '../platform/config.ts';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';

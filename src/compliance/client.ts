@@ -3,7 +3,7 @@ import type { ComplianceSettings } from '../platform/config.ts';
 import { userAgent } from '../platform/package.ts';
 import type { Budget, Lane, Ticket } from './budget.ts';
 import type { Credentials } from './credentials.ts';
-import { holdsNothing, type List, listIn, objectIn, recordIn, WRAPPERS } from './envelope.ts';
+import { holdsNothing, type List, listIn, recordIn, WRAPPERS } from './envelope.ts';
 import {
   type Expectation,
   judge,
@@ -12,7 +12,7 @@ import {
   type UpstreamErrorKind,
 } from './errors.ts';
 import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
-import { GrantRefused } from './oauth-endpoint.ts';
+import { GrantRefused } from './oauth.ts';
 import { type IdPointers, isAddressable, isUsableId, type JsonObject, recordIdIn } from './pointers.ts';
 import { type RegistrationAnswer, type RegistrationRequest, registrationIn } from './registration.ts';
 import { clockSkewMs, ExchangeFailure, exchange, pauseAfter, retryAfterIn } from './transport.ts';
@@ -49,12 +49,6 @@ export type RecordAnswer = Timing &
     | { outcome: 'missing'; isPage?: boolean }
   );
 
-interface Created {
-  object: JsonObject;
-  /** Null: the pointers find none in the answer. The record exists all the same. */
-  id: string | null;
-}
-
 export interface CallOptions {
   lane: Lane;
   signal: AbortSignal;
@@ -73,21 +67,19 @@ export interface PageCallOptions extends CallOptions {
 }
 
 /**
- * The seven operations of the specification. Each call is one request, or two when a GET met a 401 and the
- * credentials could be renewed. Every failure is thrown as UpstreamError, except an id that cannot be asked for
- * (UnaddressableError), credentials that cannot be had (their own error), and the caller's abort (its reason).
+ * The API. Each call is one request, or two when a GET met a 401 and the credentials could be renewed. Every failure is thrown
+ * as UpstreamError, except an id that no path can carry (UnaddressableError), missing credentials (their own error), and the
+ * caller's abort (its reason).
  */
 export interface ComplianceClient {
   /** `page`: its number, or how many records to skip where the page parameter is an offset. */
   listPage(kind: ListedKind, page: number, options: PageCallOptions): Promise<Page>;
   /** `missing`: a 404 or a 410. A found object has the id that was asked for, or none. */
   getRecord(kind: FetchedKind, id: string, options: CallOptions): Promise<RecordAnswer>;
-  createPolicy(body: JsonObject, options: CallOptions): Promise<Created>;
-  createRiskAssessment(body: JsonObject, options: CallOptions): Promise<Created>;
   /** Any 2xx is success, and its answer is returned whole, since its secret is shown only once. */
   registerWebhook(request: RegistrationRequest, options: CallOptions): Promise<RegistrationAnswer>;
   /**
-   * Any request; any 2xx is success (empty: null). `path` is below the base URL, percent-encoded, and may have a
+   * Any other request, creates among them; any 2xx is success (empty: null). `path` is below the base URL, percent-encoded, and may have a
    * query. `body` is JSON text, sent as it is: parsing it would lose digits of large numbers.
    */
   request(
@@ -131,25 +123,11 @@ const NO_ROWS: Pick<Page, 'objects' | 'meta'> = { objects: [], meta: {} };
 
 const isOk = (status: number) => status === 200;
 const isAny2xx = (status: number) => status >= 200 && status < 300;
-/** The specification does not show the success status of a create. */
-const isCreated = (status: number) => status === 200 || status === 201;
 
 export function createClient(options: ClientOptions): ComplianceClient {
   const { settings, pointers } = options;
   const send = createSender(options);
   const idOf = (kind: Kind) => (object: JsonObject) => recordIdIn(object, kind, pointers);
-
-  async function create(kind: 'policy' | 'risk_assessment', body: JsonObject, call: CallOptions) {
-    const { value } = await send({
-      ...call,
-      method: 'POST',
-      path: COLLECTIONS[kind],
-      body: JSON.stringify(body),
-      isSuccess: isCreated,
-      read: (answer) => objectIn(answer, WRAPPERS[kind], idOf(kind)),
-    });
-    return { object: value, id: idOf(kind)(value) };
-  }
 
   return {
     async listPage(kind, page, { isBehindLast = false, query: asked, ...call }) {
@@ -191,9 +169,6 @@ export function createClient(options: ClientOptions): ComplianceClient {
         ? { outcome: 'missing', isPage, began, ended }
         : { outcome: 'found', object: value, began, ended };
     },
-
-    createPolicy: (body, call) => create('policy', body, call),
-    createRiskAssessment: (body, call) => create('risk_assessment', body, call),
 
     async registerWebhook(registration, call) {
       const { value } = await send({

@@ -1,22 +1,29 @@
 import { randomUUID, scryptSync } from 'node:crypto';
-import type { Clock } from '../platform/clock.ts';
+import { type Clock, momentOf } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
+import type { OperatorStore, StoredTokens } from '../store/store.ts';
 import { UpstreamError } from './errors.ts';
-import { createTokenEndpoint, GrantRefused, type TokenEndpoint } from './oauth-endpoint.ts';
 import {
+  createTokenEndpoint,
   GRANT,
+  GrantRefused,
   isReadOnly,
   type Needs,
   needsRenewal,
   openTokens,
-  type SealedTokens,
   scopesFor,
   scopesOf,
   sealTokens,
-  type TokenStore,
+  type TokenEndpoint,
   type Tokens,
-} from './oauth-tokens.ts';
+} from './oauth.ts';
+
+/** What a grant needs of the store. */
+export type TokenStore = Pick<
+  OperatorStore,
+  'readTokens' | 'leaseTokens' | 'releaseTokens' | 'saveTokens' | 'refuseTokens' | 'audit'
+>;
 
 /** Who we are to the compliance service. */
 export interface Credentials {
@@ -88,39 +95,31 @@ export function apiKeyCredentials(apiKey: () => string): Credentials {
 function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenEndpoint): Credentials {
   const { settings, store, clock, actor } = options;
   const scopes = scopesFor(settings.scopes, options.needs);
+  const oneAtATime = createOneAtATime<Tokens>();
   let tokens: Tokens | null = null;
-  let grant: Promise<Tokens> | null = null;
 
   async function obtain(signal: AbortSignal): Promise<Tokens> {
-    const now = () => ({ wall: clock.wall(), steady: clock.steady() });
     const entry = { actor, action: 'token_grant', target: 'service_account' };
     try {
       tokens = await endpoint.clientCredentials(scopes, signal);
-      await store.audit({ ...entry, outcome: 'ok' }, now());
+      await store.audit({ ...entry, outcome: 'ok' }, momentOf(clock));
       return tokens;
     } catch (error) {
-      if (error instanceof GrantRefused) await store.audit({ ...entry, outcome: error.reason }, now());
+      if (error instanceof GrantRefused)
+        await store.audit({ ...entry, outcome: error.reason }, momentOf(clock));
       throw error;
     }
   }
 
   return {
     async authorization(signal) {
-      while (tokens === null || needsRenewal(tokens, clock.wall())) {
-        signal.throwIfAborted();
-        if (grant === null) {
-          grant = obtain(signal).finally(() => {
-            grant = null;
-          });
-          await grant;
-        } else {
-          // Refused, or told to wait, together. Where only the caller that asked has gone away, we ask again.
-          await grant.catch((error: unknown) => {
-            if (error instanceof MirrorError) throw error;
-          });
-        }
-      }
-      return `Bearer ${tokens.accessToken}`;
+      const isGood = () => tokens !== null && !needsRenewal(tokens, clock.wall());
+      const usable = await oneAtATime(
+        async () => (isGood() ? tokens : null),
+        () => obtain(signal),
+        signal,
+      );
+      return `Bearer ${usable.accessToken}`;
     },
 
     async renew(_signal, rejected) {
@@ -133,6 +132,35 @@ function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenE
       ...{ expiresWall: tokens?.expiresWall ?? null, refusal: null },
       scopes: tokens === null ? null : scopesOf(tokens),
     }),
+  };
+}
+
+/**
+ * What `usable` finds, or what one renewal brings, however many ask at once. When it is refused, it is for all of them; where only
+ * the caller that began it went away, the next one begins another.
+ */
+function createOneAtATime<T>() {
+  let renewal: Promise<T> | null = null;
+  return async (
+    usable: () => Promise<T | null>,
+    renew: () => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T> => {
+    for (;;) {
+      const found = await usable();
+      if (found !== null) return found;
+      signal.throwIfAborted();
+      if (renewal === null) {
+        renewal = renew().finally(() => {
+          renewal = null;
+        });
+        return await renewal;
+      }
+      await renewal.catch((error: unknown) => {
+        signal.throwIfAborted();
+        if (error instanceof MirrorError) throw error;
+      });
+    }
   };
 }
 
@@ -154,11 +182,11 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
   const { settings, store, clock, actor } = options;
   const owner = `${process.pid}-${randomUUID()}`;
   const leaseMs = settings.timeoutMs + LEASE_MARGIN_MS;
-  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const now = () => momentOf(clock);
+  const oneAtATime = createOneAtATime<Tokens>();
   let opened: { sealed: string; tokens: Tokens } | null = null;
-  let renewal: Promise<Tokens> | null = null;
 
-  function open(row: SealedTokens): Tokens {
+  function open(row: StoredTokens): Tokens {
     if (row.refusal !== null) throw consentNeeded(row.refusal);
     if (opened?.sealed !== row.sealed) {
       opened = { sealed: row.sealed, tokens: opening(() => openTokens(options.key(), row.sealed)) };
@@ -181,32 +209,17 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
     }
   }
 
-  /** Still good, and not the token that was just refused. */
-  const isUsable = (tokens: Tokens, rejected: string | null) =>
-    !needsRenewal(tokens, clock.wall()) && tokens.accessToken !== rejected;
+  /** Still good, and not the token that was just refused; else null. */
+  const ifUsable = (tokens: Tokens, rejected: string | null) =>
+    !needsRenewal(tokens, clock.wall()) && tokens.accessToken !== rejected ? tokens : null;
 
   /** One renewal at a time in this process; the lease does the same between processes. */
-  async function renewed(rejected: string | null, signal: AbortSignal): Promise<Tokens> {
-    for (;;) {
-      const tokens = await current();
-      if (isUsable(tokens, rejected)) return tokens;
-      const shared = renewal;
-      if (shared === null) {
-        const own = renewOverLease(rejected, signal).finally(() => {
-          renewal = null;
-        });
-        renewal = own;
-        return await own;
-      }
-      try {
-        await shared;
-      } catch (error) {
-        // It may have failed because its own caller went away: that is no reason to fail here.
-        signal.throwIfAborted();
-        if (error instanceof MirrorError) throw error;
-      }
-    }
-  }
+  const renewed = (rejected: string | null, signal: AbortSignal): Promise<Tokens> =>
+    oneAtATime(
+      async () => ifUsable(await current(), rejected),
+      () => renewOverLease(rejected, signal),
+      signal,
+    );
 
   async function renewOverLease(rejected: string | null, signal: AbortSignal): Promise<Tokens> {
     for (;;) {
@@ -215,21 +228,21 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
       if (row !== null) {
         try {
           const tokens = open(row);
-          const done = isUsable(tokens, rejected) ? tokens : await refresh(row, tokens, signal);
+          const done = ifUsable(tokens, rejected) ?? (await refresh(row, tokens, signal));
           if (done !== null) return done;
         } finally {
           await store.releaseTokens(GRANT, owner);
         }
       } else {
         await clock.sleep(LOOK_EVERY_MS, signal);
-        const tokens = await current();
-        if (isUsable(tokens, rejected)) return tokens;
+        const done = ifUsable(await current(), rejected);
+        if (done !== null) return done;
       }
     }
   }
 
   /** Null: another process saved tokens meanwhile, and those count. */
-  async function refresh(row: SealedTokens, tokens: Tokens, signal: AbortSignal): Promise<Tokens | null> {
+  async function refresh(row: StoredTokens, tokens: Tokens, signal: AbortSignal): Promise<Tokens | null> {
     const { refreshToken } = tokens;
     if (refreshToken === null) {
       throw consentNeeded('the access token is no longer good, and there is no refresh token');
@@ -262,7 +275,7 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
           remedy: 'Run `compliance-mirror login --write` first.',
         });
       }
-      const usable = isUsable(tokens, null) ? tokens : await renewed(null, signal);
+      const usable = ifUsable(tokens, null) ?? (await renewed(null, signal));
       return `Bearer ${usable.accessToken}`;
     },
 

@@ -1,6 +1,14 @@
 import { z } from 'zod';
 import type { Kind } from './kinds.ts';
-import { hasRecordId, type IdPointers, isObject, type JsonObject, recordIdIn } from './pointers.ts';
+import {
+  hasRecordId,
+  type IdPointers,
+  isDeeper,
+  isObject,
+  type JsonObject,
+  MAX_DEPTH,
+  recordIdIn,
+} from './pointers.ts';
 
 /**
  * Finds the records in an answer. The specification says that `data` holds them and not how, so the form is detected. An answer
@@ -13,8 +21,6 @@ export class MalformedAnswer extends Error {}
 /** The address of one record answered with another: the cause of its `malformed` error. */
 export class OtherRecordAnswered extends MalformedAnswer {}
 
-/** Deeper objects are refused: JSON.stringify, which storing them takes, overflows the stack on deep ones. */
-export const MAX_DEPTH = 64;
 const TOO_DEEP = `nested more than ${MAX_DEPTH} deep`;
 
 /** The field that a single record may be wrapped in, per kind. */
@@ -223,10 +229,4 @@ function holdsMore(inner: JsonObject, beside: JsonObject): boolean {
 function checkDepth(object: JsonObject): JsonObject {
   if (isDeeper(object, MAX_DEPTH)) throw new MalformedAnswer(TOO_DEEP);
   return object;
-}
-
-/** Whether it nests more than `levels` objects and arrays, counting itself. Looks no deeper than that. */
-export function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }

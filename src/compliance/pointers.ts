@@ -6,6 +6,18 @@ export type JsonObject = { [field: string]: unknown };
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
+/**
+ * Levels of nesting that we take, the document itself counted. Deeper ones are refused, since code after that recurses:
+ * JSON.stringify, which storing them takes, overflows the stack.
+ */
+export const MAX_DEPTH = 64;
+
+/** Whether it nests more than `levels` objects and arrays, counting itself. Looks no deeper, so it cannot exhaust the stack either. */
+export function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
+}
+
 /** For each kind, where its id may sit in a document, as dotted paths tried in order. */
 export type IdPointers = Readonly<Record<Kind, readonly string[]>>;
 

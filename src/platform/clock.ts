@@ -17,6 +17,12 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
+/** Both times of now, as the store takes them. */
+export const momentOf = (clock: Pick<Clock, 'wall' | 'steady'>): { wall: number; steady: number } => ({
+  wall: clock.wall(),
+  steady: clock.steady(),
+});
+
 export function systemClock(): Clock {
   const origin = Date.now() - performance.now();
   return {

@@ -3,9 +3,11 @@ import { parseJson } from '../compliance/json.ts';
 import { isKnownType, type Kind, kindOfType } from '../compliance/kinds.ts';
 import {
   type IdPointers,
+  isDeeper,
   isObject,
   isUsableId,
   type JsonObject,
+  MAX_DEPTH,
   recordIdIn,
 } from '../compliance/pointers.ts';
 import type { IncomingEvent, UnusableDelivery } from '../store/store.ts';
@@ -40,9 +42,6 @@ type NoEvent =
   | 'invalid_created'
   | 'missing_data'
   | 'invalid_data';
-
-/** Levels of nesting, the document itself counted. Code after this check may recurse. */
-const MAX_DEPTH = 64;
 
 /** How far into an unparsable body its type is searched for. */
 const SNIFFED_BYTES = 4096;
@@ -117,7 +116,7 @@ function faultOf(root: JsonObject, createdMs: number | null): NoEvent | null {
 /** Counting brackets first saves nearly every delivery the pass over the parsed value. */
 function isTooDeep(root: JsonObject, text: string): boolean {
   const openings = occurrences(text, '{') + occurrences(text, '[');
-  return openings > MAX_DEPTH && isDeeperThan(root, MAX_DEPTH);
+  return openings > MAX_DEPTH && isDeeper(root, MAX_DEPTH);
 }
 
 /** Stops counting at the limit. */
@@ -165,27 +164,6 @@ function sniffKind(body: Uint8Array): Kind | null {
 
 function recordIdOf(data: unknown, kind: Kind | null, pointers: IdPointers): string | null {
   return kind !== null && isObject(data) ? recordIdIn(data, kind, pointers) : null;
-}
-
-/** Whether `value` nests deeper than `limit`, itself counted. Level by level, so that depth cannot exhaust the stack. */
-export function isDeeperThan(value: unknown, limit: number): boolean {
-  let level = [value].filter(isContainer);
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth === limit) return true;
-    const next: object[] = [];
-    for (const container of level) {
-      for (const name in container) {
-        const child = (container as Record<string, unknown>)[name];
-        if (isContainer(child)) next.push(child);
-      }
-    }
-    level = next;
-  }
-  return false;
-}
-
-function isContainer(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
 }
 
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d(?::?\d\d)?)$/;

@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { listenForConsent } from '../../src/cli/login/listener.ts';
-import { startConsent } from '../../src/compliance/oauth-endpoint.ts';
-import { GRANT, openTokens } from '../../src/compliance/oauth-tokens.ts';
+import { GRANT, openTokens, startConsent } from '../../src/compliance/oauth.ts';
 import { openStore } from '../../src/store/open.ts';
 import {
   ACCESS_PREFIX,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { listIn, MAX_DEPTH, MalformedAnswer, objectIn, WRAPPERS } from '../../src/compliance/envelope.ts';
+import { listIn, MalformedAnswer, objectIn, WRAPPERS } from '../../src/compliance/envelope.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
-import { type IdPointers, type JsonObject, recordIdIn } from '../../src/compliance/pointers.ts';
+import { type IdPointers, type JsonObject, MAX_DEPTH, recordIdIn } from '../../src/compliance/pointers.ts';
 
 const pointers: IdPointers = {
   policy: ['policyId', 'policy.id', 'id'],

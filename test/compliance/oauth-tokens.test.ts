@@ -1,13 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { MalformedAnswer } from '../../src/compliance/envelope.ts';
-import { challengeOf, readConsent, startConsent } from '../../src/compliance/oauth-endpoint.ts';
 import {
+  challengeOf,
   isReadOnly,
   needsRenewal,
+  readConsent,
   scopesFor,
+  startConsent,
   type Tokens,
   tokensIn,
-} from '../../src/compliance/oauth-tokens.ts';
+} from '../../src/compliance/oauth.ts';
 
 const NOW = Date.parse('2026-11-01T12:00:00Z');
 const before: Tokens = {

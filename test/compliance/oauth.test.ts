@@ -7,9 +7,15 @@ import { createBudget } from '../../src/compliance/budget.ts';
 import { createClient } from '../../src/compliance/client.ts';
 import { type Credentials, credentialsFor } from '../../src/compliance/credentials.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
-import { createTokenEndpoint, GrantRefused } from '../../src/compliance/oauth-endpoint.ts';
-import type { Needs, Tokens } from '../../src/compliance/oauth-tokens.ts';
-import { GRANT, openTokens, sealTokens } from '../../src/compliance/oauth-tokens.ts';
+import {
+  createTokenEndpoint,
+  GRANT,
+  GrantRefused,
+  type Needs,
+  openTokens,
+  sealTokens,
+  type Tokens,
+} from '../../src/compliance/oauth.ts';
 import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import type { ComplianceSettings } from '../../src/platform/config.ts';
 import { openStore } from '../../src/store/open.ts';

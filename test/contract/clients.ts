@@ -6,8 +6,13 @@ import type { Sandbox } from '../../sandbox/sandbox.ts';
 import { createBudget } from '../../src/compliance/budget.ts';
 import { type ComplianceClient, createClient } from '../../src/compliance/client.ts';
 import { credentialsFor } from '../../src/compliance/credentials.ts';
-import { createTokenEndpoint, readConsent, startConsent } from '../../src/compliance/oauth-endpoint.ts';
-import { GRANT, sealTokens } from '../../src/compliance/oauth-tokens.ts';
+import {
+  createTokenEndpoint,
+  GRANT,
+  readConsent,
+  sealTokens,
+  startConsent,
+} from '../../src/compliance/oauth.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { openStore } from '../../src/store/open.ts';

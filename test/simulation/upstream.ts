@@ -193,8 +193,6 @@ export function createUpstreamClient(options: {
           return { outcome: 'found', object: readAs(kind, id, object) } as RecordAnswer;
         }),
       ),
-    createPolicy: refuse,
-    createRiskAssessment: refuse,
     registerWebhook: refuse,
     request: refuse,
   };

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type ConsentAnswer, type ConsentAttempt, readConsent } from '../../compliance/oauth-endpoint.ts';
+import { type ConsentAnswer, type ConsentAttempt, readConsent } from '../../compliance/oauth.ts';
 import { UsageError } from '../../platform/errors.ts';
 
 /** What a browser sees while it waits, and what the command then makes of the answer. */

@@ -1,36 +1,131 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { z } from 'zod';
 import type { Clock } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
-import { UsageError } from '../platform/errors.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
 import { userAgent } from '../platform/package.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
-import { type Tokens, tokensIn } from './oauth-tokens.ts';
+import { openSecret, sealSecret, tokensPlace } from './secrets.ts';
 import { type Answer, ExchangeFailure, exchange, retryAfterIn } from './transport.ts';
 
-/**
- * Our own small client of the two OAuth addresses, over the API's transport. Refused: openid-client, oauth4webapi and
- * arctic send forms only, and the specification wants JSON; simple-oauth2 5.1 writes the client's secret to its debug
- * log, loses the refresh token when an answer does not repeat it, and cannot be aborted.
- */
-export interface TokenEndpoint {
-  /** The address at which a person consents. */
-  authorizationUrl(request: {
-    redirectUri: string;
-    scopes: readonly string[];
-    /** Null: none is sent. */
-    state: string | null;
-    challenge: string | null;
-  }): URL;
-  /** Section 5 of the specification: five fields, and `code_verifier` where PKCE is on. */
-  exchangeCode(
-    request: { code: string; redirectUri: string; verifier: string | null; scopes: readonly string[] },
-    signal: AbortSignal,
-  ): Promise<Tokens>;
-  refresh(before: Tokens & { refreshToken: string }, signal: AbortSignal): Promise<Tokens>;
-  /** For service accounts. */
-  clientCredentials(scopes: readonly string[], signal: AbortSignal): Promise<Tokens>;
+// ─── tokens ─────────────────────────────────────────────────────────────────────────────────────────────
+
+/** What a grant brought. Times are wall-clock milliseconds: a token outlives the process. */
+export interface Tokens {
+  accessToken: string;
+  /** Null: only the person can renew it. */
+  refreshToken: string | null;
+  expiresWall: number;
+  renewWall: number;
+  /** What was asked for, and what the answer says was granted (null: it says nothing). */
+  askedScopes: readonly string[];
+  grantedScopes: readonly string[] | null;
 }
+
+/** For an answer that names none. The specification shows no token answer. */
+const DEFAULT_LIFETIME_SECONDS = 3600;
+/** A token is renewed this long before its end: requests take time, and clocks differ. */
+const RENEW_EARLY_MS = 60_000;
+/** Not before this share of its life: a token that lives for 60 s would else be renewed at every request. */
+const RENEW_AT_LEAST_AFTER = 1 / 2;
+/** A longer lifetime is cut to this, so that sums of milliseconds stay whole. Ten years. */
+const MAX_LIFETIME_SECONDS = 10 * 366 * 86_400;
+
+/** What an Authorization header can carry. */
+const TOKEN = /^[\x21-\x7e]+$/;
+
+/** RFC 6749, section 5.1, read with tolerance: numbers as text, a missing token_type, null for absent. */
+const answerSchema = z.looseObject({
+  access_token: z.string().regex(TOKEN),
+  token_type: z
+    .string()
+    .regex(/^bearer$/i)
+    .nullish(),
+  expires_in: z.coerce.number().positive().nullish(),
+  refresh_token: z.string().regex(TOKEN).nullish(),
+  scope: z.string().nullish(),
+});
+
+/**
+ * The tokens in an answer of the token endpoint. `before`: those it renews, since an answer without a refresh token
+ * leaves the old one in force (RFC 6749, section 6).
+ * @throws MalformedAnswer; its message names fields and never their values.
+ */
+export function tokensIn(
+  answer: unknown,
+  context: { askedScopes: readonly string[]; before: Tokens | null; nowWall: number },
+): Tokens {
+  const parsed = answerSchema.safeParse(answer);
+  if (!parsed.success) {
+    const fields = parsed.error.issues.map((issue) => issue.path.join('.') || 'the whole').join(', ');
+    throw new MalformedAnswer(`the token answer is unusable in: ${fields}`);
+  }
+  const { access_token, expires_in, refresh_token, scope } = parsed.data;
+  const lifetimeMs = Math.min(expires_in ?? DEFAULT_LIFETIME_SECONDS, MAX_LIFETIME_SECONDS) * 1000;
+  const usableMs = Math.max(lifetimeMs - RENEW_EARLY_MS, lifetimeMs * RENEW_AT_LEAST_AFTER);
+  return {
+    accessToken: access_token,
+    refreshToken: refresh_token ?? context.before?.refreshToken ?? null,
+    expiresWall: Math.round(context.nowWall + lifetimeMs),
+    renewWall: Math.round(context.nowWall + usableMs),
+    askedScopes: context.askedScopes,
+    grantedScopes:
+      scope == null ? (context.before?.grantedScopes ?? null) : scope.split(/\s+/).filter(Boolean),
+  };
+}
+
+export function needsRenewal(tokens: Tokens, nowWall: number): boolean {
+  return nowWall >= tokens.renewWall;
+}
+
+export type Needs = 'read' | 'write';
+
+/** What to ask consent for. Reading asks for what is configured; writing asks for `write` besides. */
+export function scopesFor(configured: readonly string[], needs: Needs): string[] {
+  return [...new Set(needs === 'write' ? [...configured, 'write'] : configured)];
+}
+
+/** What was granted, or asked for where the answer does not say. */
+export function scopesOf(tokens: Pick<Tokens, 'askedScopes' | 'grantedScopes'>): readonly string[] {
+  return tokens.grantedScopes ?? tokens.askedScopes;
+}
+
+/** These tokens cannot write, by the two scopes the specification shows. With other scopes only the service can tell. */
+export function isReadOnly(tokens: Tokens): boolean {
+  const scopes = scopesOf(tokens);
+  return scopes.length > 0 && scopes.every((scope) => scope === 'read');
+}
+
+/** The one grant of this installation: a sign-in replaces the one before. */
+export const GRANT = 'oauth';
+
+export function sealTokens(key: Uint8Array | null, tokens: Tokens): string {
+  return sealSecret(required(key), JSON.stringify(tokens), tokensPlace(GRANT));
+}
+
+/** @throws MirrorError `secret_unreadable`; UsageError without a key. */
+export function openTokens(key: Uint8Array | null, sealed: string): Tokens {
+  const text = openSecret(required(key), sealed, tokensPlace(GRANT));
+  try {
+    return JSON.parse(text) as Tokens;
+  } catch {
+    // The parser's message would quote them.
+    throw new MirrorError('secret_unreadable', 'the stored tokens are of another version', {
+      remedy: 'Sign in again: `compliance-mirror login`.',
+    });
+  }
+}
+
+function required(key: Uint8Array | null): Uint8Array {
+  if (key !== null) return key;
+  throw new UsageError(
+    'CREDENTIALS_KEY is not set, and tokens are stored encrypted or not at all',
+    'Make one with: openssl rand -base64 32',
+  );
+}
+
+// ─── the authorization server ───────────────────────────────────────────────────────────────────────────
 
 /** The authorization server refuses: the grant is used up or revoked, or the client is unknown. Asking again is of no use. */
 export class GrantRefused extends UpstreamError {
@@ -50,10 +145,14 @@ const GRANT_REMEDY = 'Consent is needed again: run `compliance-mirror login`.';
 /** After an abort a request may take this much longer: a rotated token would be lost with its answer. */
 const GRACE_MS = 2_000;
 
-export function createTokenEndpoint(options: {
-  settings: ComplianceSettings;
-  clock: Pick<Clock, 'wall'>;
-}): TokenEndpoint {
+export type TokenEndpoint = ReturnType<typeof createTokenEndpoint>;
+
+/**
+ * Our own small client of the two OAuth addresses, over the API's transport. Refused: openid-client, oauth4webapi and
+ * arctic send forms only, and the specification wants JSON; simple-oauth2 5.1 writes the client's secret to its debug
+ * log, loses the refresh token when an answer does not repeat it, and cannot be aborted.
+ */
+export function createTokenEndpoint(options: { settings: ComplianceSettings; clock: Pick<Clock, 'wall'> }) {
   const { settings, clock } = options;
   const { authUrl, clientId, clientSecret } = settings;
   if (authUrl === null || clientId === null || clientSecret === null) {
@@ -108,7 +207,14 @@ export function createTokenEndpoint(options: {
   const client = () => ({ client_id: clientId, client_secret: clientSecret() });
 
   return {
-    authorizationUrl({ redirectUri, scopes, state, challenge }) {
+    /** The address at which a person consents. Of `state` and `challenge`, null: it is not sent. */
+    authorizationUrl(asked: {
+      redirectUri: string;
+      scopes: readonly string[];
+      state: string | null;
+      challenge: string | null;
+    }): URL {
+      const { redirectUri, scopes, state, challenge } = asked;
       const url = addressOf('/oauth/authorize');
       url.search = new URLSearchParams({
         client_id: clientId,
@@ -121,18 +227,24 @@ export function createTokenEndpoint(options: {
       return url;
     },
 
-    exchangeCode({ code, redirectUri, verifier, scopes }, signal) {
+    /** Section 5 of the specification: five fields, and `code_verifier` where PKCE is on. */
+    exchangeCode(
+      request: { code: string; redirectUri: string; verifier: string | null; scopes: readonly string[] },
+      signal: AbortSignal,
+    ): Promise<Tokens> {
+      const { code, redirectUri, verifier, scopes } = request;
       const fields = { grant_type: 'authorization_code', code, ...client(), redirect_uri: redirectUri };
       const proof = verifier === null ? {} : { code_verifier: verifier };
       return grant({ ...fields, ...proof }, { askedScopes: scopes, before: null }, signal);
     },
 
-    refresh(before, signal) {
+    refresh(before: Tokens & { refreshToken: string }, signal: AbortSignal): Promise<Tokens> {
       const fields = { grant_type: 'refresh_token', refresh_token: before.refreshToken, ...client() };
       return grant(fields, { askedScopes: before.askedScopes, before }, signal);
     },
 
-    clientCredentials(scopes, signal) {
+    /** For service accounts. */
+    clientCredentials(scopes: readonly string[], signal: AbortSignal): Promise<Tokens> {
       const fields = { grant_type: 'client_credentials', ...client(), scope: scopes.join(' ') };
       return grant(fields, { askedScopes: scopes, before: null }, signal);
     },
