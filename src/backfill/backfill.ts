@@ -1,13 +1,13 @@
 import type { ComplianceClient } from '../compliance/client.ts';
 import { type FetchedKind, KINDS, type Kind } from '../compliance/kinds.ts';
-import { backoffMs, createNap } from '../platform/clock.ts';
+import { backoffMs, createNap, momentOf } from '../platform/clock.ts';
 import { StoreUnavailable } from '../platform/errors.ts';
 import type { Conclusion, ProvisionalRules } from '../store/store.ts';
 import { createCandidateProof, createIdsBeside } from './candidate-search.ts';
 import type { Context } from './context.ts';
+import { createConclude } from './differences.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
 import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
-import { createConclude } from './gaps.ts';
 import { FULL_SYNC_BACKOFF, fullSyncDueAt, scanCost, wayToVerify } from './plan.ts';
 import { createRefetch } from './refetch.ts';
 import { createUnnamedEvents } from './unnamed-events.ts';
@@ -85,7 +85,7 @@ const isAsked = (reason: string) => /^(operator|approval)\b/.test(reason);
 export function createBackfill(options: BackfillOptions): Backfill {
   const { store, clock, gaps } = options;
   const { timing, pointers } = options.rules;
-  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const now = () => momentOf(clock);
   const plans = new Map<Kind, FullSyncPlan>(
     KINDS.map((kind) => [
       kind,
@@ -246,8 +246,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     const key = `${kind} ${id}`;
     if (repairs.size >= REPAIRS_AT_ONCE) return;
     const work = refetch({
-      ...{ kind, id, attempts, lane: 'live' as const, cause: 'refetch' },
-      ...{ syncRunId: null, absentFromList: false },
+      ...{ kind, id, attempts, lane: 'live' as const, syncRunId: null, absentFromList: false },
     })
       .then(() => undefined, options.onError)
       .finally(() => {
@@ -262,7 +261,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     const { awaiting, proven } = await store.countProofs(kind);
     if (proven === 0) return;
     const onlyAnnounced = awaiting > 0 || planOf(kind).running !== null;
-    await conclude(kind, { proof: null, cause: 'refetch', syncRunId: null, onlyAnnounced });
+    await conclude(kind, { proof: null, syncRunId: null, onlyAnnounced });
   }
 
   /** One at a time, beside everything else. */

@@ -3,6 +3,7 @@ import { UpstreamError, unreadableText } from '../compliance/errors.ts';
 import { parseJson } from '../compliance/json.ts';
 import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
 import type { JsonObject } from '../compliance/pointers.ts';
+import { momentOf } from '../platform/clock.ts';
 import type { UnreadEvent } from '../store/store.ts';
 import type { Context } from './context.ts';
 import type { Upstream } from './upstream.ts';
@@ -115,7 +116,7 @@ export function createIdsBeside(
   },
 ) {
   const { store, gaps, clock, proof, signal } = options;
-  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const now = () => momentOf(clock);
   /** Paths where, beside an id that the API does not know, a record's id was found and nothing else. They are tried first. */
   const placesBeside = new Set<string>();
   /** Searches that the budget does not cover in one go, by id: what was answered so far, by event and id. */

@@ -1,16 +1,15 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
-import type { Clock } from '../platform/clock.ts';
-import type { Applied, DirtyTiming, GapKey, RepairStore } from '../store/store.ts';
-
-/** Opens and resolves gaps. */
-export interface GapKeeper {
-  open(gap: GapKey, error: string | null): Promise<void>;
-  resolve(gap: GapKey): Promise<void>;
-  /** Writes the API's verdict on our credentials into the audit trail. */
-  credentials(kind: Kind, outcome: string): Promise<void>;
-}
+import { type Clock, momentOf } from '../platform/clock.ts';
+import type {
+  Applied,
+  BackfillStore,
+  DirtyTiming,
+  GapKey,
+  OperatorStore,
+  RepairStore,
+} from '../store/store.ts';
 
 /** What the parts of the backfill work with. A part that needs little of it picks that. */
 export interface Context {
@@ -24,4 +23,33 @@ export interface Context {
   random: () => number;
   signal: AbortSignal;
   onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
+}
+
+export type GapKeeper = ReturnType<typeof createGapKeeper>;
+
+export function createGapKeeper(options: {
+  store: Pick<BackfillStore, 'openGap' | 'resolveGap'> & Pick<OperatorStore, 'audit'>;
+  clock: Clock;
+}) {
+  const { store, clock } = options;
+  return {
+    open: (gap: GapKey, error: string | null): Promise<void> => store.openGap(gap, error, momentOf(clock)),
+    resolve: (gap: GapKey): Promise<void> => store.resolveGap(gap, momentOf(clock)),
+    /** Writes the API's verdict on our credentials into the audit trail. */
+    async credentials(kind: Kind, outcome: string): Promise<void> {
+      await store.audit({ actor: 'upstream', action: 'credentials', outcome, target: kind }, momentOf(clock));
+    },
+  };
+}
+
+/** What changes name as their cause. Null: the record was read by itself. */
+export const causeOf = (syncRunId: number | null): string =>
+  syncRunId === null ? 'refetch' : `sync:${syncRunId}`;
+
+/** At most this many ids are named in a gap's text. */
+const NAMED_IDS = 20;
+
+export function listed(ids: readonly string[]): string {
+  const named = ids.slice(0, NAMED_IDS).join(', ');
+  return ids.length > NAMED_IDS ? `${named} and ${ids.length - NAMED_IDS} more` : named;
 }

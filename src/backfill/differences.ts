@@ -1,4 +1,7 @@
+import type { Kind } from '../compliance/kinds.ts';
+import { momentOf } from '../platform/clock.ts';
 import type { Applied, Conclusion } from '../store/store.ts';
+import { type Context, causeOf, listed } from './context.ts';
 
 /** What a full sync found to differ from the mirror although nothing had announced it, and whether it is mended. */
 export interface DifferencesReport {
@@ -28,15 +31,10 @@ const EXAMPLES_MAX = 20;
 /** Names of fields come from the upstream: as many as a person would read. */
 const FIELDS_MAX = 100;
 
-export interface Differences {
-  read(applied: readonly Applied[]): void;
-  concluded(conclusion: Conclusion): void;
-  found(example: DifferencesExample): void;
-  report(): DifferencesReport;
-}
+export type Differences = ReturnType<typeof createDifferences>;
 
 /** Adds up what differed. What an event had announced is no difference: the record was marked unverified already. */
-export function createDifferences(): Differences {
+export function createDifferences() {
   const report: DifferencesReport = {
     missing: 0,
     extra: 0,
@@ -58,7 +56,7 @@ export function createDifferences(): Differences {
 
   return {
     found,
-    read(applied) {
+    read(applied: readonly Applied[]): void {
       for (const { id, outcome, announced, differences } of applied) {
         // A refused read is older than the row, which then is right, or the record is read once more.
         if (announced || outcome === 'unchanged' || outcome === 'refused') continue;
@@ -72,13 +70,47 @@ export function createDifferences(): Differences {
         });
       }
     },
-    concluded({ deleted, pending }) {
+    concluded({ deleted, pending }: Conclusion): void {
       for (const { id, cause } of deleted) {
         if (cause === 'absence') found({ id, what: 'extra', fields: [], repaired: true });
       }
       for (const id of pending) found({ id, what: 'extra', fields: [], repaired: false });
     },
     // Object.fromEntries defines own properties: a field called __proto__ stays a name.
-    report: () => ({ ...report, fields: Object.fromEntries(fields) }),
+    report: (): DifferencesReport => ({ ...report, fields: Object.fromEntries(fields) }),
+  };
+}
+
+export interface ConclusionRequest {
+  proof: { absent: readonly string[]; number: number } | null;
+  syncRunId: number | null;
+  onlyAnnounced: boolean;
+}
+
+export type Conclude = ReturnType<typeof createConclude>;
+
+/** Turns proven absences into tombstones, or into a gap that asks an operator. */
+export function createConclude(
+  options: Pick<Context, 'store' | 'gaps' | 'clock'> & {
+    onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
+  },
+) {
+  const { store, gaps, clock } = options;
+  return async (kind: Kind, request: ConclusionRequest): Promise<Conclusion> => {
+    const { proof, ...context } = request;
+    const cause = causeOf(request.syncRunId);
+    const conclusion = await store.concludeDeletions(kind, proof, { ...context, cause }, momentOf(clock));
+    options.onConcluded(kind, conclusion, cause);
+    const gap = { reason: 'deletion_pending', kind, recordId: null } as const;
+    if (conclusion.pending.length > 0) {
+      await gaps.open(
+        gap,
+        `${conclusion.pending.length} at once, without a delete event: ${listed(conclusion.pending)}`,
+      );
+    } else if (conclusion.waiting === 0) {
+      // Not once they are approved: until the next proof has come, nothing is deleted yet.
+      await gaps.resolve(gap);
+    }
+    return conclusion;
   };
 }

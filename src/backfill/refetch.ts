@@ -11,12 +11,11 @@ import {
   pointersToSet,
   recordIdIn,
 } from '../compliance/pointers.ts';
-import { backoffMs } from '../platform/clock.ts';
+import { backoffMs, momentOf } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import type { Applied, BackfillStore, MissingOutcome, ReadMoment } from '../store/store.ts';
 import type { IdsBeside } from './candidate-search.ts';
-import type { Context } from './context.ts';
-import { listed } from './gaps.ts';
+import { type Context, causeOf, listed } from './context.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -38,8 +37,6 @@ interface RefetchRequest {
   /** Failed reads before this one. */
   attempts: number;
   lane: Lane;
-  /** What the changes will name. */
-  cause: string;
   syncRunId: number | null;
   /** A complete list scan has not seen it: then a 404 is more than an unknown id. */
   absentFromList: boolean;
@@ -84,7 +81,7 @@ function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
 /** Reads one record and brings its row into sync. Never deletes: a 404 only adds to a proof. */
 export function createRefetch(options: Context & { upstream: Upstream; idsBeside: IdsBeside }) {
   const { store, upstream, gaps, clock, timing } = options;
-  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const now = () => momentOf(clock);
 
   async function later(request: RefetchRequest, error: string, ms: number): Promise<RefetchOutcome> {
     await store.recordReadFailure(request.kind, request.id, error, clock.steady() + ms);
@@ -213,7 +210,8 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   }
 
   async function show(request: RefetchRequest, data: JsonObject, read: ReadMoment): Promise<RefetchOutcome> {
-    const { kind, id, cause, syncRunId } = request;
+    const { kind, id, syncRunId } = request;
+    const cause = causeOf(syncRunId);
     const context = { cause, syncRunId, timing, pointers: options.pointers };
     const [applied] = await store.applyReads(kind, [{ id, data }], read, context);
     if (applied === undefined) throw new Error('the store judged nothing');

@@ -1,7 +1,7 @@
 import { type Candidate, idCandidatesIn } from '../compliance/candidates.ts';
 import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
 import { pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
-import { backoffMs } from '../platform/clock.ts';
+import { backoffMs, momentOf } from '../platform/clock.ts';
 import type { ProvisionalRules, UnreadEvent } from '../store/store.ts';
 import { type CandidateProof, isMalformed, payloadOf, UNLISTED } from './candidate-search.ts';
 import type { Context } from './context.ts';
@@ -31,7 +31,7 @@ export function createUnnamedEvents(
   },
 ) {
   const { store, clock, rules, proof, signal } = options;
-  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const now = () => momentOf(clock);
   /** After requests that nobody answered. */
   let notBefore = 0;
   let failures = 0;

@@ -1,4 +1,4 @@
-import { createGapKeeper } from '../backfill/gaps.ts';
+import { createGapKeeper } from '../backfill/context.ts';
 import { KINDS } from '../compliance/kinds.ts';
 import { createInbox } from '../inbox/group-commit.ts';
 import type { SharedClock } from '../platform/clock.ts';

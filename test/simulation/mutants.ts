@@ -161,8 +161,8 @@ export const MUTANTS: readonly Mutant[] = [
       { file: LIST_SCAN, find: 'if (skipped > 0) {', put: 'if (false) {' },
       {
         file: FULL_SYNC,
-        find: 'skip: seenBefore.size === 0 ? fullSync.skip : 0,',
-        put: 'skip: fullSync.skip,',
+        find: 'skip: seenBefore.size === 0 ? run.skip : 0,',
+        put: 'skip: run.skip,',
       },
     ],
   },

@@ -1,5 +1,5 @@
 import { type Backfill, createBackfill } from '../../src/backfill/backfill.ts';
-import { createGapKeeper } from '../../src/backfill/gaps.ts';
+import { createGapKeeper } from '../../src/backfill/context.ts';
 import { type Budget, createBudget } from '../../src/compliance/budget.ts';
 import type { ComplianceClient } from '../../src/compliance/client.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
