@@ -1,11 +1,7 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Context, MiddlewareHandler } from 'hono';
-import { getCookie, setCookie } from 'hono/cookie';
-import { Problem, unauthorized } from './problems.ts';
-
-const COOKIE = 'sandbox_session';
-/** A bound on memory; the oldest session ends when one more begins. */
-const MAX_SESSIONS = 100;
+import { auth } from 'hono/utils/basic-auth';
+import { Problem } from './problems.ts';
 
 /** True for names and addresses that only this machine can reach. IPv6 with or without brackets. */
 export function isLoopbackHost(host: string): boolean {
@@ -48,38 +44,20 @@ export const requireOwnOrigin: MiddlewareHandler = async function requireOwnOrig
   await next();
 };
 
-/** Lets those use the page and the controls who send the token or have signed in with it. Null: everyone. */
-export class Access {
-  readonly #token: string | null;
-  readonly #sessions = new Set<string>();
-
-  constructor(token: string | null) {
-    this.#token = token;
-  }
-
-  isAllowed(context: Context): boolean {
-    if (this.#token === null) return true;
-    const bearer = bearerOf(context);
-    if (bearer !== null) return sameText(this.#token, bearer);
-    return this.#sessions.has(getCookie(context, COOKIE) ?? '');
-  }
-
-  /** False, and no session, for a wrong token. */
-  signIn(context: Context, given: string): boolean {
-    if (this.#token === null || !sameText(this.#token, given)) return false;
-    const session = randomBytes(24).toString('base64url');
-    this.#sessions.add(session);
-    const [oldest] = this.#sessions;
-    if (this.#sessions.size > MAX_SESSIONS && oldest !== undefined) this.#sessions.delete(oldest);
-    const secure = new URL(context.req.url).protocol === 'https:';
-    // Lax: a sign-in's consent page is reached by a link from elsewhere. Every change checks the Origin besides.
-    setCookie(context, COOKIE, session, { httpOnly: true, sameSite: 'Lax', path: '/', secure });
-    return true;
-  }
-
-  /** 401 for everybody else. */
-  readonly required: MiddlewareHandler = async (context, next) => {
-    if (!this.isAllowed(context)) throw unauthorized();
+/**
+ * For the page and the controls: 401 unless the request has the token, as a bearer or as the password for which a browser
+ * asks, under any user name. Null: everyone may use them.
+ */
+export function requireToken(token: string | null): MiddlewareHandler {
+  return async function requireToken(context, next) {
+    const given = bearerOf(context) ?? auth(context.req.raw)?.password;
+    if (token !== null && (given === undefined || !sameText(token, given))) {
+      const detail =
+        'Send SANDBOX_TOKEN as Authorization: Bearer …, or as the password; the user name does not matter.';
+      throw new Problem(401, 'unauthorized', detail, {
+        'www-authenticate': 'Basic realm="compliance sandbox", charset="UTF-8"',
+      });
+    }
     await next();
   };
 }

@@ -2,20 +2,18 @@ import { randomInt } from 'node:crypto';
 import { Hono } from 'hono';
 import { z } from 'zod';
 import { EVENT_TYPES, KINDS, type Kind } from '../src/compliance/kinds.ts';
-import { type Access, requireOwnOrigin } from './access.ts';
+import { requireOwnOrigin } from './access.ts';
 import { changedFaults, faultsPatchSchema } from './faults.ts';
 import { trigger } from './lively.ts';
 import type { Grants } from './oauth/grants.ts';
 import { type OauthOptions, tokenSeconds } from './options.ts';
-import { bodyOf, type FormField } from './page/forms.tsx';
-import { FAULT_GROUPS, OAUTH_FIELDS, SHAPE_GROUPS, TIME_FIELDS } from './page/setting-fields.ts';
+import { bodyOf, FAULT_FIELDS, jsonIn, OAUTH_FIELDS, TIME_FIELDS } from './page/forms.tsx';
 import { Problem, parseOrRefuse, readJson, unfit } from './problems.ts';
 import { type Random, seededRandom } from './random.ts';
 import { recordId } from './records.ts';
 import type { Registrations } from './registrations.ts';
 import { type Scenarios, scenarioSchema } from './scenarios.ts';
-import { changedShapes, shapesPatchSchema } from './shapes.ts';
-import { drawShapes } from './shapes-draw.ts';
+import { changedShapes, drawShapes, shapesPatchSchema } from './shapes.ts';
 import { shownId, withShownIds } from './shaping.ts';
 import { type ScaledTimers, timeScaleSchema } from './time.ts';
 import type { Settings, Upstream } from './upstream.ts';
@@ -35,14 +33,16 @@ export interface SandboxParts {
   random: Random;
 }
 
+type Form = Readonly<Record<string, string>>;
+
 interface Control {
   /** Below `/_sandbox`. */
   path: string;
   methods: string[];
   /** What a form of the page sends as its `action`. */
   action: string;
-  /** What such a form holds; undefined: no form may do it. */
-  form: readonly FormField[] | undefined;
+  /** The request that such a form stands for; undefined: no form may do it. */
+  form: ((fields: Form) => unknown) | undefined;
   run(parts: SandboxParts, body: unknown): Promise<unknown>;
 }
 
@@ -52,7 +52,7 @@ function control<Schema extends z.ZodType>(
   row: {
     schema: Schema;
     act(parts: SandboxParts, body: z.infer<Schema>): unknown;
-    form?: readonly FormField[];
+    form?: (fields: Form) => unknown;
     /** Instead of POST. */
     method?: string;
     /** Instead of the path. */
@@ -86,7 +86,6 @@ const MAX_QUIESCE_TIMEOUT_MS = 600_000;
 const MAX_DRAW = 1_000_000;
 
 const record = { id: z.string().optional(), fields: z.record(z.string(), z.unknown()).optional() };
-const grantSchema = z.strictObject({ grant: z.string().optional() });
 
 /** Each can be done by a request below `/_sandbox`, and those with a form on the page too. */
 const CONTROLS: readonly Control[] = [
@@ -95,13 +94,10 @@ const CONTROLS: readonly Control[] = [
     schema: z.strictObject({
       ...{ kind: z.enum(KINDS), op: z.string(), ...record, silent: z.boolean().default(false) },
     }),
-    form: [
-      ...[{ name: 'kind', type: 'text' } as const, { name: 'op', type: 'text' } as const],
-      { name: 'id', type: 'optional' },
-      { name: 'fields', label: 'Further fields', type: 'json' },
-      { name: 'fields.name', type: 'optional' },
-      { name: 'silent', type: 'flag' },
-    ],
+    form: ({ kind, op, id, name, fields, silent }) => ({
+      ...{ kind, op, id, silent: silent !== undefined },
+      fields: { ...jsonIn(fields, 'Further fields'), ...(name === undefined ? {} : { name }) },
+    }),
     act({ upstream, settings: { shapes } }, { silent, ...mutation }) {
       const { kind, id } = mutation;
       const kept = { ...mutation, id: id === undefined ? id : upstream.idShownAs(kind, id) };
@@ -128,7 +124,7 @@ const CONTROLS: readonly Control[] = [
   }),
   control('scenario', {
     schema: scenarioSchema,
-    form: [{ name: 'name', type: 'text' }],
+    form: ({ name }) => ({ name }),
     act: ({ scenarios }, request) => scenarios.run(request),
   }),
   control('quiesce', {
@@ -143,21 +139,21 @@ const CONTROLS: readonly Control[] = [
   }),
   control('faults', {
     schema: faultsPatchSchema,
-    form: FAULT_GROUPS.flatMap(({ fields }) => fields),
+    form: (fields) => bodyOf(Object.values(FAULT_FIELDS).flat(), fields),
     act({ settings }, patch) {
       settings.faults = changedFaults(settings.faults, patch);
     },
   }),
   control('shapes', {
     schema: shapesPatchSchema,
-    form: SHAPE_GROUPS.flatMap(({ fields }) => fields),
+    form: ({ shapes }) => jsonIn(shapes, 'Shapes'),
     act({ settings }, patch) {
       settings.shapes = changedShapes(settings.shapes, patch);
     },
   }),
   control('shapes', {
     // What is left out is as at the start: `{}` undoes every change.
-    ...{ method: 'PUT', action: 'first-shapes', schema: shapesPatchSchema, form: [] },
+    ...{ method: 'PUT', action: 'first-shapes', schema: shapesPatchSchema, form: () => ({}) },
     act({ settings, atStart }, patch) {
       settings.shapes = changedShapes(atStart.shapes, patch);
     },
@@ -170,21 +166,21 @@ const CONTROLS: readonly Control[] = [
         .min(0)
         .default(() => randomInt(MAX_DRAW)),
     }),
-    form: [],
+    form: () => ({}),
     act({ settings, atStart }, { seed }) {
       settings.shapes = changedShapes(atStart.shapes, drawShapes(seededRandom(seed)));
     },
   }),
   control('time', {
     schema: z.strictObject({ scale: timeScaleSchema }),
-    form: TIME_FIELDS,
+    form: (fields) => bodyOf(TIME_FIELDS, fields),
     act({ timers }, { scale }) {
       timers.scale = scale;
     },
   }),
   control('oauth', {
     schema: z.strictObject({ accessTokenSeconds: tokenSeconds }),
-    form: OAUTH_FIELDS,
+    form: (fields) => bodyOf(OAUTH_FIELDS, fields),
     act({ grants }, { accessTokenSeconds }) {
       grants.accessTokenSeconds = accessTokenSeconds;
     },
@@ -192,8 +188,8 @@ const CONTROLS: readonly Control[] = [
   // Without a grant: all of them.
   ...(['expire', 'revoke'] as const).map((verb) =>
     control(`oauth/${verb}`, {
-      schema: grantSchema,
-      form: [{ name: 'grant', type: 'text' }],
+      schema: z.strictObject({ grant: z.string().optional() }),
+      form: ({ grant }) => ({ grant }),
       act({ grants }, { grant }) {
         if (!grants[verb](grant)) throw new Problem(404, 'not_found', 'There is no such grant.');
       },
@@ -202,16 +198,15 @@ const CONTROLS: readonly Control[] = [
 ];
 
 /** Does what a form of the page asks for. Throws a Problem that says why it cannot be done. */
-export async function actOnForm(parts: SandboxParts, form: Readonly<Record<string, string>>): Promise<void> {
+export async function actOnForm(parts: SandboxParts, form: Form): Promise<void> {
   const wanted = CONTROLS.find(({ action }) => action === form['action']);
   if (wanted?.form === undefined) throw unfit('action: none that a form can ask for.');
-  await wanted.run(parts, bodyOf(wanted.form, form));
+  await wanted.run(parts, wanted.form(form));
 }
 
 /** Below `/_sandbox`: for tests and demonstrations, not part of the specification. */
-export function controlRoutes(parts: SandboxParts, access: Access): Hono {
+export function controlRoutes(parts: SandboxParts): Hono {
   const routes = new Hono();
-  routes.use(access.required);
   // On loopback without a token any web page in a local browser could send these requests.
   routes.use(requireOwnOrigin);
   for (const [name, view] of Object.entries(VIEWS)) routes.get(`/${name}`, (c) => c.json(view(parts)));

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MiddlewareHandler } from 'hono';
 import { z } from 'zod';
-import { Problem, parseOrRefuse } from './problems.ts';
+import { type Patch, patched, patchOf } from './places.ts';
+import { Problem } from './problems.ts';
 import type { Random } from './random.ts';
 import { MAX_STALE_MS } from './state.ts';
 
@@ -11,12 +12,6 @@ const MAX_DELAY_MS = 600_000;
 const probability = z.number().min(0).max(1);
 const milliseconds = (maxMs: number) => z.number().min(0).max(maxMs);
 
-const delay = z.strictObject({
-  probability,
-  minMs: milliseconds(MAX_DELAY_MS),
-  maxMs: milliseconds(MAX_DELAY_MS),
-});
-
 const faultsSchema = z.strictObject({
   /** Probability that a delivery is never sent, not even again. */
   drop: probability,
@@ -25,7 +20,8 @@ const faultsSchema = z.strictObject({
   /** Probability that a delivery is overtaken by the next one to the same address. */
   reorder: probability,
   /** Probability that a delivery waits before its first attempt, and between which bounds. */
-  delay: delay
+  delay: z
+    .strictObject({ probability, minMs: milliseconds(MAX_DELAY_MS), maxMs: milliseconds(MAX_DELAY_MS) })
     .refine(({ minMs, maxMs }) => minMs <= maxMs, 'minMs must not be above maxMs')
     .refine(({ probability, maxMs }) => probability === 0 || maxMs > 0, 'a delay needs minMs and maxMs'),
   /** Each read shows the state as of a moment up to this long ago, chosen anew per request. */
@@ -42,8 +38,7 @@ const faultsSchema = z.strictObject({
 });
 export type Faults = z.infer<typeof faultsSchema>;
 
-/** Any of the fields, and any of those of `delay`; those left out stay as they are. */
-export const faultsPatchSchema = faultsSchema.extend({ delay: delay.partial() }).partial();
+export const faultsPatchSchema = patchOf(faultsSchema);
 
 export const NO_FAULTS: Faults = {
   drop: 0,
@@ -59,8 +54,8 @@ export const NO_FAULTS: Faults = {
 };
 
 /** Throws a Problem when the whole would contradict itself. */
-export function changedFaults(faults: Faults, patch: z.infer<typeof faultsPatchSchema>): Faults {
-  return parseOrRefuse(faultsSchema, { ...faults, ...patch, delay: { ...faults.delay, ...patch.delay } });
+export function changedFaults(faults: Faults, patch: Patch<Faults>): Faults {
+  return patched(faultsSchema, faults, patch);
 }
 
 /** What becomes of one delivery on its way. `copies` counts the first one too. */

@@ -22,23 +22,14 @@ const MIN_RECORDS = 4;
 const PAUSE_SPREAD = 0.5;
 
 /** Parts of a hundred: roughly what a working day looks like, many edits and few deletions. */
-const WEIGHTS: readonly { kind: Kind; op: string; weight: number }[] = [
-  { kind: 'policy', op: 'create', weight: 7 },
-  { kind: 'policy', op: 'update', weight: 14 },
-  { kind: 'policy', op: 'submit', weight: 5 },
-  { kind: 'policy', op: 'approve', weight: 4 },
-  { kind: 'policy', op: 'redraft', weight: 3 },
-  { kind: 'policy', op: 'archive', weight: 1 },
-  { kind: 'policy', op: 'delete', weight: 3 },
-  { kind: 'risk_assessment', op: 'create', weight: 9 },
-  { kind: 'risk_assessment', op: 'assess', weight: 12 },
-  { kind: 'risk_assessment', op: 'mitigate', weight: 7 },
-  { kind: 'risk_assessment', op: 'escalate', weight: 3 },
-  { kind: 'vendor', op: 'create', weight: 7 },
-  { kind: 'vendor', op: 'update', weight: 14 },
-  { kind: 'vendor', op: 'assess', weight: 8 },
-  { kind: 'vendor', op: 'delete', weight: 3 },
-];
+const WEIGHTS: Readonly<Record<Kind, Record<string, number>>> = {
+  policy: { create: 7, update: 14, submit: 5, approve: 4, redraft: 3, archive: 1, delete: 3 },
+  risk_assessment: { create: 9, assess: 12, mitigate: 7, escalate: 3 },
+  vendor: { create: 7, update: 14, assess: 8, delete: 3 },
+};
+const WEIGHTED = KINDS.flatMap((kind) =>
+  Object.entries(WEIGHTS[kind]).map(([op, weight]) => ({ kind, op, weight })),
+);
 
 /** Within which what changes is due. */
 const SOON_DAYS = 180;
@@ -46,16 +37,7 @@ const SOON_DAYS = 180;
 const OWNERS = ['Security', 'Legal', 'People', 'Engineering', 'Operations', 'Procurement'];
 const CATEGORIES = ['Information security', 'Privacy', 'People', 'Operations'];
 const CRITICALITIES = ['low', 'medium', 'high', 'critical'];
-const SUBJECTS = [
-  'Access',
-  'Backups',
-  'Contracts',
-  'Devices',
-  'Encryption',
-  'Incidents',
-  'Privacy',
-  'Training',
-];
+const SUBJECTS = ['Access', 'Backups', 'Contracts', 'Devices', 'Encryption', 'Incidents', 'Privacy'];
 const WORDS = ['Amber', 'Birch', 'Copper', 'Dune', 'Ember', 'Flint', 'Grove', 'Harbour', 'Indigo', 'Juniper'];
 const TRADES = ['Logistics', 'Hosting', 'Payroll', 'Analytics', 'Catering', 'Translations', 'Couriers'];
 
@@ -102,15 +84,13 @@ export function nextMutation(
 }
 
 function drawWeighted(random: Random): { kind: Kind; op: string } {
-  let left = random.between(
-    0,
-    WEIGHTS.reduce((sum, { weight }) => sum + weight, 0),
-  );
-  for (const entry of WEIGHTS) {
+  const all = WEIGHTED.reduce((sum, { weight }) => sum + weight, 0);
+  let left = random.between(0, all);
+  for (const entry of WEIGHTED) {
     left -= entry.weight;
     if (left < 0) return entry;
   }
-  return WEIGHTS[0]!;
+  return WEIGHTED[0]!;
 }
 
 interface TriggerRequest {
@@ -170,7 +150,7 @@ function stepOf(type: EventType): [Kind, Step] {
 }
 
 const stepsOf = (kind: Kind): Step[] =>
-  Object.entries(MACHINES[kind].operations).map(([op, operation]) => ({ op, operation }));
+  Object.entries(MACHINES[kind]).map(([op, operation]) => ({ op, operation }));
 
 /** The shortest way from a status to one in which `wanted` is possible. */
 function stepsTo(kind: Kind, status: unknown, wanted: Operation): Step[] {

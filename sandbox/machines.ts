@@ -17,8 +17,9 @@ export interface Operation {
 }
 
 interface Machine {
-  initial: string;
-  operations: Readonly<Record<string, Operation>>;
+  create: Operation;
+  delete: Operation;
+  [operation: string]: Operation;
 }
 
 const creates = (to: string, event: EventType): Operation => ({ from: null, to, effect: 'create', event });
@@ -29,42 +30,33 @@ const changes = (from: Operation['from'], to: string | null, event: EventType | 
 
 export const MACHINES: Readonly<Record<Kind, Machine>> = {
   policy: {
-    initial: 'draft',
-    operations: {
-      create: creates('draft', 'policy.created'),
-      // An archived policy is a record of what once held; it changes by becoming a draft again.
-      update: changes(['draft', 'in_review', 'approved'], null, 'policy.updated'),
-      submit: changes(['draft'], 'in_review', 'policy.updated'),
-      approve: changes(['in_review'], 'approved', 'policy.approved'),
-      archive: changes(['approved'], 'archived', 'policy.updated'),
-      redraft: {
-        ...changes(['in_review', 'approved', 'archived'], 'draft', 'policy.updated'),
-        newVersion: true,
-      },
-      delete: deletes('policy.deleted'),
+    create: creates('draft', 'policy.created'),
+    // An archived policy is a record of what once held; it changes by becoming a draft again.
+    update: changes(['draft', 'in_review', 'approved'], null, 'policy.updated'),
+    submit: changes(['draft'], 'in_review', 'policy.updated'),
+    approve: changes(['in_review'], 'approved', 'policy.approved'),
+    archive: changes(['approved'], 'archived', 'policy.updated'),
+    redraft: {
+      ...changes(['in_review', 'approved', 'archived'], 'draft', 'policy.updated'),
+      newVersion: true,
     },
+    delete: deletes('policy.deleted'),
   },
   risk_assessment: {
-    initial: 'identified',
-    operations: {
-      create: creates('identified', 'risk.identified'),
-      update: changes(null, null, null),
-      assess: changes(['identified', 'assessed', 'mitigated', 'escalated'], 'assessed', 'risk.assessed'),
-      mitigate: changes(['assessed', 'escalated'], 'mitigated', 'risk.mitigated'),
-      escalate: changes(['identified', 'assessed'], 'escalated', 'risk.escalated'),
-      delete: deletes(null),
-    },
+    create: creates('identified', 'risk.identified'),
+    update: changes(null, null, null),
+    assess: changes(['identified', 'assessed', 'mitigated', 'escalated'], 'assessed', 'risk.assessed'),
+    mitigate: changes(['assessed', 'escalated'], 'mitigated', 'risk.mitigated'),
+    escalate: changes(['identified', 'assessed'], 'escalated', 'risk.escalated'),
+    delete: deletes(null),
   },
   vendor: {
-    initial: 'prospective',
-    operations: {
-      create: creates('prospective', 'vendor.added'),
-      update: changes(null, null, 'vendor.updated'),
-      review: changes(['prospective', 'approved', 'suspended'], 'under_review', 'vendor.updated'),
-      assess: changes(['prospective', 'under_review', 'approved'], 'approved', 'vendor.assessed'),
-      suspend: changes(['approved'], 'suspended', 'vendor.updated'),
-      delete: deletes('vendor.removed'),
-    },
+    create: creates('prospective', 'vendor.added'),
+    update: changes(null, null, 'vendor.updated'),
+    review: changes(['prospective', 'approved', 'suspended'], 'under_review', 'vendor.updated'),
+    assess: changes(['prospective', 'under_review', 'approved'], 'approved', 'vendor.assessed'),
+    suspend: changes(['approved'], 'suspended', 'vendor.updated'),
+    delete: deletes('vendor.removed'),
   },
 };
 
@@ -73,9 +65,8 @@ const ALIASES: Readonly<Record<string, string>> = { identify: 'create', add: 'cr
 
 /** Null when the kind has no such operation. */
 export function operationNamed(kind: Kind, name: string): Operation | null {
-  const operations = MACHINES[kind].operations;
   const canonical = Object.hasOwn(ALIASES, name) ? ALIASES[name]! : name;
-  return Object.hasOwn(operations, canonical) ? operations[canonical]! : null;
+  return Object.hasOwn(MACHINES[kind], canonical) ? MACHINES[kind][canonical]! : null;
 }
 
 export function isAllowed(operation: Operation, status: unknown): boolean {

@@ -10,8 +10,14 @@ import { Problem } from './problems.ts';
 import { seededRandom } from './random.ts';
 import { loadSeed, normaliseSeed, type SeedData } from './seed.ts';
 import type { SignatureAlgorithm } from './send.ts';
-import { changedShapes, DEFAULT_SHAPES, type Shapes, type ShapesPatch, shapesPatchSchema } from './shapes.ts';
-import { drawShapes } from './shapes-draw.ts';
+import {
+  changedShapes,
+  DEFAULT_SHAPES,
+  drawShapes,
+  type Shapes,
+  type ShapesPatch,
+  shapesPatchSchema,
+} from './shapes.ts';
 import { timeScaleSchema } from './time.ts';
 
 export interface SandboxOptions {

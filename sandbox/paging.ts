@@ -1,6 +1,6 @@
 import type { Meta } from '../src/compliance/envelope.ts';
 import { unfit } from './problems.ts';
-import type { PagingShape } from './shapes.ts';
+import type { Shapes } from './shapes.ts';
 
 /** Which rows a request for a page gets, and what the answer's `meta` says of them. */
 
@@ -13,7 +13,7 @@ export interface Page<Row> {
 export function pageOf<Row>(
   records: readonly Row[],
   query: Readonly<Record<string, string>>,
-  paging: PagingShape,
+  paging: Shapes['paging'],
 ): Page<Row> {
   const { by, startName, firstPage } = paging;
   const total = records.length;

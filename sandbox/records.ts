@@ -1,50 +1,70 @@
+import { z } from 'zod';
 import type { Kind } from '../src/compliance/kinds.ts';
 import { DEFAULT_ID_POINTERS, isDeeper, type JsonObject, recordIdIn } from '../src/compliance/pointers.ts';
-import { policySchema, riskAssessmentSchema, vendorSchema } from './schemas.ts';
+import { RECORD_SCHEMAS } from './schemas.ts';
 
-/** The field that holds a record's id in the API's answers. */
-export const ID_FIELDS = {
-  policy: 'policyId',
-  risk_assessment: 'id',
-  vendor: 'id',
-} as const satisfies Record<Kind, string>;
+interface RecordNames {
+  /** In texts, and as a heading of the page. */
+  name: string;
+  title: string;
+  /** In the OpenAPI document, and below `/v1`. */
+  type: string;
+  path: string;
+  /** In seed files and in the state; what `{kind}` and `{kinds}` of an envelope stand for. */
+  one: string;
+  section: 'policies' | 'riskAssessments' | 'vendors';
+  /** The field that holds a record's id in the API's answers, and in an event's data. */
+  idField: string;
+  eventIdField: string;
+  idPrefix: string;
+  /** What a record has that was given without it. */
+  defaults: JsonObject;
+}
 
-/** The field that holds it in an event's data. */
-export const EVENT_ID_FIELDS = {
-  policy: 'policyId',
-  risk_assessment: 'riskAssessmentId',
-  vendor: 'vendorId',
-} as const satisfies Record<Kind, string>;
-
-export const ID_PREFIXES = {
-  policy: 'policy-',
-  risk_assessment: 'risk-',
-  vendor: 'vendor-',
-} as const satisfies Record<Kind, string>;
-
-export const RECORD_SCHEMAS = {
-  policy: policySchema,
-  risk_assessment: riskAssessmentSchema,
-  vendor: vendorSchema,
-} as const;
+export const NAMES = {
+  policy: {
+    ...{ name: 'policy', title: 'Policies', type: 'Policy', path: '/policies' },
+    ...{ one: 'policy', section: 'policies' },
+    ...{ idField: 'policyId', eventIdField: 'policyId', idPrefix: 'policy-' },
+    defaults: { version: '1.0' },
+  },
+  risk_assessment: {
+    ...{
+      name: 'risk assessment',
+      title: 'Risk assessments',
+      type: 'RiskAssessment',
+      path: '/risk-assessments',
+    },
+    ...{ one: 'riskAssessment', section: 'riskAssessments' },
+    ...{ idField: 'id', eventIdField: 'riskAssessmentId', idPrefix: 'risk-' },
+    defaults: {},
+  },
+  vendor: {
+    ...{ name: 'vendor', title: 'Vendors', type: 'Vendor', path: '/vendors' },
+    ...{ one: 'vendor', section: 'vendors' },
+    ...{ idField: 'id', eventIdField: 'vendorId', idPrefix: 'vendor-' },
+    defaults: {},
+  },
+} as const satisfies Record<Kind, RecordNames>;
 
 /** A bound on memory, well above the few hundred vendors and policies that real companies keep. */
 export const MAX_RECORDS_PER_KIND = 50_000;
 
 /** More than any reader has to take, far less than what ends JSON.stringify: one such record would fail every list. */
-export const MAX_RECORD_DEPTH = 500;
-
-export const isTooDeep = (record: JsonObject): boolean => isDeeper(record, MAX_RECORD_DEPTH);
+const MAX_RECORD_DEPTH = 500;
 
 export function recordId(kind: Kind, record: JsonObject): string {
-  return String(record[ID_FIELDS[kind]]);
+  return String(record[NAMES[kind].idField]);
 }
 
-/**
- * The pointers of the kind's own ids under which a reader would find another one in `record` than its id, or null.
- * Such a record is refused: a reader that goes by the names of the specification would misread it.
- */
-export function misreadId(kind: Kind, record: JsonObject): string | null {
-  if (recordIdIn(record, kind, DEFAULT_ID_POINTERS) === recordId(kind, record)) return null;
-  return DEFAULT_ID_POINTERS[kind].filter((pointer) => pointer !== ID_FIELDS[kind]).join(', ');
+/** What is wrong with a record, to be read after its name; null: nothing. */
+export function flawOf(kind: Kind, record: JsonObject): string | null {
+  if (isDeeper(record, MAX_RECORD_DEPTH)) return `is nested more than ${MAX_RECORD_DEPTH} deep.`;
+  const parsed = RECORD_SCHEMAS[kind].safeParse(record);
+  if (!parsed.success) return `does not fit: ${z.prettifyError(parsed.error)}`;
+  const id = recordId(kind, record);
+  if (recordIdIn(record, kind, DEFAULT_ID_POINTERS) === id) return null;
+  // A reader that goes by the names of the specification would misread it.
+  const others = DEFAULT_ID_POINTERS[kind].filter((pointer) => pointer !== NAMES[kind].idField);
+  return `has another id besides ${id}, in one of: ${others.join(', ')}.`;
 }

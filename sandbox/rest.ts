@@ -1,25 +1,21 @@
 import { createRoute, OpenAPIHono, z } from '@hono/zod-openapi';
 import type { Context, MiddlewareHandler } from 'hono';
 import type { Kind } from '../src/compliance/kinds.ts';
-import type { JsonObject } from '../src/compliance/pointers.ts';
 import { restFaults } from './faults.ts';
+import { MACHINES } from './machines.ts';
 import { pageOf } from './paging.ts';
 import { Problem, unfit } from './problems.ts';
 import type { Random } from './random.ts';
+import { NAMES } from './records.ts';
 import { type Registrations, registrationBodySchema } from './registrations.ts';
 import {
-  policyAnswerSchema,
-  policyCreateSchema,
-  policyListSchema,
+  ANSWER_SCHEMAS,
+  CREATE_SCHEMAS,
+  LIST_SCHEMAS,
   problemSchema,
-  registrationEnvelopeSchema,
-  riskAssessmentAnswerSchema,
-  riskAssessmentCreateSchema,
-  vendorAnswerSchema,
-  vendorListSchema,
+  registrationAnswerSchema,
 } from './schemas.ts';
-import { registrationAnswer } from './shapes.ts';
-import { listAnswer, recordAnswer, shapedRecord, shownId } from './shaping.ts';
+import { listAnswer, recordAnswer, registrationAnswer, shapedRecord, shownId } from './shaping.ts';
 import type { Settings, Upstream } from './upstream.ts';
 
 interface RestParts {
@@ -64,8 +60,9 @@ interface Operation {
   /** A POST with it, else a GET. */
   body?: z.ZodType;
   answer: [description: string, schema: z.ZodType];
-  /** What is created has an address of its own. */
-  location?: true;
+  /** The answer names the address of what was created. */
+  location?: boolean;
+  run(c: Context): Response;
 }
 
 function routeOf({ path, operationId, summary, body, answer: [description, schema], location }: Operation) {
@@ -92,6 +89,70 @@ function routeOf({ path, operationId, summary, body, answer: [description, schem
 /** The seven operations of the specification, below `/v1`. */
 export function restRoutes(parts: RestParts): OpenAPIHono {
   const { upstream, registrations, settings, random } = parts;
+
+  /** The moment whose state this request sees. */
+  const asOfMs = () => upstream.state.now() - random.between(0, settings.faults.staleMs);
+  const sent = (c: Context) => c.req.valid('json' as never);
+
+  const lists = (kind: 'policy' | 'vendor'): Operation => ({
+    path: NAMES[kind].path,
+    ...{ operationId: `list${NAMES[kind].title}`, summary: `List ${NAMES[kind].section}` },
+    answer: [`A page of ${NAMES[kind].section}.`, LIST_SCHEMAS[kind]],
+    run(c) {
+      const { rows, meta } = pageOf(
+        upstream.state.list(kind, asOfMs()),
+        c.req.query(),
+        settings.shapes.paging,
+      );
+      const isTruncated = random.chance(settings.faults.truncatedPages) && rows.length > 0;
+      const shown = isTruncated ? rows.slice(0, random.integer(0, rows.length - 1)) : rows;
+      const shaped = shown.map((record) => shapedRecord(kind, record, 'rows', settings.shapes));
+      return c.json(listAnswer(kind, shaped, meta, settings.shapes));
+    },
+  });
+
+  const reads = (kind: Kind): Operation => ({
+    path: `${NAMES[kind].path}/{id}`,
+    ...{ operationId: `get${NAMES[kind].type}`, summary: `Fetch a ${NAMES[kind].name}` },
+    answer: [`The ${NAMES[kind].name}.`, ANSWER_SCHEMAS[kind]],
+    run(c) {
+      const record = upstream.state.get(kind, upstream.idShownAs(kind, c.req.param('id')!), asOfMs());
+      if (record === null) throw new Problem(404, 'not_found', `There is no ${kind} with this id.`);
+      const shaped = shapedRecord(kind, record, 'read', settings.shapes);
+      return c.json(recordAnswer(kind, shaped, settings.shapes));
+    },
+  });
+
+  const creates = (kind: 'policy' | 'risk_assessment'): Operation => ({
+    path: NAMES[kind].path,
+    ...{ operationId: `create${NAMES[kind].type}`, body: CREATE_SCHEMAS[kind] },
+    // A policy has no address of its own.
+    location: kind === 'risk_assessment',
+    summary: `Create a ${NAMES[kind].name}; emits ${MACHINES[kind].create.event}`,
+    answer: [`The new ${NAMES[kind].name}.`, ANSWER_SCHEMAS[kind]],
+    run(c) {
+      const change = upstream.apply({ kind, op: 'create', fields: sent(c) });
+      upstream.announce(change);
+      // A new record is whole.
+      const record = shapedRecord(kind, change.record!, 'rows', settings.shapes);
+      const id = encodeURIComponent(shownId(kind, change.id, settings.shapes));
+      const headers = kind === 'risk_assessment' ? { location: `/v1${NAMES[kind].path}/${id}` } : undefined;
+      return c.json(recordAnswer(kind, record, settings.shapes), 201, headers);
+    },
+  });
+
+  const registers: Operation = {
+    path: '/webhooks',
+    ...{ operationId: 'registerWebhook', summary: 'Register an address for deliveries' },
+    body: registrationBodySchema,
+    answer: ['The registration, with its signing secret.', registrationAnswerSchema],
+    run(c) {
+      const { disabled: _, ...registration } = registrations.add(sent(c));
+      const number = registrations.list().length;
+      return c.json(registrationAnswer({ ...registration, number }, settings.shapes.registration), 201);
+    },
+  };
+
   const routes = new OpenAPIHono({
     defaultHook: (result) => {
       if (!result.success) throw unfit(z.prettifyError(result.error));
@@ -99,118 +160,12 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
   });
   routes.use(parts.authenticate);
   routes.use(restFaults(settings, random, parts.stopping));
-
-  /** The moment whose state this request sees. */
-  const asOfMs = () => upstream.state.now() - random.between(0, settings.faults.staleMs);
-
-  const list = (kind: Kind, query: Readonly<Record<string, string>>) => {
-    const { rows, meta } = pageOf(upstream.state.list(kind, asOfMs()), query, settings.shapes.paging);
-    const isTruncated = random.chance(settings.faults.truncatedPages) && rows.length > 0;
-    const shown = isTruncated ? rows.slice(0, random.integer(0, rows.length - 1)) : rows;
-    return listAnswer(
-      kind,
-      shown.map((record) => shapedRecord(kind, record, 'rows', settings.shapes)),
-      meta,
-      settings.shapes,
-    );
-  };
-
-  const read = (kind: Kind, id: string) => {
-    const record = upstream.state.get(kind, upstream.idShownAs(kind, id), asOfMs());
-    if (record === null) throw new Problem(404, 'not_found', `There is no ${kind} with this id.`);
-    return recordAnswer(kind, shapedRecord(kind, record, 'read', settings.shapes), settings.shapes);
-  };
-
-  const create = (kind: Kind, fields: JsonObject) => {
-    const change = upstream.apply({ kind, op: 'create', fields });
-    upstream.announce(change);
-    // A new record is whole.
-    const record = shapedRecord(kind, change.record!, 'rows', settings.shapes);
-    return {
-      id: shownId(kind, change.id, settings.shapes),
-      answer: recordAnswer(kind, record, settings.shapes),
-    };
-  };
-
-  // Typed loosely: the switches are there to answer in other shapes than the declared ones.
-  const serve = (operation: Operation, answer: (c: Context) => Response) =>
-    routes.openapi(routeOf(operation), answer as never);
-  const sent = (c: Context) => c.req.valid('json' as never);
-
-  serve(
-    {
-      ...{ path: '/policies', operationId: 'listPolicies', summary: 'List policies' },
-      answer: ['A page of policies.', policyListSchema],
-    },
-    (c) => c.json(list('policy', c.req.query())),
-  );
-  serve(
-    {
-      ...{ path: '/policies', operationId: 'createPolicy', summary: 'Create a policy; emits policy.created' },
-      body: policyCreateSchema,
-      answer: ['The new policy.', policyAnswerSchema],
-    },
-    (c) => c.json(create('policy', sent(c)).answer, 201),
-  );
-  serve(
-    {
-      path: '/risk-assessments/{id}',
-      ...{ operationId: 'getRiskAssessment', summary: 'Fetch a risk assessment' },
-      answer: ['The assessment.', riskAssessmentAnswerSchema],
-    },
-    (c) => c.json(read('risk_assessment', c.req.param('id')!)),
-  );
-  serve(
-    {
-      path: '/risk-assessments',
-      operationId: 'createRiskAssessment',
-      summary: 'Create a risk assessment; emits risk.identified',
-      body: riskAssessmentCreateSchema,
-      answer: ['The new assessment.', riskAssessmentAnswerSchema],
-      location: true,
-    },
-    (c) => {
-      const { answer, id } = create('risk_assessment', sent(c));
-      return c.json(answer, 201, { location: `/v1/risk-assessments/${encodeURIComponent(id)}` });
-    },
-  );
-  serve(
-    {
-      ...{ path: '/vendors', operationId: 'listVendors', summary: 'List vendors' },
-      answer: ['A page of vendors.', vendorListSchema],
-    },
-    (c) => c.json(list('vendor', c.req.query())),
-  );
-  serve(
-    {
-      ...{ path: '/vendors/{id}', operationId: 'getVendor', summary: 'Fetch a vendor' },
-      answer: ['The vendor.', vendorAnswerSchema],
-    },
-    (c) => c.json(read('vendor', c.req.param('id')!)),
-  );
-  serve(
-    {
-      path: '/webhooks',
-      ...{ operationId: 'registerWebhook', summary: 'Register an address for deliveries' },
-      body: registrationBodySchema,
-      answer: ['The registration, with its signing secret.', registrationEnvelopeSchema],
-    },
-    (c) => {
-      const { disabled: _, ...registration } = registrations.add(sent(c));
-      const number = registrations.list().length;
-      return c.json(registrationAnswer({ ...registration, number }, settings.shapes.registration), 201);
-    },
-  );
-
-  const allow = (path: string, methods: string) =>
-    routes.all(path, () => {
-      throw new Problem(405, 'method_not_allowed', `Allowed here: ${methods}.`, { allow: methods });
-    });
-  allow('/policies', 'GET, POST');
-  allow('/risk-assessments/:id', 'GET');
-  allow('/risk-assessments', 'POST');
-  allow('/vendors', 'GET');
-  allow('/vendors/:id', 'GET');
-  allow('/webhooks', 'POST');
+  for (const operation of [
+    ...[lists('policy'), creates('policy'), reads('risk_assessment'), creates('risk_assessment')],
+    ...[lists('vendor'), reads('vendor'), registers],
+  ]) {
+    // Typed loosely: the switches are there to answer in other shapes than the declared ones.
+    routes.openapi(routeOf(operation), operation.run as never);
+  }
   return routes;
 }

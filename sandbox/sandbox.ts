@@ -8,7 +8,7 @@ import { bodyLimit } from 'hono/body-limit';
 import { methodNotAllowed } from 'hono/method-not-allowed';
 import { KINDS } from '../src/compliance/kinds.ts';
 import { describeError, UsageError } from '../src/platform/errors.ts';
-import { Access, requireLoopbackName } from './access.ts';
+import { requireLoopbackName, requireToken } from './access.ts';
 import { authenticate } from './authentication.ts';
 import { controlRoutes } from './controls.ts';
 import { Deliveries } from './deliveries.ts';
@@ -24,13 +24,13 @@ import {
   type SandboxOptions,
 } from './options.ts';
 import { assetRoutes } from './page/layout.tsx';
-import { pageRoutes, requireSignIn } from './page/routes.tsx';
+import { pageRoutes } from './page/routes.tsx';
 import { Problem, problemResponse, toProblem } from './problems.ts';
 import { type Random, seededRandom } from './random.ts';
+import { NAMES } from './records.ts';
 import { Registrations } from './registrations.ts';
 import { restRoutes } from './rest.ts';
 import { Scenarios } from './scenarios.ts';
-import { SECTIONS } from './seed.ts';
 import { RecordState } from './state.ts';
 import { ScaledTimers } from './time.ts';
 import { Upstream } from './upstream.ts';
@@ -88,7 +88,7 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   const settings = { ...atStart };
   const state = new RecordState();
   for (const kind of KINDS) {
-    for (const record of options.seed[SECTIONS[kind]]) state.seed(kind, record);
+    for (const record of options.seed[NAMES[kind].section]) state.seed(kind, record);
   }
   const registrations = new Registrations(random.fork('registrations'), options.signing.secret);
   const deliveries = new Deliveries({
@@ -109,7 +109,6 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
 
   const { oauth, seedNumber, token } = options;
   const grants = new Grants(oauth.accessTokenSeconds);
-  const access = new Access(token);
   const parts = {
     ...{ upstream, registrations, settings, atStart, scenarios, timers },
     ...{ oauth, grants, seedNumber, random: random.fork('trigger') },
@@ -140,12 +139,13 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   );
   app.route('/v1', rest);
   app.get('/openapi.json', (c) => c.json(openApiDocument(rest, new URL(c.req.url).origin)));
-  app.use('/oauth/authorize', requireSignIn(access));
+  for (const path of ['/oauth/authorize', '/_sandbox/*', '/', '/act', '/parts'])
+    app.use(path, requireToken(token));
   app.route('/oauth', consentRoutes(oauth, grants));
   app.route('/oauth', tokenRoutes(oauth, grants));
-  app.route('/_sandbox', controlRoutes(parts, access));
+  app.route('/_sandbox', controlRoutes(parts));
   app.route('/', assetRoutes());
-  app.route('/', pageRoutes(parts, access, stopping));
+  app.route('/', pageRoutes(parts, stopping));
   app.notFound((c) => problemResponse(c, new Problem(404, 'not_found', 'There is nothing at this path.')));
   app.onError((error, c) => {
     const problem = toProblem(error);

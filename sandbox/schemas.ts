@@ -8,85 +8,90 @@ import { EVENT_TYPES, type EventType, type Kind, kindOfType } from '../src/compl
  * statuses pass through everywhere: a service may say more than its specification.
  */
 
-/** Section 2, Policy: the fields seen in the policy event payload; the record may hold others. */
-export const policySchema = z
-  .looseObject({
-    policyId: z.string().min(1),
-    name: z.string(),
-    version: z.string().meta({ description: 'Numbers separated by dots.', examples: ['1.0'] }),
-    status: z.string().meta({ description: 'A new policy is `draft`.', examples: ['draft'] }),
-  })
-  .meta({ id: 'Policy' });
+const idOnly = (name: string) =>
+  z
+    .looseObject({ id: z.string().min(1) })
+    .meta({ id: name, description: 'Its further fields are not specified.' });
 
-/** Section 2, Risk assessment: fields not shown; addressed by an identifier. */
-export const riskAssessmentSchema = z
-  .looseObject({ id: z.string().min(1) })
-  .meta({ id: 'RiskAssessment', description: 'Its further fields are not specified.' });
+/** Section 2: of a policy the fields seen in its events' payload, which may have others; the others' are not shown. */
+export const RECORD_SCHEMAS = {
+  policy: z
+    .looseObject({
+      policyId: z.string().min(1),
+      name: z.string(),
+      version: z.string().meta({ description: 'Numbers separated by dots.', examples: ['1.0'] }),
+      status: z.string().meta({ description: 'A new policy is `draft`.', examples: ['draft'] }),
+    })
+    .meta({ id: 'Policy' }),
+  risk_assessment: idOnly('RiskAssessment'),
+  vendor: idOnly('Vendor'),
+} as const satisfies Record<Kind, z.ZodType>;
 
-/** Section 2, Vendor: fields not shown; addressed by an identifier. */
-export const vendorSchema = z
-  .looseObject({ id: z.string().min(1) })
-  .meta({ id: 'Vendor', description: 'Its further fields are not specified.' });
+const answerOf = <Data extends z.ZodType>(data: Data, id: string) => z.looseObject({ data }).meta({ id });
+const listOf = <Row extends z.ZodType>(row: Row, id: string) =>
+  z.looseObject({ data: z.array(row), meta: metaSchema }).meta({ id });
 
-const listOf = <Row extends z.ZodType>(row: Row) => z.looseObject({ data: z.array(row), meta: metaSchema });
-const answerOf = <Data extends z.ZodType>(data: Data) => z.looseObject({ data });
-
-/** Section 4, the answers of the seven operations in their envelope, as the sandbox gives them. */
-export const policyListSchema = listOf(policySchema).meta({ id: 'PolicyList' });
-export const vendorListSchema = listOf(vendorSchema).meta({ id: 'VendorList' });
-export const policyAnswerSchema = answerOf(policySchema).meta({ id: 'PolicyAnswer' });
-export const riskAssessmentAnswerSchema = answerOf(riskAssessmentSchema).meta({ id: 'RiskAssessmentAnswer' });
-export const vendorAnswerSchema = answerOf(vendorSchema).meta({ id: 'VendorAnswer' });
+/** Section 4: the answers of the operations in their envelope, as the sandbox gives them. */
+export const LIST_SCHEMAS = {
+  policy: listOf(RECORD_SCHEMAS.policy, 'PolicyList'),
+  vendor: listOf(RECORD_SCHEMAS.vendor, 'VendorList'),
+} as const;
+export const ANSWER_SCHEMAS = {
+  policy: answerOf(RECORD_SCHEMAS.policy, 'PolicyAnswer'),
+  risk_assessment: answerOf(RECORD_SCHEMAS.risk_assessment, 'RiskAssessmentAnswer'),
+  vendor: answerOf(RECORD_SCHEMAS.vendor, 'VendorAnswer'),
+} as const;
 
 /** Far more than a title needs; the specification gives no limits. */
 const MAX_NAME_LENGTH = 500;
 const title = z.string().min(1).max(MAX_NAME_LENGTH);
 
 /** Section 4, notes: the bodies of creates are not shown; these are assumed from what records show. */
-export const policyCreateSchema = z
-  .looseObject({
+const creates = <Shape extends z.ZodRawShape>(id: string, shape: Shape) =>
+  z.looseObject(shape).meta({ id, description: 'Assumed. Further fields become the record’s own.' });
+export const CREATE_SCHEMAS = {
+  policy: creates('PolicyCreate', {
     name: title,
     version: z
       .string()
       .regex(/^\d+(\.\d+)*$/, 'a dotted number such as 1.0')
       .optional(),
     status: z.literal('draft').optional(),
-  })
-  .meta({ id: 'PolicyCreate', description: 'Assumed. Further fields become the record’s own.' });
-export const riskAssessmentCreateSchema = z
-  .looseObject({ name: title, status: z.literal('identified').optional() })
-  .meta({ id: 'RiskAssessmentCreate', description: 'Assumed. Further fields become the record’s own.' });
+  }),
+  risk_assessment: creates('RiskAssessmentCreate', {
+    name: title,
+    status: z.literal('identified').optional(),
+  }),
+} as const;
 
 /** The registration's answer is not shown; this is the sandbox's. What other services may answer: src/compliance/registration.ts. */
-const registrationAnswerSchema = z
-  .looseObject({
-    id: z.string().min(1),
-    url: z.string().optional(),
-    events: z.array(z.string()).optional(),
-    description: z.string().optional(),
-    secret: z.string().min(1).optional().meta({ description: 'What deliveries are signed with.' }),
-  })
-  .meta({ id: 'WebhookRegistration' });
-export const registrationEnvelopeSchema = answerOf(registrationAnswerSchema).meta({
-  id: 'WebhookRegistrationAnswer',
-});
+export const registrationAnswerSchema = answerOf(
+  z
+    .looseObject({
+      id: z.string().min(1),
+      url: z.string().optional(),
+      events: z.array(z.string()).optional(),
+      description: z.string().optional(),
+      secret: z.string().min(1).optional().meta({ description: 'What deliveries are signed with.' }),
+    })
+    .meta({ id: 'WebhookRegistration' }),
+  'WebhookRegistrationAnswer',
+);
 
-/**
- * Section 6: what an event's data holds, by the kind of record it is about. Shown for policies only; of the
- * others the id's name is assumed, and everything else passes through.
- */
+const eventData = <Field extends string>(id: string, field: Field) =>
+  z
+    .looseObject({ [field]: z.string().min(1) } as Record<Field, z.ZodString>)
+    .meta({ id, description: 'Assumed; the specification does not show it.' });
+
+/** Section 6: what an event's data holds. Shown for policies only; of the others the id's name is assumed. */
 const EVENT_DATA_SCHEMAS = {
-  policy: policySchema,
-  risk_assessment: z
-    .looseObject({ riskAssessmentId: z.string().min(1) })
-    .meta({ id: 'RiskEventData', description: 'Assumed; the specification does not show it.' }),
-  vendor: z
-    .looseObject({ vendorId: z.string().min(1) })
-    .meta({ id: 'VendorEventData', description: 'Assumed; the specification does not show it.' }),
+  policy: RECORD_SCHEMAS.policy,
+  risk_assessment: eventData('RiskEventData', 'riskAssessmentId'),
+  vendor: eventData('VendorEventData', 'vendorId'),
 } as const satisfies Record<Kind, z.ZodType>;
 
-function eventOf(type: EventType) {
-  return z
+const eventOf = (type: EventType) =>
+  z
     .looseObject({
       id: z.string().min(1),
       type: z.literal(type),
@@ -94,7 +99,6 @@ function eventOf(type: EventType) {
       data: EVENT_DATA_SCHEMAS[kindOfType(type)!],
     })
     .meta({ id: `Event_${type.replace('.', '_')}` });
-}
 
 /** Section 6, Delivery format: one schema for each of the twelve types. */
 export const EVENT_SCHEMAS = Object.fromEntries(

@@ -4,16 +4,9 @@ import { KINDS, type Kind } from '../src/compliance/kinds.ts';
 import { DEFAULT_ID_POINTERS, isUsableId, type JsonObject } from '../src/compliance/pointers.ts';
 import { describeError, UsageError } from '../src/platform/errors.ts';
 import { MACHINES } from './machines.ts';
-import {
-  EVENT_ID_FIELDS,
-  ID_FIELDS,
-  ID_PREFIXES,
-  isTooDeep,
-  MAX_RECORD_DEPTH,
-  MAX_RECORDS_PER_KIND,
-  misreadId,
-  RECORD_SCHEMAS,
-} from './records.ts';
+import { parseOrRefuse } from './problems.ts';
+import { flawOf, MAX_RECORDS_PER_KIND, NAMES } from './records.ts';
+import { idOfNumber } from './shaping.ts';
 
 /** The records the sandbox starts with; also the shape of a seed file. */
 export interface SeedData {
@@ -21,12 +14,6 @@ export interface SeedData {
   riskAssessments: readonly JsonObject[];
   vendors: readonly JsonObject[];
 }
-
-export const SECTIONS = {
-  policy: 'policies',
-  risk_assessment: 'riskAssessments',
-  vendor: 'vendors',
-} as const satisfies Record<Kind, keyof SeedData>;
 
 const rows = z.array(z.looseObject({})).max(MAX_RECORDS_PER_KIND).default([]);
 const seedSchema = z.strictObject({ policies: rows, riskAssessments: rows, vendors: rows });
@@ -37,60 +24,47 @@ const seedSchema = z.strictObject({ policies: rows, riskAssessments: rows, vendo
  * Throws a UsageError that names the file and the row.
  */
 export function loadSeed(path: string): SeedData {
-  let text: string;
-  try {
-    text = readFileSync(path, 'utf8');
-  } catch (error) {
-    throw new UsageError(`The seed file cannot be read: ${describeError(error)}`);
-  }
-  let document: unknown;
-  try {
-    document = JSON.parse(text);
-  } catch (error) {
-    throw new UsageError(`The seed file ${path} is not JSON: ${describeError(error)}`);
-  }
-  const parsed = seedSchema.safeParse(document);
-  if (!parsed.success) {
-    throw new UsageError(
-      `The seed file ${path} does not have the expected shape: ${z.prettifyError(parsed.error)}`,
-      'It is an object with the arrays policies, riskAssessments and vendors, each of objects.',
-    );
-  }
-  try {
-    return normaliseSeed(parsed.data);
-  } catch (error) {
-    throw new UsageError(`The seed file ${path}: ${describeError(error)}`);
-  }
+  const refusing = <T>(what: string, read: () => T): T => {
+    try {
+      return read();
+    } catch (error) {
+      const remedy =
+        'It is an object with the arrays policies, riskAssessments and vendors, each of objects.';
+      throw new UsageError(`The seed file ${path} ${what}: ${describeError(error)}`, remedy);
+    }
+  };
+  const text = refusing('cannot be read', () => readFileSync(path, 'utf8'));
+  const document: unknown = refusing('is not JSON', () => JSON.parse(text));
+  const rows = refusing('does not have the expected shape', () => parseOrRefuse(seedSchema, document));
+  return refusing('cannot be used', () => normaliseSeed(rows));
 }
 
 /** Gives each row its id, status and, for policies, version. Throws an Error that names the row. */
 export function normaliseSeed(seed: SeedData): SeedData {
-  const [policies, riskAssessments, vendors] = KINDS.map((kind) => normaliseRows(kind, seed[SECTIONS[kind]]));
+  const [policies, riskAssessments, vendors] = KINDS.map((kind) => normaliseRows(kind, seed));
   return { policies: policies!, riskAssessments: riskAssessments!, vendors: vendors! };
 }
 
-function normaliseRows(kind: Kind, section: readonly JsonObject[]): JsonObject[] {
-  const taken = new Set<string>(section.flatMap((row) => givenId(kind, row) ?? []));
+function normaliseRows(kind: Kind, seed: SeedData): JsonObject[] {
+  const { section, idField, defaults } = NAMES[kind];
+  const rows = seed[section];
+  const taken = new Set<string>(rows.flatMap((row) => givenId(kind, row) ?? []));
   const seen = new Set<string>();
-  return section.map((row, index) => {
-    const place = `${SECTIONS[kind]}[${index}]`;
+  return rows.map((row, index) => {
+    const place = `${section}[${index}]`;
     const id = givenId(kind, row) ?? freeId(kind, index + 1, taken);
     if (!isUsableId(id)) throw new Error(`${place} has an id that is not a usable text or whole number.`);
     if (seen.has(id)) throw new Error(`${place} has the id of an earlier row, ${id}.`);
     seen.add(id);
     const { id: _, ...withoutBareId } = row;
     const record = {
-      ...(kind === 'policy' ? { version: '1.0' } : {}),
-      status: MACHINES[kind].initial,
+      ...{ ...defaults, status: MACHINES[kind].create.to },
       // A policy's own field for its id is policyId; a bare id beside it is another field of the row.
       ...(kind === 'policy' && row.policyId === undefined ? withoutBareId : row),
-      [ID_FIELDS[kind]]: id,
+      [idField]: id,
     };
-    if (isTooDeep(record)) throw new Error(`${place} is nested more than ${MAX_RECORD_DEPTH} deep.`);
-    const parsed = RECORD_SCHEMAS[kind].safeParse(record);
-    if (!parsed.success) throw new Error(`${place}: ${z.prettifyError(parsed.error)}`);
-    const names = misreadId(kind, record);
-    if (names !== null) throw new Error(`${place} has another id besides ${id}, in one of: ${names}.`);
+    const flaw = flawOf(kind, record);
+    if (flaw !== null) throw new Error(`${place} ${flaw}`);
     return record;
   });
 }
@@ -102,7 +76,7 @@ function normaliseRows(kind: Kind, section: readonly JsonObject[]): JsonObject[]
  */
 function givenId(kind: Kind, row: JsonObject): string | null {
   const names = [
-    EVENT_ID_FIELDS[kind],
+    NAMES[kind].eventIdField,
     'id',
     ...DEFAULT_ID_POINTERS[kind].filter((name) => !name.includes('.')),
   ];
@@ -113,7 +87,7 @@ function givenId(kind: Kind, row: JsonObject): string | null {
 }
 
 function freeId(kind: Kind, place: number, taken: Set<string>): string {
-  let id = `${ID_PREFIXES[kind]}${String(place).padStart(4, '0')}`;
+  let id = idOfNumber(kind, place);
   while (taken.has(id)) id += 'x';
   taken.add(id);
   return id;

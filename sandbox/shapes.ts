@@ -1,12 +1,11 @@
 import { z } from 'zod';
-import { KINDS, type Kind } from '../src/compliance/kinds.ts';
-import { isObject, type JsonObject } from '../src/compliance/pointers.ts';
-import { parseOrRefuse } from './problems.ts';
+import type { Kind } from '../src/compliance/kinds.ts';
+import { areNested, type Patch, patched, patchOf } from './places.ts';
+import type { Random } from './random.ts';
 
 /**
  * What the specification leaves open about the form of answers and events, as switches. The defaults are what the
- * sandbox has decided; every other setting is another service that fits the specification as well. Places are dotted
- * paths: `assessment.ref` is the field `ref` of the object in the field `assessment`.
+ * sandbox has decided; every other setting is another service that fits the specification as well.
  */
 
 /** As deep as real services bury a field; a bound on what a typing error can make. */
@@ -45,72 +44,62 @@ const idShape = z.strictObject({
   inside: z.boolean(),
 });
 
-const groups = {
-  envelope: z.strictObject({
-    list: container,
-    record: container,
-    recordInArray: z.boolean(),
-    /** Of page, perPage and total; null, or a bare answer: there are none. */
-    meta: place.nullable(),
-  }),
-  paging: z.strictObject({
-    /** By page number, by the number of rows to skip, by a cursor that each page gives, or not at all: all rows at once. */
-    by: z.enum(['page', 'offset', 'cursor', 'nothing']),
-    /** The parameter that says which page, where to begin, or after which cursor. */
-    startName: parameter,
-    sizeName: parameter,
-    firstPage: z.int().min(0).max(1),
-    size: z.int().positive(),
-    /** A request for more gets this many. */
-    maxSize: z.int().positive(),
-  }),
-  /** Of POST /webhooks. */
-  registration: z.strictObject({
-    /** Null: the answer does not hold it, as when a person is sent it. */
-    secret: place.nullable(),
-    id: place.nullable(),
-    idNumber: z.boolean(),
-    /** Of url, events and description. */
-    rest: z.union([z.literal(''), place]),
-  }),
-};
-/** How statuses are written: in_review, IN_REVIEW, In review. */
-const statuses = z.enum(['snake', 'upper', 'title']);
-
 const schema = z
   .strictObject({
     ids: z.strictObject({ policy: idShape, risk_assessment: idShape, vendor: idShape }),
-    ...groups,
-    statuses,
+    envelope: z.strictObject({
+      list: container,
+      record: container,
+      recordInArray: z.boolean(),
+      /** Of page, perPage and total; null, or a bare answer: there are none. */
+      meta: place.nullable(),
+    }),
+    paging: z.strictObject({
+      /** By page number, by the number of rows to skip, by a cursor that each page gives, or not at all: all rows at once. */
+      by: z.enum(['page', 'offset', 'cursor', 'nothing']),
+      /** The parameter that says which page, where to begin, or after which cursor. */
+      startName: parameter,
+      sizeName: parameter,
+      firstPage: z.int().min(0).max(1),
+      size: z.int().positive(),
+      /** A request for more gets this many. */
+      maxSize: z.int().positive(),
+    }),
+    /** Of POST /webhooks. */
+    registration: z.strictObject({
+      /** Null: the answer does not hold it, as when a person is sent it. */
+      secret: place.nullable(),
+      id: place.nullable(),
+      idNumber: z.boolean(),
+      /** Of url, events and description. */
+      rest: z.union([z.literal(''), place]),
+    }),
+    /** How statuses are written: in_review, IN_REVIEW, In review. */
+    statuses: z.enum(['snake', 'upper', 'title']),
   })
   .superRefine(({ envelope, paging, registration, ids }, context) => {
-    const refuse = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message });
+    const refuseIf = (is: boolean, path: string[], message: string) => {
+      if (is) context.addIssue({ code: 'custom', path, message });
+    };
     for (const name of ['list', 'record'] as const) {
-      const { meta } = envelope;
-      if (meta !== null && envelope[name] !== '' && areNested(meta, envelope[name])) {
-        refuse(['envelope', 'meta'], `stands in the way of ${name}`);
-      }
+      const isInTheWay = areNested(envelope.meta, envelope[name]);
+      refuseIf(isInTheWay, ['envelope', 'meta'], `is in the way of ${name}`);
     }
-    if (paging.startName === paging.sizeName) refuse(['paging', 'sizeName'], 'is the name of startName too');
+    refuseIf(paging.startName === paging.sizeName, ['paging', 'sizeName'], 'is the name of startName too');
     for (const [kind, { events, otherId }] of Object.entries(ids)) {
-      if (events !== null && otherId !== null && areNested(events, otherId)) {
-        refuse(['ids', kind, 'otherId'], 'stands in the way of events');
-      }
+      refuseIf(areNested(events, otherId), ['ids', kind, 'otherId'], 'is in the way of events');
     }
-    // Makes an answer with every part and looks whether one overwrote another.
-    const marked = { id: '«id»', number: 123456, secret: '«secret»', url: '«url»', events: ['«events»'] };
-    const answer = JSON.stringify(registrationAnswer({ ...marked, description: '«text»' }, registration));
-    const wanted = ['«url»', '«events»', '«text»'];
-    if (registration.secret !== null) wanted.push('«secret»');
-    if (registration.id !== null) wanted.push(registration.idNumber ? '123456' : '«id»');
-    if (!wanted.every((part) => answer.includes(part))) {
-      refuse(['registration'], 'its places stand in each other’s way');
-    }
+    const { secret, id, rest } = registration;
+    const others = ['url', 'events', 'description'].map((field) =>
+      rest === '' ? field : `${rest}.${field}`,
+    );
+    refuseIf(areNested(secret, id, ...others), ['registration'], 'its places are in each other’s way');
   });
 
 export type Shapes = z.infer<typeof schema>;
 export type IdShape = Shapes['ids'][Kind];
-export type PagingShape = Shapes['paging'];
+export type ShapesPatch = Patch<Shapes>;
+export const shapesPatchSchema = patchOf(schema);
 
 const idsAt = (rows: string, events: string): IdShape => ({
   ...{ rows, read: rows, events, otherId: null, numbers: false, inside: false },
@@ -128,78 +117,84 @@ export const DEFAULT_SHAPES: Shapes = {
   statuses: 'snake',
 };
 
-/** Any of the fields at any depth; those left out stay as they are. */
-export const shapesPatchSchema = z
-  .strictObject({
-    ids: z.strictObject({
-      policy: idShape.partial().optional(),
-      risk_assessment: idShape.partial().optional(),
-      vendor: idShape.partial().optional(),
-    }),
-    envelope: groups.envelope.partial(),
-    paging: groups.paging.partial(),
-    registration: groups.registration.partial(),
-    statuses,
-  })
-  .partial();
-export type ShapesPatch = z.infer<typeof shapesPatchSchema>;
-
 /** Throws a Problem when the whole would contradict itself. */
 export function changedShapes(shapes: Shapes, patch: ShapesPatch): Shapes {
-  const ids = KINDS.map((kind) => [kind, changedIds(shapes.ids[kind], patch.ids?.[kind])]);
-  return parseOrRefuse(schema, {
-    ...shapes,
-    ...patch,
-    ids: Object.fromEntries(ids),
-    envelope: { ...shapes.envelope, ...patch.envelope },
-    paging: { ...shapes.paging, ...patch.paging },
-    registration: { ...shapes.registration, ...patch.registration },
+  // A place for rows alone is one for GET by id too, which answers with a record of the same form.
+  const ids = Object.entries(patch.ids ?? {}).map(([kind, change]) => {
+    const readsId = shapes.ids[kind as Kind].read !== null;
+    return [kind, change?.rows !== undefined && readsId ? { read: change.rows, ...change } : change];
   });
+  return patched(schema, shapes, { ...patch, ids: Object.fromEntries(ids) });
 }
 
-/** A place for rows alone is one for GET by id too, which answers with a record of the same form. */
-function changedIds(shape: IdShape, patch: { rows?: string | undefined } = {}) {
-  const read = patch.rows !== undefined && shape.read !== null ? patch.rows : shape.read;
-  return { ...shape, read, ...patch };
-}
+/** What services of this kind do, for `drawShapes`. */
 
-interface RegistrationParts {
-  id: string;
-  /** Its place among the registrations, from 1. */
-  number: number;
-  secret: string;
-  url: string;
-  events: readonly string[];
-  description: string;
-}
+const ID_PLACES = {
+  policy: ['policyId', 'id', 'policy_id', 'uuid', 'policy.id', 'attributes.id'],
+  risk_assessment: [
+    ...['id', 'riskAssessmentId', 'assessmentId', 'assessment_id', 'riskId', 'uuid'],
+    ...['riskAssessment.id', 'assessment.ref', 'risk.riskId', 'risk.id'],
+  ],
+  vendor: ['id', 'vendorId', 'vendor_id', 'uuid', 'vendor.id', 'vendor.ref', 'company.vendorId'],
+} as const;
+const LIST_PLACES = ['data', 'data.{kinds}', 'data.items', 'data.results'] as const;
+/** As [parameter for the page, parameter for its size]. */
+const PAGE_NAMES = [
+  ['page', 'perPage'],
+  ['page', 'per_page'],
+  ['page', 'pageSize'],
+  ['page', 'limit'],
+  ['pageNumber', 'size'],
+] as const;
+const SECRET_PLACES = [
+  ...['data.secret', 'data.signingSecret', 'data.signing_secret', 'data.webhookSecret', 'data.signingKey'],
+  ...['data.key', 'data.hook.token', 'data.webhook.secret', 'secret', 'signing_secret', 'webhook.secret'],
+] as const;
+const REGISTRATION_ID_PLACES = ['data.id', 'data.webhookId', 'data.webhook_id'] as const;
 
-/** The answer of POST /webhooks. */
-export function registrationAnswer(parts: RegistrationParts, shape: Shapes['registration']): JsonObject {
-  const { id, number, secret, ...rest } = parts;
-  let answer: JsonObject = shape.rest === '' ? rest : withAt({}, shape.rest, rest);
-  if (shape.id !== null) answer = withAt(answer, shape.id, shape.idNumber ? number : id);
-  return shape.secret === null ? answer : withAt(answer, shape.secret, secret);
-}
-
-/** `document` with `value` at `place`: objects on the way there are kept or made, anything else in the way gives way. */
-export function withAt(document: JsonObject, place: string, value: unknown): JsonObject {
-  const [step = '', ...rest] = place.split('.');
-  if (rest.length === 0) return { ...document, [step]: value };
-  const inner = valueIn(document, step);
-  return { ...document, [step]: withAt(isObject(inner) ? inner : {}, rest.join('.'), value) };
-}
-
-/** Undefined where there is nothing. */
-export function valueIn(document: unknown, place: string): unknown {
-  let value = document;
-  for (const step of place.split('.')) {
-    if (!isObject(value) || !Object.hasOwn(value, step)) return undefined;
-    value = value[step];
-  }
-  return value;
-}
-
-/** One is the other, or inside it. */
-function areNested(one: string, other: string): boolean {
-  return `${one}.`.startsWith(`${other}.`) || `${other}.`.startsWith(`${one}.`);
+/**
+ * Shapes that a mirror can follow once its settings say where ids are and how pages are asked for: all rows and events have
+ * ids, and every list can be read by page number or whole. Policy events are as the specification shows them.
+ */
+export function drawShapes(random: Random): ShapesPatch {
+  const pick = <T>(items: readonly T[]): T => random.pick(items)!;
+  const ids = (kind: keyof typeof ID_PLACES): Partial<IdShape> => {
+    const rows = pick<string>(ID_PLACES[kind]);
+    return {
+      rows,
+      read: random.chance(0.25) ? null : rows,
+      events: kind === 'policy' ? 'policyId' : pick<string>(ID_PLACES[kind]),
+      numbers: random.chance(0.25),
+      inside: random.chance(0.5),
+    };
+  };
+  const [startName, sizeName] = pick(PAGE_NAMES);
+  const list = pick<string>(LIST_PLACES);
+  const drawnIds = { policy: ids('policy'), risk_assessment: ids('risk_assessment'), vendor: ids('vendor') };
+  const isBare = random.chance(0.2);
+  const record = pick<string>(['data', 'data', 'data.{kind}', '']);
+  const recordInArray = random.chance(0.2);
+  const hasMeta = !random.chance(0.3);
+  const isWhole = random.chance(0.2);
+  return {
+    ids: drawnIds,
+    envelope: {
+      // A bare list of all rows at once would have no total, so a reader could not tell that it is complete.
+      list: isBare && !isWhole ? '' : list,
+      ...{ record, recordInArray },
+      meta: hasMeta || isWhole ? 'meta' : null,
+    },
+    paging: {
+      by: isWhole ? 'nothing' : 'page',
+      ...{ startName, sizeName },
+      firstPage: random.integer(0, 1),
+      maxSize: pick([10, 50, 100]),
+    },
+    registration: {
+      secret: pick<string>(SECRET_PLACES),
+      id: random.chance(0.2) ? null : pick<string>(REGISTRATION_ID_PLACES),
+      idNumber: random.chance(0.3),
+    },
+    statuses: pick(['snake', 'upper', 'title']),
+  };
 }

@@ -1,8 +1,9 @@
 import type { Meta } from '../src/compliance/envelope.ts';
 import type { Kind } from '../src/compliance/kinds.ts';
 import type { JsonObject } from '../src/compliance/pointers.ts';
-import { EVENT_ID_FIELDS, ID_FIELDS, ID_PREFIXES } from './records.ts';
-import { type Shapes, withAt } from './shapes.ts';
+import { withAt } from './places.ts';
+import { NAMES, recordId } from './records.ts';
+import type { Shapes } from './shapes.ts';
 
 /**
  * From the sandbox's own form of records to the form that its readers see, and back for ids. The rest of the sandbox does
@@ -14,13 +15,13 @@ const ID_DIGITS = 4;
 
 /** The number of an id such as `vendor-0001`; null: it has none of which the id could be made again. */
 function numberOf(kind: Kind, id: string): number | null {
-  const prefix = ID_PREFIXES[kind];
+  const prefix = NAMES[kind].idPrefix;
   const number = id.startsWith(prefix) ? Number(id.slice(prefix.length)) : Number.NaN;
   return Number.isSafeInteger(number) && number > 0 && idOfNumber(kind, number) === id ? number : null;
 }
 
 export function idOfNumber(kind: Kind, number: number): string {
-  return ID_PREFIXES[kind] + String(number).padStart(ID_DIGITS, '0');
+  return NAMES[kind].idPrefix + String(number).padStart(ID_DIGITS, '0');
 }
 
 /** A record's id as the API and events write it. */
@@ -33,18 +34,20 @@ export function keptId(kind: Kind, text: string, { ids }: Shapes): string {
   return ids[kind].numbers && /^[1-9]\d{0,15}$/.test(text) ? idOfNumber(kind, Number(text)) : text;
 }
 
+/** How records of other kinds name an assessment in them. */
+const REFERENCE = NAMES.risk_assessment.eventIdField;
+
+function withReference(record: JsonObject, shown: (id: string) => unknown): JsonObject {
+  const { [REFERENCE]: id } = record;
+  return typeof id === 'string' ? { ...record, [REFERENCE]: shown(id) } : record;
+}
+
 /** With ids as they are shown, as text, and still in the sandbox's own fields. */
 export function withShownIds(kind: Kind, record: JsonObject, shapes: Shapes): JsonObject {
-  const own = ID_FIELDS[kind];
-  const named = EVENT_ID_FIELDS.risk_assessment;
-  const reference = kind === 'risk_assessment' ? undefined : record[named];
-  return {
-    ...record,
-    [own]: String(shownId(kind, String(record[own]), shapes)),
-    ...(typeof reference === 'string'
-      ? { [named]: String(shownId('risk_assessment', reference, shapes)) }
-      : {}),
-  };
+  const { idField } = NAMES[kind];
+  const shown = { ...record, [idField]: String(shownId(kind, recordId(kind, record), shapes)) };
+  if (kind === 'risk_assessment') return shown;
+  return withReference(shown, (id) => String(shownId('risk_assessment', id, shapes)));
 }
 
 /** As the rows of lists and the answers of creates hold it (`rows`), the answers of GET by id (`read`), or an event's data. */
@@ -54,22 +57,16 @@ export function shapedRecord(
   where: 'rows' | 'read' | 'events',
   shapes: Shapes,
 ): JsonObject {
-  const { [ID_FIELDS[kind]]: _, [EVENT_ID_FIELDS[kind]]: __, ...own } = record;
-  const named = EVENT_ID_FIELDS.risk_assessment;
-  const reference = own[named];
-  const fields = {
-    ...own,
-    ...(typeof reference === 'string' ? { [named]: shownId('risk_assessment', reference, shapes) } : {}),
-    ...(typeof own.status === 'string' ? { status: shownStatus(own.status, shapes.statuses) } : {}),
-  };
-  const shape = shapes.ids[kind];
-  const place = shape[where];
+  const { [NAMES[kind].idField]: _, [NAMES[kind].eventIdField]: __, ...own } = record;
+  const fields = withReference(own, (id) => shownId('risk_assessment', id, shapes));
+  if (typeof own.status === 'string') fields.status = shownStatus(own.status, shapes.statuses);
+  const { inside, [where]: place } = shapes.ids[kind];
   if (place === null) return fields;
-  const id = shownId(kind, String(record[ID_FIELDS[kind]]), shapes);
+  const id = shownId(kind, recordId(kind, record), shapes);
   const above = place.includes('.') ? place.slice(0, place.lastIndexOf('.')) : null;
   // The id first, as services write it; and once more, over a field of the record that has its name.
   const document =
-    shape.inside && above !== null ? withAt({}, above, fields) : { ...withAt({}, place, id), ...fields };
+    inside && above !== null ? withAt({}, above, fields) : { ...withAt({}, place, id), ...fields };
   return withAt(document, place, id);
 }
 
@@ -82,10 +79,10 @@ export function eventData(
   record: JsonObject,
   { payloads, shapes, eventId }: { payloads: 'thin' | 'full'; shapes: Shapes; eventId: string },
 ): JsonObject {
-  const { [ID_FIELDS[kind]]: id, name, version, status } = record;
-  const thin = { [ID_FIELDS[kind]]: id };
-  const told = kind === 'policy' ? { ...thin, name, version, status } : payloads === 'thin' ? thin : record;
-  const shaped = shapedRecord(kind, told, 'events', shapes);
+  const { [NAMES[kind].idField]: id, name, version, status } = record;
+  const thin = { [NAMES[kind].idField]: id };
+  const fields = kind === 'policy' ? { ...thin, name, version, status } : payloads === 'thin' ? thin : record;
+  const shaped = shapedRecord(kind, fields, 'events', shapes);
   const place = shapes.ids[kind].otherId;
   return place === null ? shaped : withAt(shaped, place, `about-${eventId}`);
 }
@@ -96,16 +93,9 @@ function shownStatus(status: string, words: Shapes['statuses']): string {
   return status;
 }
 
-/** The words for `{kind}` and `{kinds}` in an envelope's places. */
-const WORDS = {
-  policy: ['policy', 'policies'],
-  risk_assessment: ['riskAssessment', 'riskAssessments'],
-  vendor: ['vendor', 'vendors'],
-} as const satisfies Record<Kind, readonly [string, string]>;
-
 function enveloped(kind: Kind, content: unknown, pattern: string, meta: JsonObject, shapes: Shapes): unknown {
-  const [one, several] = WORDS[kind];
-  const place = pattern.replace('{kind}', one).replace('{kinds}', several);
+  const { one, section } = NAMES[kind];
+  const place = pattern.replace('{kind}', one).replace('{kinds}', section);
   if (place === '') return content;
   const answer = withAt({}, place, content);
   return shapes.envelope.meta === null ? answer : withAt(answer, shapes.envelope.meta, meta);
@@ -121,4 +111,22 @@ const SINGLE: Meta = { page: 1, perPage: 1, total: 1 };
 export function recordAnswer(kind: Kind, record: JsonObject, shapes: Shapes): unknown {
   const { record: place, recordInArray } = shapes.envelope;
   return enveloped(kind, recordInArray ? [record] : record, place, SINGLE, shapes);
+}
+
+interface RegistrationParts {
+  id: string;
+  /** Its place among the registrations, from 1. */
+  number: number;
+  secret: string;
+  url: string;
+  events: readonly string[];
+  description: string;
+}
+
+/** The answer of POST /webhooks. */
+export function registrationAnswer(parts: RegistrationParts, shape: Shapes['registration']): JsonObject {
+  const { id, number, secret, ...rest } = parts;
+  let answer: JsonObject = shape.rest === '' ? rest : withAt({}, shape.rest, rest);
+  if (shape.id !== null) answer = withAt(answer, shape.id, shape.idNumber ? number : id);
+  return shape.secret === null ? answer : withAt(answer, shape.secret, secret);
 }

@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import type { EventType, Kind } from '../src/compliance/kinds.ts';
 import { isUsableId, type JsonObject } from '../src/compliance/pointers.ts';
 import type { Deliveries, EventAbout } from './deliveries.ts';
@@ -6,16 +5,7 @@ import type { Fate, Faults } from './faults.ts';
 import { isAllowed, MACHINES, nextVersion, type Operation, operationNamed } from './machines.ts';
 import { Problem, unfit } from './problems.ts';
 import type { Random } from './random.ts';
-import {
-  EVENT_ID_FIELDS,
-  ID_FIELDS,
-  ID_PREFIXES,
-  isTooDeep,
-  MAX_RECORD_DEPTH,
-  MAX_RECORDS_PER_KIND,
-  misreadId,
-  RECORD_SCHEMAS,
-} from './records.ts';
+import { flawOf, MAX_RECORDS_PER_KIND, NAMES } from './records.ts';
 import type { Shapes } from './shapes.ts';
 import { eventData, idOfNumber, keptId } from './shaping.ts';
 import type { RecordState } from './state.ts';
@@ -88,7 +78,7 @@ export class Upstream {
   apply(mutation: Mutation): Change {
     const operation = operationNamed(mutation.kind, mutation.op);
     if (operation === null) {
-      const known = Object.keys(MACHINES[mutation.kind].operations).join(', ');
+      const known = Object.keys(MACHINES[mutation.kind]).join(', ');
       throw new Problem(422, 'unknown_operation', `A ${mutation.kind} knows these operations: ${known}.`);
     }
     if (operation.effect === 'create') return this.#create(mutation, operation);
@@ -133,9 +123,9 @@ export class Upstream {
     }
     const id = given ?? this.#newId(kind);
     const at = new Date().toISOString();
-    const defaults = kind === 'policy' ? { version: '1.0' } : {};
+    const { idField, defaults } = NAMES[kind];
     const record = checked(kind, {
-      [ID_FIELDS[kind]]: id,
+      [idField]: id,
       ...defaults,
       status: operation.to,
       createdAt: at,
@@ -147,7 +137,7 @@ export class Upstream {
   }
 
   #newId(kind: Kind): string {
-    if (!this.shapes.ids[kind].numbers) return this.#parts.random.id(ID_PREFIXES[kind]);
+    if (!this.shapes.ids[kind].numbers) return this.#parts.random.id(NAMES[kind].idPrefix);
     for (;;) {
       const id = idOfNumber(kind, this.#parts.random.integer(1, LARGEST_NUMBER));
       if (this.state.get(kind, id) === null) return id;
@@ -187,7 +177,7 @@ export class Upstream {
 
 /** Refuses fields that readers would take for the record's id. */
 function withoutId(kind: Kind, fields: JsonObject = {}): JsonObject {
-  for (const field of [ID_FIELDS[kind], EVENT_ID_FIELDS[kind]]) {
+  for (const field of [NAMES[kind].idField, NAMES[kind].eventIdField]) {
     if (Object.hasOwn(fields, field)) {
       throw unfit(`${field} is given by the service, not as a field.`);
     }
@@ -196,16 +186,7 @@ function withoutId(kind: Kind, fields: JsonObject = {}): JsonObject {
 }
 
 function checked(kind: Kind, record: JsonObject): JsonObject {
-  if (isTooDeep(record)) {
-    throw unfit(`A record nests at most ${MAX_RECORD_DEPTH} deep.`);
-  }
-  const parsed = RECORD_SCHEMAS[kind].safeParse(record);
-  if (!parsed.success) throw unfit(z.prettifyError(parsed.error));
-  const names = misreadId(kind, record);
-  if (names !== null) {
-    throw unfit(
-      `Readers would take one of these fields for the ${kind}'s id, so no field may be called: ${names}.`,
-    );
-  }
+  const flaw = flawOf(kind, record);
+  if (flaw !== null) throw unfit(`The ${NAMES[kind].name} ${flaw}`);
   return record;
 }

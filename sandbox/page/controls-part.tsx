@@ -1,7 +1,7 @@
 import type { SandboxParts } from '../controls.ts';
 import { STORY_NAMES } from '../scenarios.ts';
-import { Field, FieldGroups, PostForm, type ShownField, type View } from './forms.tsx';
-import { FAULT_GROUPS, OAUTH_FIELDS, SHAPE_GROUPS, TIME_FIELDS } from './setting-fields.ts';
+import { FAULT_FIELDS, Field, OAUTH_FIELDS, PostForm, TIME_FIELDS, type View } from './forms.tsx';
+import { Card } from './layout.tsx';
 
 const GRANTS_SHOWN = 10;
 
@@ -13,10 +13,7 @@ interface PartProps {
 export function RegistrationsPart({ parts }: Pick<PartProps, 'parts'>) {
   const registrations = parts.registrations.list();
   return (
-    <section class="card" data-part="registrations" aria-labelledby="registrations-title">
-      <header>
-        <h2 id="registrations-title">Webhooks</h2>
-      </header>
+    <Card part="registrations" title="Webhooks">
       {registrations.length === 0 ? (
         <p class="note">
           None. Register one with <code>POST /v1/webhooks</code>, or with the mirror’s <code>register</code>.
@@ -37,7 +34,7 @@ export function RegistrationsPart({ parts }: Pick<PartProps, 'parts'>) {
           ))}
         </ul>
       )}
-    </section>
+    </Card>
   );
 }
 
@@ -45,11 +42,11 @@ export function ScenariosPart({ parts, view }: PartProps) {
   const isLively = parts.scenarios.status.lively !== null;
   const names = [isLively ? 'stop' : 'lively', ...STORY_NAMES];
   return (
-    <section class="card" data-part="scenarios" aria-labelledby="scenarios-title">
-      <header>
-        <h2 id="scenarios-title">Scenarios</h2>
-        {isLively && <span class="state good end">lively is running</span>}
-      </header>
+    <Card
+      part="scenarios"
+      title="Scenarios"
+      aside={isLively && <span class="state good end">lively is running</span>}
+    >
       <PostForm view={view} action="scenario" class="row">
         {names.map((name) => (
           <button
@@ -63,18 +60,24 @@ export function ScenariosPart({ parts, view }: PartProps) {
           </button>
         ))}
       </PostForm>
-    </section>
+    </Card>
   );
 }
 
 export function FaultsPart({ parts: { settings, timers }, view }: PartProps) {
   return (
-    <section class="card" data-part="faults" aria-labelledby="faults-title">
-      <header>
-        <h2 id="faults-title">Faults</h2>
-      </header>
+    <Card part="faults" title="Faults">
       <PostForm view={view} action="faults">
-        <FieldGroups groups={FAULT_GROUPS} values={settings.faults} />
+        {Object.entries(FAULT_FIELDS).map(([title, fields]) => (
+          <fieldset>
+            <legend>{title}</legend>
+            <div class="fields">
+              {fields.map((field) => (
+                <Field field={field} values={settings.faults} />
+              ))}
+            </div>
+          </fieldset>
+        ))}
         <p class="row form-end">
           <button type="submit" class="first">
             Set faults
@@ -82,17 +85,14 @@ export function FaultsPart({ parts: { settings, timers }, view }: PartProps) {
         </p>
       </PostForm>
       <SmallForm view={view} action="time" fields={TIME_FIELDS} values={{ scale: timers.scale }} />
-    </section>
+    </Card>
   );
 }
 
 /** What the specification leaves open about the form of answers and events. */
 export function ShapesPart({ parts, view }: PartProps) {
   return (
-    <section class="card" data-part="shapes" aria-labelledby="shapes-title">
-      <header>
-        <h2 id="shapes-title">Shapes</h2>
-      </header>
+    <Card part="shapes" title="Shapes">
       <p class="note">
         What the specification leaves open: where ids stand, how lists come in pages, what a registration
         answers.
@@ -100,7 +100,12 @@ export function ShapesPart({ parts, view }: PartProps) {
       <details>
         <summary>Change them…</summary>
         <PostForm view={view} action="shapes" class="form">
-          <FieldGroups groups={SHAPE_GROUPS} values={parts.settings.shapes} />
+          <label>
+            As JSON
+            <textarea name="shapes" rows={16} spellcheck={false}>
+              {JSON.stringify(parts.settings.shapes, null, 2)}
+            </textarea>
+          </label>
           <p class="row form-end">
             <button type="submit" class="first">
               Set shapes
@@ -116,12 +121,17 @@ export function ShapesPart({ parts, view }: PartProps) {
           as at the start
         </button>
       </PostForm>
-    </section>
+    </Card>
   );
 }
 
 /** A setting and its button, in one row. */
-function SmallForm(props: { view: View; action: string; fields: readonly ShownField[]; values: object }) {
+function SmallForm(props: {
+  view: View;
+  action: string;
+  fields: readonly { name: string; label: string }[];
+  values: object;
+}) {
   const { view, action, fields, values } = props;
   return (
     <PostForm view={view} action={action} class="row form-end">
@@ -137,10 +147,7 @@ export function AccessPart({ parts: { oauth, grants }, view }: PartProps) {
   const { application, serviceAccounts } = oauth;
   const shownGrants = grants.list().slice(-GRANTS_SHOWN).toReversed();
   return (
-    <section class="card" data-part="access" aria-labelledby="access-title">
-      <header>
-        <h2 id="access-title">OAuth</h2>
-      </header>
+    <Card part="access" title="OAuth">
       <dl class="pairs">
         <dt>Client</dt>
         <dd>
@@ -184,6 +191,6 @@ export function AccessPart({ parts: { oauth, grants }, view }: PartProps) {
           </li>
         ))}
       </ul>
-    </section>
+    </Card>
   );
 }

@@ -1,6 +1,7 @@
 import type { SandboxParts } from '../controls.ts';
 import type { DeliveryView, Outcome } from '../deliveries.ts';
 import type { Attempt } from '../send.ts';
+import { Card } from './layout.tsx';
 
 /** How an outcome reads, and whether it is fine, undecided or lost. */
 const OUTCOMES: Record<Outcome, { text: string; tone: 'good' | 'wait' | 'bad' }> = {
@@ -22,13 +23,15 @@ export function DeliveriesPart({ parts }: { parts: SandboxParts }) {
   const addresses = new Map(registrations.map(({ id, url }) => [id, url]));
   const hasSeveral = registrations.length > 1;
   return (
-    <section class="card deliveries" data-part="deliveries" aria-labelledby="deliveries-title">
-      <header>
-        <h2 id="deliveries-title">Deliveries going out</h2>
+    <Card
+      part="deliveries"
+      title="Deliveries going out"
+      aside={
         <p class="note end">
           {open.underWay} on their way · {open.waiting} held back · {open.retrying} to be sent again
         </p>
-      </header>
+      }
+    >
       {deliveries.length === 0 ? (
         <p class="empty">
           {registrations.length === 0
@@ -58,7 +61,7 @@ export function DeliveriesPart({ parts }: { parts: SandboxParts }) {
           </table>
         </div>
       )}
-    </section>
+    </Card>
   );
 }
 

@@ -2,8 +2,8 @@ import type { PropsWithChildren } from 'hono/jsx';
 import { z } from 'zod';
 import { KINDS } from '../../src/compliance/kinds.ts';
 import { isObject, type JsonObject } from '../../src/compliance/pointers.ts';
+import { valueIn, withAt } from '../places.ts';
 import { unfit } from '../problems.ts';
-import { valueIn, withAt } from '../shapes.ts';
 
 const MAX_SEARCH_LENGTH = 200;
 
@@ -40,39 +40,57 @@ export function PostForm({ view, action, class: name, children }: PostFormProps)
   );
 }
 
-/** A field of a form, where every value is a text, and how that becomes a part of a control's request. */
-export interface FormField {
-  /** Its place in the request. */
+/** A number, or one of some words, that the page shows and sets. */
+interface SettingField {
+  /** Its place in the control's request. */
   name: string;
-  label?: string;
-  /** A list: one of these words. */
-  type: keyof typeof READ | readonly string[];
-}
-
-export interface ShownField extends FormField {
   label: string;
-  /** Offered, and not required. */
-  choices?: readonly string[];
+  /** Percent of a probability, or seconds of milliseconds; default: the number itself, which none stands for where it may be null. */
+  unit?: 'percent' | 'seconds' | 'or none';
   max?: number;
+  words?: readonly string[];
 }
 
-export interface FieldGroup {
-  title: string;
-  fields: readonly ShownField[];
+const percent = (name: string, label: string): SettingField => ({ name, label, unit: 'percent', max: 100 });
+
+export const FAULT_FIELDS = {
+  Deliveries: [
+    percent('drop', 'Dropped, %'),
+    percent('duplicate', 'Sent twice, %'),
+    percent('reorder', 'Overtaken, %'),
+    percent('delay.probability', 'Delayed, %'),
+    { name: 'delay.minMs', label: 'by at least, s', unit: 'seconds', max: 600 },
+    { name: 'delay.maxMs', label: 'by at most, s', unit: 'seconds', max: 600 },
+  ],
+  API: [
+    { name: 'staleMs', label: 'Stale by up to, s', unit: 'seconds', max: 60 },
+    percent('errorRate', '5xx, %'),
+    percent('hang', 'No answer, %'),
+    percent('truncatedPages', 'Pages cut short, %'),
+    { name: 'rateLimit', label: 'Requests a minute', unit: 'or none' },
+    { name: 'payloads', label: 'Risk and vendor events', words: ['full', 'thin'] },
+  ],
+} as const satisfies Record<string, readonly SettingField[]>;
+
+export const TIME_FIELDS = [{ name: 'scale', label: 'Retries come sooner by the factor' }];
+export const OAUTH_FIELDS = [{ name: 'accessTokenSeconds', label: 'New access tokens live, s' }];
+
+/** The request of a control for what a form sent. Throws a Problem that names the field. */
+export function bodyOf(fields: readonly SettingField[], form: Readonly<Record<string, string>>): JsonObject {
+  let body: JsonObject = {};
+  for (const { name, label, unit, words } of fields) {
+    const text = form[name];
+    if (text === undefined) continue;
+    const isNone = unit === 'or none' && text === '';
+    const value = words !== undefined ? text : isNone ? null : numberIn(text || '0', label);
+    body = withAt(body, name, typeof value === 'number' ? rounded(value * factorOf(unit)) : value);
+  }
+  return body;
 }
 
-/** How the text of a field is read. With `?` an empty one is null, with `optional` it is left out. */
-const READ = {
-  text: (text: string) => text,
-  'text?': (text: string) => text || null,
-  optional: (text: string) => text || undefined,
-  flag: (text: string) => text !== '',
-  number: numberIn,
-  'number?': (text: string, label: string) => (text === '' ? null : numberIn(text, label)),
-  percent: (text: string, label: string) => numberIn(text || '0', label) / 100,
-  seconds: (text: string, label: string) => numberIn(text || '0', label) * 1000,
-  json: objectIn,
-};
+const factorOf = (unit: SettingField['unit']) => (unit === 'percent' ? 0.01 : unit === 'seconds' ? 1000 : 1);
+
+const rounded = (number: number) => Math.round(number * 1e6) / 1e6;
 
 /** Neither `1e3` nor `0x10`. */
 function numberIn(text: string, label: string): number {
@@ -80,7 +98,8 @@ function numberIn(text: string, label: string): number {
   throw unfit(`${label}: a number such as 2 or 0.5.`);
 }
 
-function objectIn(text: string, label: string): JsonObject {
+/** What a text field of JSON holds; nothing where it is empty. Throws a Problem that names the field. */
+export function jsonIn(text: string | undefined, label: string): JsonObject {
   let value: unknown;
   try {
     value = JSON.parse(text || '{}');
@@ -91,43 +110,16 @@ function objectIn(text: string, label: string): JsonObject {
   throw unfit(`${label}: a JSON object, such as {"owner": "Legal"}.`);
 }
 
-/** Throws a Problem that names the field. */
-export function bodyOf(fields: readonly FormField[], form: Readonly<Record<string, string>>): JsonObject {
-  let body: JsonObject = {};
-  for (const { name, label, type } of fields) {
-    const read = typeof type === 'string' ? READ[type] : READ.optional;
-    const value = read(form[name] ?? '', label ?? name);
-    if (value !== undefined) body = withAt(body, name, value);
-  }
-  return body;
-}
-
-/** What the form shows for a value: a text, or whether the box is ticked. */
-function shown(values: object, { name, type }: ShownField): string | boolean {
-  const value = valueIn(values, name);
-  if (typeof value === 'boolean') return value;
-  if (type === 'percent') return String(Math.round(Number(value) * 10_000) / 100);
-  return type === 'seconds' ? String(Number(value) / 1000) : String(value ?? '');
-}
-
 /** `values`: those of today, in the form of the control's request. */
-export function Field({ field, values }: { field: ShownField; values: object }) {
-  const { name, label, type, choices, max } = field;
-  const value = shown(values, field);
-  if (typeof value === 'boolean') {
-    return (
-      <label class="check">
-        <input type="checkbox" name={name} checked={value} />
-        {label}
-      </label>
-    );
-  }
-  if (typeof type === 'object') {
+export function Field({ field, values }: { field: SettingField; values: object }) {
+  const { name, label, unit, max, words } = field;
+  const value = valueIn(values, name);
+  if (words !== undefined) {
     return (
       <label>
         {label}
         <select name={name}>
-          {type.map((word) => (
+          {words.map((word) => (
             <option value={word} selected={word === value}>
               {word}
             </option>
@@ -136,53 +128,19 @@ export function Field({ field, values }: { field: ShownField; values: object }) 
       </label>
     );
   }
-  if (type !== 'text' && type !== 'text?') {
-    return (
-      <label>
-        {label}
-        <input
-          name={name}
-          value={value}
-          type="number"
-          min="0"
-          max={max}
-          step="any"
-          required={type === 'number'}
-        />
-      </label>
-    );
-  }
-  const listId = choices === undefined ? undefined : `choices-${name}`;
+  const text = value === null ? '' : String(rounded(Number(value) / factorOf(unit)));
   return (
     <label>
       {label}
-      <input name={name} value={value} list={listId} spellcheck={false} />
-      {listId !== undefined && (
-        <datalist id={listId}>
-          {choices!
-            .filter((choice) => choice !== '')
-            .map((choice) => (
-              <option value={choice} />
-            ))}
-        </datalist>
-      )}
+      <input
+        name={name}
+        value={text}
+        type="number"
+        min="0"
+        max={max}
+        step="any"
+        required={unit === undefined}
+      />
     </label>
-  );
-}
-
-export function FieldGroups({ groups, values }: { groups: readonly FieldGroup[]; values: object }) {
-  return (
-    <>
-      {groups.map(({ title, fields }) => (
-        <fieldset>
-          <legend>{title}</legend>
-          <div class="fields">
-            {fields.map((field) => (
-              <Field field={field} values={values} />
-            ))}
-          </div>
-        </fieldset>
-      ))}
-    </>
   );
 }

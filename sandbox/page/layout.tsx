@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Hono, type MiddlewareHandler } from 'hono';
 import { raw } from 'hono/html';
-import type { PropsWithChildren } from 'hono/jsx';
+import type { Child, PropsWithChildren } from 'hono/jsx';
 import { SCRIPT } from './script.ts';
 import { STYLE } from './style.ts';
 
@@ -80,30 +80,25 @@ export function Layout({ title, children }: PropsWithChildren<{ title: string }>
   );
 }
 
-export function SignInPage({ next, failed }: { next: string; failed: boolean }) {
+type CardProps = PropsWithChildren<{
+  /** Its name for the script, which exchanges parts one by one. */
+  part: string;
+  title: string;
+  isTitleHidden?: boolean;
+  /** In one line with the title. */
+  aside?: Child;
+}>;
+
+export function Card({ part, title, isTitleHidden, aside, children }: CardProps) {
   return (
-    <Layout title="Sign in">
-      <main class="door">
-        <p class="eyebrow">Compliance sandbox</p>
-        <h1>Sign in</h1>
-        {failed && (
-          <p class="bad" role="alert">
-            That is not the sandbox’s token.
-          </p>
-        )}
-        <form method="post" action="/sign-in" class="sign-in" data-plain>
-          <input type="hidden" name="next" value={next} />
-          <label>
-            Token (the setting <code>SANDBOX_TOKEN</code>)
-            <input type="password" name="token" autocomplete="current-password" required autofocus />
-          </label>
-          <div class="row">
-            <button type="submit" class="first">
-              Sign in
-            </button>
-          </div>
-        </form>
-      </main>
-    </Layout>
+    <section class={`card ${part}`} data-part={part} aria-labelledby={`${part}-title`}>
+      <header>
+        <h2 id={`${part}-title`} class={isTitleHidden ? 'hidden' : undefined}>
+          {title}
+        </h2>
+        {aside}
+      </header>
+      {children}
+    </section>
   );
 }

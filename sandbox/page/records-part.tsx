@@ -2,15 +2,10 @@ import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import type { SandboxParts } from '../controls.ts';
 import { isAllowed, MACHINES } from '../machines.ts';
-import { recordId } from '../records.ts';
+import { NAMES, recordId } from '../records.ts';
+import type { RecordState } from '../state.ts';
 import { PostForm, queryOf, type View } from './forms.tsx';
-
-const TITLES: Record<Kind, string> = {
-  policy: 'Policies',
-  risk_assessment: 'Risk assessments',
-  vendor: 'Vendors',
-};
-const NAMES: Record<Kind, string> = { policy: 'policy', risk_assessment: 'assessment', vendor: 'vendor' };
+import { Card } from './layout.tsx';
 
 const ROWS_PER_PAGE = 10;
 
@@ -21,25 +16,9 @@ export function RecordsPart({ parts, view: asked }: { parts: SandboxParts; view:
   const view = { ...asked, page: Math.min(asked.page, pages) };
   const rows = found.toReversed().slice((view.page - 1) * ROWS_PER_PAGE, view.page * ROWS_PER_PAGE);
   return (
-    <section class="card records" data-part="records" aria-labelledby="records-title">
-      <header>
-        <h2 id="records-title" class="hidden">
-          Records
-        </h2>
-        <nav class="tabs" aria-label="Kinds of record">
-          {KINDS.map((kind) => (
-            <a href={`/${queryOf({ kind })}`} aria-current={kind === view.kind ? 'page' : undefined}>
-              {TITLES[kind]} <span>{state.count(kind)}</span>
-            </a>
-          ))}
-        </nav>
-        <form method="get" action="/" class="end">
-          <input type="hidden" name="kind" value={view.kind} />
-          <input type="search" name="q" value={view.q} placeholder="Name, id or status" aria-label="Search" />
-        </form>
-      </header>
+    <Card part="records" title="Records" isTitleHidden aside={<Search state={state} view={view} />}>
       <details class="inline">
-        <summary>New {NAMES[view.kind]}…</summary>
+        <summary>New {NAMES[view.kind].name}…</summary>
         <ChangeForm view={{ kind: view.kind }} op="create" name="" words="Create" />
       </details>
       {rows.length === 0 ? (
@@ -61,7 +40,25 @@ export function RecordsPart({ parts, view: asked }: { parts: SandboxParts; view:
         </table>
       )}
       <Pager view={view} pages={pages} found={found.length} />
-    </section>
+    </Card>
+  );
+}
+
+function Search({ state, view }: { state: RecordState; view: View }) {
+  return (
+    <>
+      <nav class="tabs" aria-label="Kinds of record">
+        {KINDS.map((kind) => (
+          <a href={`/${queryOf({ kind })}`} aria-current={kind === view.kind ? 'page' : undefined}>
+            {NAMES[kind].title} <span>{state.count(kind)}</span>
+          </a>
+        ))}
+      </nav>
+      <form method="get" action="/" class="end">
+        <input type="hidden" name="kind" value={view.kind} />
+        <input type="search" name="q" value={view.q} placeholder="Name, id or status" aria-label="Search" />
+      </form>
+    </>
   );
 }
 
@@ -78,7 +75,7 @@ function Row({ record, view }: { record: JsonObject; view: View }) {
   const id = recordId(kind, record);
   const name = textOf(record.name) || '(no name)';
   // Those that its status allows.
-  const operations = Object.entries(MACHINES[kind].operations).filter(
+  const operations = Object.entries(MACHINES[kind]).filter(
     ([, operation]) => operation.effect !== 'create' && isAllowed(operation, record.status),
   );
   return (
@@ -133,7 +130,7 @@ function ChangeForm(props: {
       <Target kind={view.kind} op={op} {...(id === undefined ? {} : { id })} />
       <label>
         Name
-        <input name="fields.name" value={name} required maxlength={500} />
+        <input name="name" value={name} required maxlength={500} />
       </label>
       <label>
         Further fields, as JSON (may stay empty)

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Context, Hono } from 'hono';
 import { streamSSE } from 'hono/streaming';
-import { type Access, requireOwnOrigin } from '../access.ts';
+import { requireOwnOrigin } from '../access.ts';
 import { actOnForm, type SandboxParts } from '../controls.ts';
 import { Problem, toProblem } from '../problems.ts';
 import { AccessPart, FaultsPart, RegistrationsPart, ScenariosPart, ShapesPart } from './controls-part.tsx';
 import { DeliveriesPart } from './deliveries-part.tsx';
 import { queryOf, type View, viewSchema } from './forms.tsx';
-import { Layout, pageHeaders, SignInPage } from './layout.tsx';
+import { Layout, pageHeaders } from './layout.tsx';
 import { RecordsPart } from './records-part.tsx';
 
 /** How often an open page may change. */
@@ -16,19 +16,17 @@ const LOOK_MS = 500;
 const MAX_STREAMS = 16;
 
 /** The page at the root, the address of its forms, and the stream that keeps it up to date. */
-export function pageRoutes(parts: SandboxParts, access: Access, stopping: AbortSignal): Hono {
+export function pageRoutes(parts: SandboxParts, stopping: AbortSignal): Hono {
   const routes = new Hono();
   let streams = 0;
   const headers = pageHeaders();
-  for (const path of ['/', '/act', '/parts', '/sign-in']) routes.use(path, headers);
-  routes.use('/act', requireOwnOrigin);
-  routes.use('/sign-in', requireOwnOrigin);
+  for (const path of ['/', '/act', '/parts']) routes.use(path, headers);
 
   const shown = (c: Context) => ({ parts, view: viewSchema.parse(c.req.query()) });
 
-  routes.get('/', requireSignIn(access), (c) => c.html(<SandboxPage {...shown(c)} notice={null} />));
+  routes.get('/', (c) => c.html(<SandboxPage {...shown(c)} notice={null} />));
 
-  routes.post('/act', access.required, async (c) => {
+  routes.post('/act', requireOwnOrigin, async (c) => {
     try {
       await actOnForm(parts, await fieldsIn(c));
     } catch (error) {
@@ -39,7 +37,7 @@ export function pageRoutes(parts: SandboxParts, access: Access, stopping: AbortS
     return c.redirect(`/${new URL(c.req.url).search}`, 303);
   });
 
-  routes.get('/parts', access.required, (c) => {
+  routes.get('/parts', (c) => {
     if (streams >= MAX_STREAMS) throw new Problem(503, 'too_many_streams', 'Too many pages are open.');
     streams += 1;
     c.header('x-accel-buffering', 'no');
@@ -60,22 +58,7 @@ export function pageRoutes(parts: SandboxParts, access: Access, stopping: AbortS
       }
     });
   });
-
-  routes.post('/sign-in', async (c) => {
-    const { token = '', next = '/' } = await fieldsIn(c);
-    if (!access.signIn(c, token)) return c.html(<SignInPage next={next} failed={true} />, 401);
-    return c.redirect(ownPath(next), 303);
-  });
   return routes;
-}
-
-/** For pages: shows the sign-in form instead of a problem document. */
-export function requireSignIn(access: Access) {
-  return async function requireSignIn(c: Context, next: () => Promise<void>) {
-    if (access.isAllowed(c)) return await next();
-    const { pathname, search } = new URL(c.req.url);
-    return c.html(<SignInPage next={pathname + search} failed={false} />, 401);
-  };
 }
 
 async function fieldsIn(c: Context): Promise<Record<string, string>> {
@@ -83,13 +66,6 @@ async function fieldsIn(c: Context): Promise<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(body).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
   );
-}
-
-/** Always a path of ours: a sign-in must not lead to another site. */
-export function ownPath(next: string): string {
-  const base = 'http://sandbox.invalid';
-  const url = URL.canParse(next, base) ? new URL(next, base) : null;
-  return url?.origin === base ? url.pathname + url.search : '/';
 }
 
 interface PageProps {

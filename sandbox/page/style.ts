@@ -90,11 +90,10 @@ fieldset { min-width: 0; margin: 0; padding: 0; border: 0 } legend { font-size: 
 .door button { padding: .6rem 1.4rem; font-size: .9375rem } .door .row { gap: .75rem }
 .eyebrow { color: var(--soft); font-size: .8125rem }
 .scopes li { padding: .6rem 0; border-top: 1px solid var(--line) } .scopes code { color: var(--soft); margin-left: .4rem }
-.door form.sign-in { display: grid; gap: .8rem }
 @media (max-width: 44rem) {
-  .records thead, .deliveries thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
-  .records table, .records tbody, .records tr, .records td, .deliveries table, .deliveries tbody, .deliveries tr, .deliveries td { display: block }
-  .records tr, .deliveries tr { padding: .6rem 0; border-top: 1px solid var(--line) }
-  .records td, .deliveries td { padding: .15rem 0; border: 0; white-space: normal }
+  .card thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
+  .card :is(table, tbody, tr, td) { display: block }
+  .card tr { padding: .6rem 0; border-top: 1px solid var(--line) }
+  .card td { padding: .15rem 0; border: 0; white-space: normal }
 }
 `;

@@ -132,7 +132,7 @@ it('the table of paths names every operation of the machines from every status, 
     ...new Set(STEPS.filter((one) => one.kind === kind).map(({ from }) => from)),
   ];
   const machines = KINDS.flatMap((kind) =>
-    Object.entries(MACHINES[kind].operations)
+    Object.entries(MACHINES[kind])
       .filter(([, { effect }]) => effect !== 'create')
       .flatMap(([op, { from }]) => (from ?? statuses(kind)).map((status) => `${kind} ${status} ${op}`)),
   );
@@ -205,14 +205,14 @@ it('the page and the stories are mutations too: after a full sync the mirror equ
     });
   const create = { action: 'mutate', op: 'create' };
   for (const kind of KINDS) {
-    expect((await page({ ...create, kind, 'fields.name': `From the page, ${kind}` })).status).toBe(303);
+    expect((await page({ ...create, kind, name: `From the page, ${kind}` })).status).toBe(303);
   }
   const update = {
     action: 'mutate',
     op: 'update',
     kind: 'vendor',
     id: 'vendor-0001',
-    'fields.name': 'Renamed',
+    name: 'Renamed',
   };
   expect((await page({ ...update, fields: '{"tier": 2}' })).status).toBe(303);
   await sandbox.quiesce();

@@ -2,13 +2,10 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import createClient from 'openapi-fetch';
 import { beforeEach, describe, expect, it } from 'vitest';
 import {
-  policyAnswerSchema,
-  policyListSchema,
+  ANSWER_SCHEMAS,
+  LIST_SCHEMAS,
   problemSchema,
-  registrationEnvelopeSchema,
-  riskAssessmentAnswerSchema,
-  vendorAnswerSchema,
-  vendorListSchema,
+  registrationAnswerSchema,
 } from '../../sandbox/schemas.ts';
 import { EVENT_TYPES } from '../../src/compliance/kinds.ts';
 import { API_KEY, request, type TestSandbox, testSandbox } from '../sandbox/support.ts';
@@ -81,7 +78,7 @@ describe('a client generated from the document', () => {
     const { data, response } = await api.GET('/policies', { params: { query: { page: 2, perPage: 5 } } });
     expect(response.status).toBe(200);
     expect(data!.meta).toEqual({ page: 2, perPage: 5, total: 12 });
-    policyListSchema.parse(data);
+    LIST_SCHEMAS.policy.parse(data);
     const refused = await api.GET('/policies', { params: { query: { page: 0 } } });
     expect(problemSchema.parse(refused.error)).toMatchObject({ status: 422, code: 'validation_failed' });
   });
@@ -90,7 +87,7 @@ describe('a client generated from the document', () => {
     const api = connect();
     const { data, response } = await api.POST('/policies', { body: { name: 'Clean desk', owner: 'People' } });
     expect(response.status).toBe(201);
-    expect(policyAnswerSchema.parse(data).data).toMatchObject({ name: 'Clean desk', status: 'draft' });
+    expect(ANSWER_SCHEMAS.policy.parse(data).data).toMatchObject({ name: 'Clean desk', status: 'draft' });
     const refused = await api.POST('/policies', { body: { name: '' } });
     expect(problemSchema.parse(refused.error)).toMatchObject({ status: 422, code: 'validation_failed' });
   });
@@ -98,7 +95,7 @@ describe('a client generated from the document', () => {
   it('fetches an assessment, and is told when there is none', async () => {
     const api = connect();
     const { data } = await api.GET('/risk-assessments/{id}', { params: { path: { id: 'risk-0002' } } });
-    expect(riskAssessmentAnswerSchema.parse(data).data.id).toBe('risk-0002');
+    expect(ANSWER_SCHEMAS.risk_assessment.parse(data).data.id).toBe('risk-0002');
     const refused = await api.GET('/risk-assessments/{id}', { params: { path: { id: 'none' } } });
     expect(problemSchema.parse(refused.error)).toMatchObject({ status: 404, code: 'not_found' });
   });
@@ -107,7 +104,7 @@ describe('a client generated from the document', () => {
     const api = connect();
     const { data, response } = await api.POST('/risk-assessments', { body: { name: 'Ice on the roof' } });
     expect(response.status).toBe(201);
-    expect(riskAssessmentAnswerSchema.parse(data).data).toMatchObject({ status: 'identified' });
+    expect(ANSWER_SCHEMAS.risk_assessment.parse(data).data).toMatchObject({ status: 'identified' });
     const body = { name: 'Ice', status: 'mitigated' as 'identified' };
     const refused = await api.POST('/risk-assessments', { body });
     expect(problemSchema.parse(refused.error)).toMatchObject({ status: 422, code: 'validation_failed' });
@@ -115,7 +112,7 @@ describe('a client generated from the document', () => {
 
   it('lists vendors, and is refused without a key that is known', async () => {
     const { data } = await connect().GET('/vendors', { params: { query: {} } });
-    expect(vendorListSchema.parse(data).meta.total).toBe(8);
+    expect(LIST_SCHEMAS.vendor.parse(data).meta.total).toBe(8);
     const refused = await connect('wrong').GET('/vendors', { params: { query: {} } });
     expect(problemSchema.parse(refused.error)).toMatchObject({ status: 401, code: 'unauthorized' });
   });
@@ -123,7 +120,7 @@ describe('a client generated from the document', () => {
   it('fetches a vendor, and is told when there is none', async () => {
     const api = connect();
     const { data } = await api.GET('/vendors/{id}', { params: { path: { id: 'vendor-0003' } } });
-    expect(vendorAnswerSchema.parse(data).data.id).toBe('vendor-0003');
+    expect(ANSWER_SCHEMAS.vendor.parse(data).data.id).toBe('vendor-0003');
     const refused = await api.GET('/vendors/{id}', { params: { path: { id: 'a/b' } } });
     expect(problemSchema.parse(refused.error)).toMatchObject({ status: 404, code: 'not_found' });
   });
@@ -133,7 +130,7 @@ describe('a client generated from the document', () => {
     const body = { url: 'https://mirror.example/webhooks', events: ['risk.*'], description: '' };
     const { data, response } = await api.POST('/webhooks', { body });
     expect(response.status).toBe(201);
-    expect(registrationEnvelopeSchema.parse(data).data).toMatchObject(body);
+    expect(registrationAnswerSchema.parse(data).data).toMatchObject(body);
     const refused = await api.POST('/webhooks', { body: { ...body, events: ['risk.forgotten'] } });
     expect(problemSchema.parse(refused.error)).toMatchObject({ status: 422, code: 'validation_failed' });
   });

@@ -1,6 +1,5 @@
 import { seededRandom } from '../../sandbox/random.ts';
-import type { IdShape, ShapesPatch } from '../../sandbox/shapes.ts';
-import { drawShapes } from '../../sandbox/shapes-draw.ts';
+import { drawShapes, type IdShape, type ShapesPatch } from '../../sandbox/shapes.ts';
 import { IS_FULL } from '../support/full.ts';
 import type { Expected, Kind, Shape } from './matrix.ts';
 

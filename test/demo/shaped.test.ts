@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { comparable, compare, type MirrorRow } from '../../sandbox/demo/compare.ts';
+import { valueIn } from '../../sandbox/places.ts';
 import { seededRandom } from '../../sandbox/random.ts';
-import { changedShapes, DEFAULT_SHAPES, type Shapes, valueIn } from '../../sandbox/shapes.ts';
-import { drawShapes } from '../../sandbox/shapes-draw.ts';
+import { changedShapes, DEFAULT_SHAPES, drawShapes, type Shapes } from '../../sandbox/shapes.ts';
 import { shapedRecord, withShownIds } from '../../sandbox/shaping.ts';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';

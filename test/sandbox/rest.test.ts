@@ -190,9 +190,9 @@ describe('creates', () => {
 });
 
 test.each([
-  ['DELETE', '/policies', 'GET, POST'],
-  ['POST', '/vendors', 'GET'],
-  ['PUT', '/vendors/v1', 'GET'],
+  ['DELETE', '/policies', 'GET, HEAD, POST'],
+  ['POST', '/vendors', 'GET, HEAD'],
+  ['PUT', '/vendors/v1', 'GET, HEAD'],
   ['GET', '/webhooks', 'POST'],
   ['GET', '/risk-assessments', 'POST'],
 ])('%s %s is 405 and says what is allowed', async (method, path, allow) => {

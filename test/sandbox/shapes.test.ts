@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { sandboxOptionsFromEnv } from '../../sandbox/options.ts';
+import { valueIn } from '../../sandbox/places.ts';
 import { seededRandom } from '../../sandbox/random.ts';
-import { changedShapes, DEFAULT_SHAPES, type ShapesPatch, valueIn } from '../../sandbox/shapes.ts';
-import { drawShapes } from '../../sandbox/shapes-draw.ts';
+import { changedShapes, DEFAULT_SHAPES, drawShapes, type ShapesPatch } from '../../sandbox/shapes.ts';
 import { shapedRecord } from '../../sandbox/shaping.ts';
 import { KINDS } from '../../src/compliance/kinds.ts';
 import { request, testReceiver, testSandbox } from './support.ts';
@@ -267,36 +267,20 @@ describe('/_sandbox/shapes', () => {
     }
   });
 
-  test('are set by the page’s form, where an empty place says none', async () => {
+  test('are shown and set by the page’s form, as JSON', async () => {
     const { url, control } = await testSandbox();
     const page = await (await fetch(url)).text();
-    const form = new URLSearchParams();
-    for (const [, name, value] of page.matchAll(
-      /<input name="((?:ids|envelope|paging|registration)[^"]+)" value="([^"]*)"/g,
-    )) {
-      form.set(name!, value!);
-    }
-    const sent = { action: 'shapes', 'paging.by': 'offset', statuses: 'title', 'envelope.list': '' };
-    for (const [name, value] of Object.entries({
-      ...sent,
-      'ids.vendor.events': '',
-      'ids.vendor.numbers': 'on',
-    })) {
-      form.set(name, value);
-    }
-    const post = (body: URLSearchParams) =>
-      fetch(`${url}/act`, { method: 'POST', body, headers: { origin: url }, redirect: 'manual' });
-    expect((await post(form)).status).toBe(303);
-    const { ids, ...rest } = (await control('GET', '/shapes')).body;
-    expect(ids).toEqual({
-      ...DEFAULT_SHAPES.ids,
-      vendor: { ...DEFAULT_SHAPES.ids.vendor, events: null, numbers: true },
-    });
-    expect(rest).toMatchObject({ paging: { ...DEFAULT_SHAPES.paging, by: 'offset' }, statuses: 'title' });
-    expect(rest.envelope).toEqual({ ...DEFAULT_SHAPES.envelope, list: '' });
-    form.set('paging.size', '1e3');
-    expect(await (await post(form)).text()).toContain('Rows when not asked: a number');
-    expect((await post(new URLSearchParams({ action: 'first-shapes' }))).status).toBe(303);
+    const [, shown] = /<textarea name="shapes"[^>]*>([^<]*)</.exec(page)!;
+    const shapes = JSON.parse(shown!.replaceAll('&quot;', '"'));
+    expect(shapes).toEqual(DEFAULT_SHAPES);
+    const post = (fields: Record<string, string>) =>
+      fetch(`${url}/act`, { method: 'POST', body: new URLSearchParams(fields), redirect: 'manual' });
+    shapes.ids.vendor.events = null;
+    expect((await post({ action: 'shapes', shapes: JSON.stringify(shapes) })).status).toBe(303);
+    expect((await control('GET', '/shapes')).body).toEqual(shapes);
+    const wrong = await post({ action: 'shapes', shapes: '{"paging":{"size":1.5}}' });
+    expect([wrong.status, await wrong.text()]).toEqual([422, expect.stringContaining('paging.size')]);
+    expect((await post({ action: 'first-shapes' })).status).toBe(303);
     expect((await control('GET', '/shapes')).body).toEqual(DEFAULT_SHAPES);
   });
 });

@@ -6,7 +6,7 @@ import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { seededRandom } from '../../sandbox/random.ts';
 import { startSandbox } from '../../sandbox/sandbox.ts';
-import { drawShapes } from '../../sandbox/shapes-draw.ts';
+import { drawShapes } from '../../sandbox/shapes.ts';
 import { withEnvText } from '../../src/cli/env-file.ts';
 import type { Asker } from '../../src/cli/setup/asker.ts';
 import { nobody } from '../../src/cli/setup/asker.ts';

@@ -745,7 +745,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The assessment. */
+            /** @description The risk assessment. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -814,7 +814,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The new assessment. */
+            /** @description The new risk assessment. */
             201: {
                 headers: {
                     location: string;

@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import { isObject, type JsonObject } from '../src/compliance/pointers.ts';
+import { parseOrRefuse } from './problems.ts';
+
+/** Places in JSON documents (`assessment.ref` is the field `ref` of the object in the field `assessment`), and changes of parts of them. */
+
+/** `document` with `value` at `place`: objects on the way there are kept or made, anything else in the way gives way. */
+export function withAt(document: JsonObject, place: string, value: unknown): JsonObject {
+  const [step = '', ...rest] = place.split('.');
+  if (rest.length === 0) return { ...document, [step]: value };
+  const inner = valueIn(document, step);
+  return { ...document, [step]: withAt(isObject(inner) ? inner : {}, rest.join('.'), value) };
+}
+
+/** Undefined where there is nothing. */
+export function valueIn(document: unknown, place: string): unknown {
+  let value = document;
+  for (const step of place.split('.')) {
+    if (!isObject(value) || !Object.hasOwn(value, step)) return undefined;
+    value = value[step];
+  }
+  return value;
+}
+
+/** Whether one of the places is another one, or inside it. Null and the empty text are no places. */
+export function areNested(...places: (string | null)[]): boolean {
+  const held = places.flatMap((place) => (place ? [`${place}.`] : []));
+  return held.some((one, at) => held.some((other, index) => index !== at && other.startsWith(one)));
+}
+
+/** Any of the fields at any depth. */
+export type Patch<Whole> = Whole extends object
+  ? { [Field in keyof Whole]?: Patch<Whole[Field]> | undefined }
+  : Whole;
+
+/** What a patch of such an object must be like. Rules about several fields are for the whole, see `patched`. */
+export function patchOf<Schema extends z.ZodObject>(schema: Schema): z.ZodType<Patch<z.infer<Schema>>> {
+  const fields = Object.entries(schema.shape).map(([name, field]) => {
+    const inner = field instanceof z.ZodObject ? patchOf(field) : (field as z.ZodType);
+    return [name, inner.optional()] as const;
+  });
+  return z.strictObject(Object.fromEntries(fields)) as unknown as z.ZodType<Patch<z.infer<Schema>>>;
+}
+
+/** `whole` with the fields of the patch; what the patch leaves out stays. Throws a Problem when the result contradicts itself. */
+export function patched<Schema extends z.ZodObject>(
+  schema: Schema,
+  whole: z.infer<Schema>,
+  patch: Patch<z.infer<Schema>>,
+): z.infer<Schema> {
+  return parseOrRefuse(schema, merged(whole, patch));
+}
+
+function merged(whole: unknown, patch: unknown): unknown {
+  if (!isObject(whole) || !isObject(patch)) return patch;
+  const fields = Object.entries(patch).map(([name, value]) => [name, merged(whole[name], value)]);
+  return { ...whole, ...Object.fromEntries(fields) };
+}
