@@ -40,6 +40,32 @@ export function writeTable(
   screen.write(renderTable(heads, rows, { width, colours: screen.hasColours }));
 }
 
+/** What a table shows of a row: a field under its own name, or under a head of ours a field or what is made of the row. */
+export type Columns<Row> = readonly (
+  | FieldOf<Row>
+  | readonly [head: string, FieldOf<Row> | ((row: Row) => Cell)]
+)[];
+type FieldOf<Row> = keyof Row & string;
+
+export function writeRows<Row>(screen: Screen, columns: Columns<Row>, rows: readonly Row[]): void {
+  const named = columns.map((column) =>
+    typeof column === 'string' ? ([headOf(column), column] as const) : column,
+  );
+  writeTable(
+    screen,
+    named.map(([head]) => head),
+    rows.map((row) => named.map(([, cell]) => (typeof cell === 'function' ? cell(row) : cellOf(row[cell])))),
+  );
+}
+
+const headOf = (field: string) =>
+  field
+    .replace(/_(at|id)$/, '')
+    .replaceAll('_', ' ')
+    .toUpperCase();
+const cellOf = (value: unknown) => (isObject(value) ? JSON.stringify(value) : value) as Cell;
+export const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null;
+
 export function writeJson(screen: Screen, value: unknown): void {
   screen.write(`${printableJson(value)}\n`);
 }

@@ -5,22 +5,16 @@ import { type ApiClient, answered, changed } from '../ops/api/client.ts';
 import { digestOf } from '../ops/pending-deletions.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX, type PendingDeletionReport } from '../store/reports.ts';
-import type { Cli } from './cli.ts';
-import { type Columns, listing, notFound } from './lists.ts';
+import type { Cli, Columns } from './cli.ts';
+import { listing, notFound } from './lists.ts';
 import { withApi } from './ops-api.ts';
 import { rowId } from './options.ts';
 import { printable } from './text.ts';
 
-const DELETIONS: Columns<PendingDeletionReport> = {
-  'SYNC RUN': 'sync_run_id',
-  KIND: 'kind',
-  ID: 'id',
-  NAME: 'name',
-  STATUS: 'status',
-  'LAST CHANGE': 'synced_at',
-  'PENDING SINCE': 'pending_since',
-  'APPROVED UNTIL': 'approved_until',
-};
+const DELETIONS: Columns<PendingDeletionReport> = [
+  ...(['sync_run_id', 'kind', 'id', 'name', 'status'] as const),
+  ...([['LAST CHANGE', 'synced_at'], 'pending_since', 'approved_until'] as const),
+];
 
 export function deletionsCommand(cli: Cli): Command {
   const deletions = new Command('deletions').description('deletions that wait for a person: list, approve');

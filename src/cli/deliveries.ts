@@ -4,8 +4,8 @@ import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, at, found } from '../ops/api/client.ts';
 import type { Delivery } from '../ops/api/schemas.ts';
 import { type ListedOutcome, PAGE_LIMIT_MAX, type Period } from '../store/reports.ts';
-import type { Cli } from './cli.ts';
-import { type Columns, listing, showing } from './lists.ts';
+import type { Cli, Columns } from './cli.ts';
+import { listing, showing } from './lists.ts';
 import { withApi } from './ops-api.ts';
 import { parseKind, sinceOption, untilOption } from './options.ts';
 import { stopSignals } from './stop-signals.ts';
@@ -16,19 +16,13 @@ const FOLLOW_EVERY_MS = 1_000;
 
 const OUTCOMES: readonly ListedOutcome[] = ['accepted', 'duplicate', 'quarantined', 'rejected'];
 
-const DELIVERIES: Columns<Delivery> = {
-  RECEIVED: 'received_at',
-  OUTCOME: 'outcome',
-  STATE: 'state',
-  ID: idOf,
-  RECORD: 'record_id',
-  TYPE: 'type',
-  REASON: 'reason',
-  FROM: 'address',
-  ANSWER: 'answer',
-  TOOK: ({ answered_in_ms: ms }) => (ms === null ? null : `${ms} ms`),
-  TIMES: 'deliveries',
-};
+const DELIVERIES: Columns<Delivery> = [
+  ...(['received_at', 'outcome', 'state'] as const),
+  ['ID', idOf],
+  ...(['record_id', 'type', 'reason', ['FROM', 'address'], 'answer'] as const),
+  ['TOOK', ({ answered_in_ms: ms }) => (ms === null ? null : `${ms} ms`)],
+  ['TIMES', 'deliveries'],
+];
 
 interface Filter {
   outcome?: ListedOutcome;
@@ -56,7 +50,8 @@ export function deliveriesCommand(cli: Cli): Command {
       .command('show')
       .description('one delivery with its body; "doctor --delivery" explains it')
       .argument('<id>', 'as listed: of an event, or quarantine:NUMBER, or rejection:NUMBER'),
-    { group: 'deliveries', missing: (id) => `no delivery ${id} is kept` },
+    'deliveries',
+    (id) => `no delivery ${id} is kept`,
     showDelivery,
   );
 

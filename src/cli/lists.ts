@@ -1,18 +1,15 @@
 import type { Command } from 'commander';
-import { type ApiClient, changed } from '../ops/api/client.ts';
+import type { ApiClient } from '../ops/api/client.ts';
 import { indentedJson, isJson } from '../ops/body-text.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { Paging, Period } from '../store/reports.ts';
-import { type Cli, writeJson, writeTable } from './cli.ts';
+import { type Cli, type Columns, isObject, writeJson, writeRows } from './cli.ts';
 import { withApi } from './ops-api.ts';
 import { afterOption, jsonOption, limitOption } from './options.ts';
 import { type Cell, renderPairs } from './table.ts';
 import { printableJson, printableLines } from './text.ts';
 
-/** The columns of a list by their heads: the field that each shows, or what it makes of a row. */
-export type Columns<Item> = Readonly<Record<string, (keyof Item & string) | ((item: Item) => Cell)>>;
-
-interface ListPage<Item> {
+export interface ListPage<Item> {
   items: readonly Item[];
   /** What `--after` takes to go on; null on the last page. */
   next: string | null;
@@ -62,29 +59,16 @@ async function fullPage<Item>(
 }
 
 function writePage<Item>(cli: Cli, { items, next }: ListPage<Item>, columns: Columns<Item>): void {
-  const cells = Object.values(columns);
-  const rows = items.map((item) =>
-    cells.map((cell) => (typeof cell === 'function' ? cell(item) : cellOf(item[cell]))),
-  );
-  writeTable(cli.out, Object.keys(columns), rows);
+  writeRows(cli.out, columns, items);
   if (next !== null) cli.err.write(`There may be more: --after '${next.replaceAll("'", `'\\''`)}'\n`);
 }
 
-const isObject = (value: unknown) => typeof value === 'object' && value !== null;
-const cellOf = (value: unknown) => (isObject(value) ? JSON.stringify(value) : value) as Cell;
-
-/** What a group of commands shows and changes one by one. */
-export interface Thing<Args extends unknown[]> {
-  noun: string;
-  group: string;
-  missing: (...args: Args) => string;
-}
-
-/** Makes of `command`, which takes what names a thing, one that shows it. */
+/** Makes of `command`, which takes what names a thing, one that shows it. `group`: the commands that it is one of. */
 export function showing<Args extends unknown[], Row extends object>(
   cli: Cli,
   command: Command,
-  { group, missing }: Pick<Thing<Args>, 'group' | 'missing'>,
+  group: string,
+  missing: (...args: Args) => string,
   read: (api: ApiClient, ...args: Args) => Promise<Row | null>,
   write: (cli: Cli, row: Row) => void = writeOne,
 ): void {
@@ -97,26 +81,6 @@ export function showing<Args extends unknown[], Row extends object>(
       else write(cli, row);
     }),
   );
-}
-
-/** Changes one thing. `participle`: what it is then. */
-export async function changeOne<Id extends string | number>(
-  cli: Cli,
-  { noun, group, missing }: Thing<[Id]>,
-  id: Id,
-  participle: string,
-  change: (api: ApiClient) => Parameters<typeof changed>[0],
-): Promise<void> {
-  await withApi(cli, 'change', async (api) => {
-    const outcome = await changed(change(api));
-    if (outcome === null) throw notFound(missing(id), `${group} list`);
-    if ('whyNot' in outcome) {
-      throw new MirrorError(`not_${participle}`, `${noun} ${id}: ${outcome.whyNot}`, {
-        remedy: `see "${group} show"`,
-      });
-    }
-    cli.out.write(`The ${noun} is ${participle}.\n`);
-  });
 }
 
 /** `list` is the command that shows what there is. */

@@ -2,41 +2,18 @@ import { Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { answered, atRecord, found } from '../ops/api/client.ts';
 import type { ChangeReport, RecordOrder, RecordReport } from '../store/reports.ts';
-import type { Cli } from './cli.ts';
-import { type Columns, listing, notFound, showing } from './lists.ts';
+import type { Cli, Columns } from './cli.ts';
+import { listing, notFound, showing } from './lists.ts';
 import { kindArgument, parseInstant } from './options.ts';
 import { recordsAt } from './records-at.ts';
 
-const RECORDS: Columns<Partial<RecordReport>> = {
-  ID: 'id',
-  NAME: 'name',
-  STATUS: 'status',
-  VERIFIED: 'verified_at',
-  DELETED: 'deleted_at',
-  'UNVERIFIED SINCE': 'unverified_since',
-  SYNCED: 'synced_at',
-  CAUSE: 'cause',
-};
-const PAST: Columns<Partial<RecordReport>> = {
-  ID: 'id',
-  NAME: 'name',
-  VERSION: 'version',
-  STATUS: 'status',
-  DELETED: 'deleted_at',
-  DATA: 'data',
-};
-const HISTORY: Columns<ChangeReport> = {
-  SEQ: 'seq',
-  AT: 'at',
-  OPERATION: 'operation',
-  CAUSE: 'cause',
-  BEFORE: 'before',
-  AFTER: 'after',
-};
-const RECORD = {
-  group: 'records',
-  missing: (kind: Kind, id: string) => `the mirror holds no ${kind} with the id ${id}`,
-};
+const RECORDS: Columns<Partial<RecordReport>> = [
+  ...(['id', 'name', 'status', 'verified_at', 'deleted_at'] as const),
+  ...(['unverified_since', 'synced_at', 'cause'] as const),
+];
+const PAST: Columns<Partial<RecordReport>> = ['id', 'name', 'version', 'status', 'deleted_at', 'data'];
+const HISTORY: Columns<ChangeReport> = ['seq', 'at', 'operation', 'cause', 'before', 'after'];
+const missing = (kind: Kind, id: string) => `the mirror holds no ${kind} with the id ${id}`;
 
 interface RecordFilter {
   search?: string;
@@ -86,7 +63,8 @@ export function recordsCommand(cli: Cli): Command {
   showing(
     cli,
     records.command('show').description('one record, whole').addArgument(kindArgument()).argument('<id>'),
-    RECORD,
+    'records',
+    missing,
     (api, kind: Kind, id: string) => found(api.records[':kind'][':id'].$get(atRecord(kind, id))),
   );
 
@@ -101,7 +79,7 @@ export function recordsCommand(cli: Cli): Command {
     async (api, { limit, after }, _, kind: Kind, id: string) => {
       const query = { limit, after };
       const page = await found(api.records[':kind'][':id'].history.$get({ ...atRecord(kind, id), query }));
-      if (page === null) throw notFound(RECORD.missing(kind, id), 'records list');
+      if (page === null) throw notFound(missing(kind, id), 'records list');
       return page;
     },
   );

@@ -13,7 +13,7 @@ import { UsageError } from '../platform/errors.ts';
 import { flawText, type SecretEncoding } from '../platform/signing-secret.ts';
 import { type SecretStanding, standingOf } from '../service/signing-secrets.ts';
 import type { StoredRegistration } from '../store/store.ts';
-import { type Cli, writeJson, writeTable } from './cli.ts';
+import { type Cli, type Columns, writeJson, writeRows } from './cli.ts';
 import { clockOf, refuseFromAfar, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { notFound } from './lists.ts';
@@ -177,12 +177,14 @@ export function writeRegistrations(
   }));
   if (json) writeJson(cli.out, shown);
   else {
-    const heads = ['ID', 'URL', 'EVENTS', 'DESCRIPTION', 'CREATED', 'SECRET', 'EXPIRES'];
-    const rows = shown.map((each) => [
-      ...[each.id, each.url, each.events.join(', '), each.description, each.created_at],
-      ...[standingText(each.secret, secrets.encoding), each.expires_at],
-    ]);
-    writeTable(cli.out, heads, rows);
+    const columns: Columns<(typeof shown)[number]> = [
+      ...(['id', 'url'] as const),
+      ['EVENTS', ({ events }) => events.join(', ')],
+      ...(['description', 'created_at'] as const),
+      ['SECRET', ({ secret }) => standingText(secret, secrets.encoding)],
+      'expires_at',
+    ];
+    writeRows(cli.out, columns, shown);
   }
   for (const each of url === undefined ? new Set(stored.map((one) => one.url)) : [url]) {
     const selected = stored.filter((one) => one.url === each).flatMap(({ delivers }) => delivers);

@@ -26,7 +26,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   },
   'What came in:': {
     deliveries: async (cli) => (await import('./deliveries.ts')).deliveriesCommand(cli),
-    events: async (cli) => (await import('./events.ts')).eventsCommand(cli),
+    events: async (cli) => (await import('./row-commands.ts')).eventsCommand(cli),
     quarantine: async (cli) => (await import('./row-commands.ts')).quarantineCommand(cli),
     rejections: async (cli) => (await import('./row-commands.ts')).rejectionsCommand(cli),
   },

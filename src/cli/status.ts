@@ -5,7 +5,7 @@ import { cycleWords } from '../ops/status-report.ts';
 import { bytes } from '../ops/words.ts';
 import { loadConfig } from '../platform/config.ts';
 import { MirrorError } from '../platform/errors.ts';
-import { type Cli, writeJson, writeTable } from './cli.ts';
+import { type Cli, type Columns, writeJson, writeRows } from './cli.ts';
 import { clockOf, databasePath, holderOfDatabase, livingReplicas, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { runningService, withApi } from './ops-api.ts';
@@ -72,6 +72,13 @@ async function show(
   writeSummary(cli, status);
 }
 
+const KINDS: Columns<NonNullable<Status['kinds']>[number]> = [
+  ...(['kind', 'verdict', 'records'] as const),
+  ['UNVERIFIED', ({ records, verified }) => records - verified],
+  ...([['GAPS', 'open_gaps'], 'complete_through'] as const),
+  ...(['in_sync_since', 'last_full_sync_at', 'coverage'] as const),
+];
+
 /** Flat, for scripts. */
 function summaryOf(status: Status) {
   return {
@@ -117,17 +124,7 @@ async function othersRunning(cli: Cli, databaseUrl: string): Promise<string> {
 
 function writeSummary(cli: Cli, status: Status): void {
   const summary = summaryOf(status);
-  writeTable(
-    cli.out,
-    [
-      ...['KIND', 'VERDICT', 'RECORDS', 'UNVERIFIED', 'GAPS', 'COMPLETE THROUGH'],
-      ...['IN SYNC SINCE', 'LAST FULL SYNC', 'COVERAGE'],
-    ],
-    summary.kinds.map((kind) => [
-      ...[kind.kind, kind.verdict, kind.records, kind.records - kind.verified, kind.open_gaps],
-      ...[kind.complete_through, kind.in_sync_since, kind.last_full_sync_at, kind.coverage],
-    ]),
-  );
+  writeRows(cli.out, KINDS, summary.kinds);
   const { pending, processed, ignored, failed, discarded } = summary.events;
   cli.out.write('\n');
   cli.out.write(
