@@ -1,5 +1,5 @@
 import { Command, Option } from 'commander';
-import type { Explained } from '../doctor/diagnosis.ts';
+import type { Diagnosis } from '../doctor/diagnosis.ts';
 import { type Check, judge } from '../doctor/judge.ts';
 import { loadConfig } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
@@ -72,7 +72,7 @@ async function doctor(cli: Cli, options: DoctorOptions): Promise<void> {
   }
 }
 
-function report(cli: Cli, explained: Explained, options: DoctorOptions): void {
+function report(cli: Cli, explained: Diagnosis, options: DoctorOptions): void {
   if (options.json) writeJson(cli.out, explained);
   else {
     for (const { code, what, remedy } of explained.causes) {

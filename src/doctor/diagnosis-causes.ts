@@ -2,7 +2,7 @@ import type { SignatureSettings } from '../platform/config.ts';
 import { MIN_SIGNING_KEY_BYTES, partsOfEncoding, type SecretEncoding } from '../platform/signing-secret.ts';
 import type { BadSignatureHeader, parseSignatureHeader } from '../receive/signature.ts';
 import type { BodyFault } from './diagnosis-bodies.ts';
-import { type ClaimedSignature, type Fit, templateText } from './diagnosis-search.ts';
+import { type ClaimedSignature, DIGEST_BYTES, type Fit, templateText } from './diagnosis-search.ts';
 
 /** One delivery as somebody recorded it. */
 export interface Specimen {
@@ -43,81 +43,73 @@ export type CauseCode =
   | 'clock_ahead';
 
 export interface Cause {
-  code: CauseCode;
+  /** A CauseCode, or the recorded reason of a delivery that was kept. */
+  code: string;
   what: string;
   remedy: string;
-  /** The settings that take it as it is, where there are such; proven as far as a signature was found to fit. */
+  /** The settings under which it would be accepted, where there are any; proven as far as a signature was found to fit. */
   settings?: Readonly<Record<string, string>>;
 }
 
 /** Of what no setting can take. */
 export const ASK_SENDER = 'Only the sender can change this: show it what this says.';
 
-/** What a signature that fits tells by how it differs from the settings. */
+export const cause = (code: CauseCode, what: string, remedy = ASK_SENDER): Cause => ({ code, what, remedy });
+
+/** Of what one setting mends. */
+const settingCause = (code: CauseCode, what: string, name: string, value: string): Cause => ({
+  ...cause(code, what, `Set ${name}=${value}.`),
+  settings: { [name]: value },
+});
+
+/** What a fitting signature shows, by how it differs from the settings. */
 export function fitCauses(fit: Fit, settings: DiagnosisSettings): Cause[] {
+  const { secret, secretReading, template, algorithm, body } = fit;
   const causes: Cause[] = [];
-  if (fit.secret.standing === 'retired') {
-    causes.push({
-      code: 'secret_not_in_use',
-      what: `It is signed with a secret that is not in use here (${fit.secret.name}): retired, or not configured yet.`,
-      remedy:
-        'If the sender is right to use it, add it to WEBHOOK_SECRETS beside the others. If it was retired, change the sender to the new one.',
-    });
+  if (!secret.isInUse) {
+    const what = `It is signed with a secret that is not in use here (${secret.name}): retired, or not configured yet.`;
+    const remedy =
+      'If the sender is right to use it, add it to WEBHOOK_SECRETS beside the others. If it was retired, change the sender to the new one.';
+    causes.push(cause('secret_not_in_use', what, remedy));
   }
-  const { encoding, name, isTooShort } = fit.secretReading;
-  if (isTooShort) {
-    causes.push({
-      code: 'secret_too_short',
-      what: `It is signed with fewer than ${MIN_SIGNING_KEY_BYTES} bytes (the secret ${name}), which can be guessed from one recorded delivery: no setting takes that.`,
-      remedy: 'Have the sender use a longer secret, or read it otherwise: show it what this says.',
-    });
+  const { encoding, name } = secretReading;
+  if (secretReading.isTooShort) {
+    const what = `It is signed with fewer than ${MIN_SIGNING_KEY_BYTES} bytes (the secret ${name}), which can be guessed from one recorded delivery: no setting takes that.`;
+    const remedy = 'Have the sender use a longer secret, or read it otherwise: show it what this says.';
+    causes.push(cause('secret_too_short', what, remedy));
   } else if (encoding !== settings.secretEncoding) {
-    causes.push({
-      code: 'secret_encoding_differs',
-      what: `The sender uses the secret ${name}; here it is read ${wordsOf(settings.secretEncoding)}.`,
-      remedy:
-        encoding === null
-          ? 'Write the secret into WEBHOOK_SECRETS in that form.'
-          : `Set WEBHOOK_SECRET_ENCODING=${encoding}.`,
-      ...(encoding === null ? {} : { settings: { WEBHOOK_SECRET_ENCODING: encoding } }),
-    });
-  }
-  if (!fit.template.isConfigured) {
-    const signsTime = fit.template.parts.some((part) => part.kind === 'timestamp');
-    const shown = JSON.stringify(fit.template.text);
+    const code = 'secret_encoding_differs';
+    const what = `The sender uses the secret ${name}; here it is read ${wordsOf(settings.secretEncoding)}.`;
     causes.push(
-      signsTime
-        ? {
-            code: 'signed_content_differs',
-            what: `The sender signs ${shown}; here ${JSON.stringify(templateText(settings.template))} is expected.`,
-            remedy: `Set WEBHOOK_SIGNED_CONTENT to ${shown}, without the quotes.`,
-            settings: { WEBHOOK_SIGNED_CONTENT: fit.template.text },
-          }
-        : {
-            code: 'timestamp_not_signed',
-            what: 'The sender signs the body alone, without the time: a recorded delivery could be replayed for ever.',
-            remedy: `No setting takes that. ${ASK_SENDER}`,
-          },
+      encoding === null
+        ? cause(code, what, 'Write the secret into WEBHOOK_SECRETS in that form.')
+        : settingCause(code, what, 'WEBHOOK_SECRET_ENCODING', encoding),
     );
   }
-  if (fit.algorithm !== settings.algorithm) {
-    causes.push({
-      code: 'hash_differs',
-      what: `The sender uses HMAC-${fit.algorithm.toUpperCase()}; here ${settings.algorithm.toUpperCase()} is expected.`,
-      remedy:
-        fit.algorithm === 'sha1'
-          ? `SHA-1 is not taken. ${ASK_SENDER}`
-          : `Set WEBHOOK_SIGNATURE_ALGORITHM=${fit.algorithm}.`,
-      ...(fit.algorithm === 'sha1' ? {} : { settings: { WEBHOOK_SIGNATURE_ALGORITHM: fit.algorithm } }),
-    });
+  if (!template.isConfigured && template.parts.some(({ kind }) => kind === 'timestamp')) {
+    const shown = JSON.stringify(template.text);
+    const what = `The sender signs ${shown}; here ${JSON.stringify(templateText(settings.template))} is expected.`;
+    const remedy = `Set WEBHOOK_SIGNED_CONTENT to ${shown}, without the quotes.`;
+    const found = { WEBHOOK_SIGNED_CONTENT: template.text };
+    causes.push({ ...cause('signed_content_differs', what, remedy), settings: found });
+  } else if (!template.isConfigured) {
+    const what =
+      'The sender signs the body alone, without the time: a recorded delivery could be replayed for ever.';
+    causes.push(cause('timestamp_not_signed', what, `No setting takes that. ${ASK_SENDER}`));
   }
-  if (fit.body.fault !== null) {
-    causes.push({
-      code: fit.body.fault,
-      what: `${BODY_FAULTS[fit.body.fault]} The signature fits the body ${fit.body.name}.`,
-      remedy:
-        'Something between the sender and here changes bodies: a proxy, a gateway or a function that parses and prints them. Have it pass the bytes as they are.',
-    });
+  if (algorithm !== settings.algorithm) {
+    const what = `The sender uses HMAC-${algorithm.toUpperCase()}; here ${settings.algorithm.toUpperCase()} is expected.`;
+    causes.push(
+      algorithm === 'sha1'
+        ? cause('hash_differs', what, `SHA-1 is not taken. ${ASK_SENDER}`)
+        : settingCause('hash_differs', what, 'WEBHOOK_SIGNATURE_ALGORITHM', algorithm),
+    );
+  }
+  if (body.fault !== null) {
+    const what = `${BODY_FAULTS[body.fault]} The signature fits the body ${body.name}.`;
+    const remedy =
+      'Something between the sender and here changes bodies: a proxy, a gateway or a function that parses and prints them. Have it pass the bytes as they are.';
+    causes.push(cause(body.fault, what, remedy));
   }
   return causes;
 }
@@ -137,90 +129,58 @@ const BODY_FAULTS: Record<BodyFault, string> = {
 };
 
 export function missingHeader({ headers }: Specimen, settings: DiagnosisSettings): Cause {
-  const other = [...headers].find(
-    ([name, value]) => name !== settings.header && /\bv1=[0-9a-f]/i.test(value),
-  );
+  const [other] =
+    [...headers].find(([name, value]) => name !== settings.header && /\bv1=[0-9a-f]/i.test(value)) ?? [];
   if (other !== undefined) {
-    return {
-      code: 'header_named_otherwise',
-      what: `There is no ${settings.header}; the signature is in ${other[0]}.`,
-      remedy: `Set WEBHOOK_SIGNATURE_HEADER=${other[0]}.`,
-      settings: { WEBHOOK_SIGNATURE_HEADER: other[0] },
-    };
+    const what = `There is no ${settings.header}; the signature is in ${other}.`;
+    return settingCause('header_named_otherwise', what, 'WEBHOOK_SIGNATURE_HEADER', other);
   }
-  return {
-    code: 'header_missing',
-    what: `The delivery came without the header ${settings.header}.`,
-    remedy:
-      'Whoever sent it did not sign it, or a proxy on the way takes the header off: let it pass. If the sender uses another name, set WEBHOOK_SIGNATURE_HEADER.',
-  };
+  const remedy =
+    'Whoever sent it did not sign it, or a proxy on the way takes the header off: let it pass. If the sender uses another name, set WEBHOOK_SIGNATURE_HEADER.';
+  return cause('header_missing', `The delivery came without the header ${settings.header}.`, remedy);
 }
 
-type Strict = ReturnType<typeof parseSignatureHeader>;
-
-/** What its form alone is at fault for; `fit` tells which of its signatures is right. */
-export function formCauses(
-  strict: Strict,
+/** What is wrong with the form of the header; null: nothing, or a fault that has a name of its own. `fit`: which signature is right. */
+export function formCause(
+  strict: ReturnType<typeof parseSignatureHeader>,
   signatures: readonly ClaimedSignature[],
   fit: Fit | null,
   algorithm: DiagnosisSettings['algorithm'],
-): Cause[] {
+): Cause | null {
+  const otherKey = fit === null || fit.signature.key === 'v1' ? null : fit.signature.key;
   if (strict.ok) {
-    if (fit === null || fit.signature.key === 'v1') return [];
-    const what = `The v1 of the header is wrong; the signature under ${fit.signature.key} is right, and only v1 is believed.`;
-    return [{ code: 'no_v1', what, remedy: NO_V1_REMEDY }];
+    if (otherKey === null) return null;
+    const what = `The v1 of the header is wrong; the signature under ${otherKey} is right, and only v1 is believed.`;
+    return cause('no_v1', what, NO_V1_REMEDY);
   }
   const { reason } = strict;
-  const keys = [...new Set(signatures.map(({ key }) => key))].join(', ');
-  if (reason === 'no_signature' || (fit !== null && fit.signature.key !== 'v1')) {
+  if (reason === 'no_signature' || otherKey !== null) {
+    const keys = [...new Set(signatures.map(({ key }) => key))].join(', ');
+    const holds = keys === '' ? '' : `; it holds ${keys}`;
     const fits = fit === null ? '' : ` The one under ${fit.signature.key} is right.`;
-    return [
-      {
-        code: 'no_v1',
-        what: `The header holds no v1, and only that is believed${keys === '' ? '' : `; it holds ${keys}`}.${fits}`,
-        remedy: NO_V1_REMEDY,
-      },
-    ];
+    return cause('no_v1', `The header holds no v1, and only that is believed${holds}.${fits}`, NO_V1_REMEDY);
   }
-  if (fit !== null && fit.signature.encoding === 'base64') {
-    return [
-      {
-        code: 'signature_not_hex',
-        what: 'The signature is written in base64, and v1 is hex.',
-        remedy: ASK_SENDER,
-      },
-    ];
+  if (fit?.signature.encoding === 'base64')
+    return cause('signature_not_hex', 'The signature is written in base64, and v1 is hex.');
+  if (reason === 'no_timestamp') return cause('no_timestamp', 'The header holds no t.');
+  if (reason === 'malformed_signature') {
+    // A signature of another length is another hash, which is said by its name.
+    if (fit !== null && fit.algorithm !== algorithm) return null;
+    const hash = hashByLength(signatures);
+    if (hash !== null) {
+      const what = `By its length, v1 is an HMAC-${hash.toUpperCase()}; here another hash is expected.`;
+      return settingCause('hash_differs', what, 'WEBHOOK_SIGNATURE_ALGORITHM', hash);
+    }
   }
-  if (reason === 'no_timestamp') {
-    return [{ code: 'no_timestamp', what: 'The header holds no t.', remedy: ASK_SENDER }];
-  }
-  // A signature of another length is another hash, which is said by its name.
-  if (reason === 'malformed_signature' && fit !== null && fit.algorithm !== algorithm) return [];
-  const hash = reason === 'malformed_signature' ? hashByLength(signatures) : null;
-  if (hash !== null) return [hash];
-  return [
-    {
-      code: 'header_malformed',
-      what: FORM_FAULTS[reason] ?? 'The header is not in its form.',
-      remedy: FORM_REMEDY,
-    },
-  ];
+  return cause('header_malformed', FORM_FAULTS[reason] ?? 'The header is not in its form.', FORM_REMEDY);
 }
 
-const HASH_OF_DIGITS: Readonly<Record<number, string>> = { 64: 'sha256', 96: 'sha384', 128: 'sha512' };
-
 /** Of a delivery whose body was never read only the length of its signature tells. */
-function hashByLength(signatures: readonly ClaimedSignature[]): Cause | null {
+function hashByLength(signatures: readonly ClaimedSignature[]): string | null {
   const own = signatures.filter(({ key, text }) => key === 'v1' && /^[0-9a-f]+$/i.test(text));
-  const hashes = new Set(own.map(({ text }) => HASH_OF_DIGITS[text.length]));
-  const [hash] = hashes;
-  if (hash === undefined || hashes.size !== 1) return null;
-  return {
-    code: 'hash_differs',
-    what: `By its length, v1 is an HMAC-${hash.toUpperCase()}; here another hash is expected.`,
-    remedy: `Set WEBHOOK_SIGNATURE_ALGORITHM=${hash}.`,
-    settings: { WEBHOOK_SIGNATURE_ALGORITHM: hash },
-  };
+  const [length, ...others] = new Set(own.map(({ text }) => text.length));
+  if (others.length > 0) return null;
+  return (['sha256', 'sha384', 'sha512'] as const).find((hash) => 2 * DIGEST_BYTES[hash] === length) ?? null;
 }
 
 const NO_V1_REMEDY = `The sender must sign with the scheme v1. ${ASK_SENDER}`;
@@ -254,49 +214,33 @@ export function looseElements(value: string): { t: string | null; signatures: Cl
 const SECONDS = /^(0|[1-9]\d{0,10})$/;
 const MILLISECONDS = /^[1-9]\d{12}$/;
 
-/** What the time in the header tells, as far as it is one. */
-export function timeCauses(
+/** What is wrong with the time in the header, as far as it is one; null: nothing. */
+export function timeCause(
   t: string | null,
   fit: Fit | null,
   { receivedSeconds }: Specimen,
   { toleranceSeconds }: DiagnosisSettings,
-): Cause[] {
-  if (t === null) return [];
-  if (MILLISECONDS.test(t)) {
-    return [
-      {
-        code: 'timestamp_in_milliseconds',
-        what: `t=${t} is in milliseconds, and seconds are expected.`,
-        remedy: ASK_SENDER,
-      },
-    ];
-  }
+): Cause | null {
+  if (t === null) return null;
+  if (MILLISECONDS.test(t))
+    return cause('timestamp_in_milliseconds', `t=${t} is in milliseconds, and seconds are expected.`);
   if (!SECONDS.test(t)) {
     const what = 'The t of the header is not a whole number of seconds since 1970.';
-    return [{ code: 'timestamp_unreadable', what, remedy: ASK_SENDER }];
+    return cause('timestamp_unreadable', what);
   }
   const ageSeconds = receivedSeconds - Number(t);
   // An unsigned time says nothing: somebody may have typed it.
-  if (fit === null || Math.abs(ageSeconds) <= toleranceSeconds) return [];
-  const distance = spanText(Math.abs(ageSeconds));
-  const allowed = `${toleranceSeconds} s are allowed (WEBHOOK_TOLERANCE_SECONDS)`;
-  return ageSeconds > 0
-    ? [
-        {
-          code: 'clock_behind',
-          what: `It was signed ${distance} before it arrived, by the two clocks; ${allowed}.`,
-          remedy:
-            "The sender's clock is behind, ours is ahead, or the delivery was held back or replayed. `doctor` compares our clock with the service's. For a recording, give its arrival with --received-at.",
-        },
-      ]
-    : [
-        {
-          code: 'clock_ahead',
-          what: `It was signed ${distance} after it arrived, by the two clocks; ${allowed}.`,
-          remedy:
-            "The sender's clock is ahead, or ours is behind. `doctor` compares our clock with the service's.",
-        },
-      ];
+  if (fit === null || Math.abs(ageSeconds) <= toleranceSeconds) return null;
+  const isBehind = ageSeconds > 0;
+  const what = `It was signed ${spanText(Math.abs(ageSeconds))} ${isBehind ? 'before' : 'after'} it arrived, by the two clocks; ${toleranceSeconds} s are allowed (WEBHOOK_TOLERANCE_SECONDS).`;
+  const compared = "`doctor` compares our clock with the service's.";
+  return isBehind
+    ? cause(
+        'clock_behind',
+        what,
+        `The sender's clock is behind, ours is ahead, or the delivery was held back or replayed. ${compared} For a recording, give its arrival with --received-at.`,
+      )
+    : cause('clock_ahead', what, `The sender's clock is ahead, or ours is behind. ${compared}`);
 }
 
 function spanText(seconds: number): string {

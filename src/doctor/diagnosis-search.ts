@@ -11,8 +11,8 @@ import { type BodyForm, bodyForms, type Steps } from './diagnosis-bodies.ts';
 /** A secret to try, as text: what it means as bytes is one of the questions. */
 export interface CandidateSecret {
   text: string;
-  /** `expected`: one that the service would use. `retired`: known, and not in use. */
-  standing: 'expected' | 'retired';
+  /** False: known, but retired or not configured. */
+  isInUse: boolean;
   /** For people, such as "WEBHOOK_SECRETS, the 2nd": never the secret itself. */
   name: string;
 }
@@ -53,7 +53,12 @@ const MAX_HASHED_BYTES = 300_000_000;
 /** What a MAC costs besides its bytes, as so many more of them. */
 const MAC_COST_BYTES = 1024;
 
-const DIGEST_BYTES: Readonly<Record<HashName, number>> = { sha1: 20, sha256: 32, sha384: 48, sha512: 64 };
+export const DIGEST_BYTES: Readonly<Record<HashName, number>> = {
+  sha1: 20,
+  sha256: 32,
+  sha384: 48,
+  sha512: 64,
+};
 const HASHES = Object.keys(DIGEST_BYTES) as HashName[];
 
 /** What senders sign, seen in public documentation and in mistakes made from it. */
@@ -95,7 +100,7 @@ export function* searchFit(input: SearchInput): Steps<Fit | null> {
             yield;
             for (const body of bodies) {
               const cost =
-                Number(secret.standing === 'retired') +
+                Number(!secret.isInUse) +
                 Number(!reading.isConfigured) +
                 Number(!template.isConfigured) +
                 Number(algorithm !== input.configured.algorithm) +

@@ -4,20 +4,21 @@ import type { RejectionReport } from '../store/reports.ts';
 import type { Steps } from './diagnosis-bodies.ts';
 import {
   type Cause,
+  cause,
   type DiagnosisSettings,
   fitCauses,
-  formCauses,
+  formCause,
   looseElements,
   missingHeader,
   type Specimen,
-  timeCauses,
+  timeCause,
 } from './diagnosis-causes.ts';
-import { type CandidateSecret, type Fit, searchFit } from './diagnosis-search.ts';
+import { type CandidateSecret, DIGEST_BYTES, type Fit, searchFit } from './diagnosis-search.ts';
 
 export interface Diagnosis {
-  /** The service would take it, as far as its signature goes. */
+  /** The service would accept it, as far as its signature goes; of one that was kept: it has had its effect. */
   healthy: boolean;
-  /** Every reason why it would be rejected; empty when healthy. */
+  /** Every reason why not; empty when healthy. */
   causes: Cause[];
   /** What the signature fits; null: nothing that was tried. */
   fit: {
@@ -28,12 +29,14 @@ export interface Diagnosis {
     body: string;
     signature: string;
   } | null;
+  /** What else is known of a delivery that was kept, in sentences. */
+  known?: string[];
 }
 
-const DIGEST_BYTES = { sha256: 32, sha384: 48, sha512: 64 } as const;
+const rejectedFor = (...causes: Cause[]): Diagnosis => ({ healthy: false, causes, fit: null });
 
 /**
- * Why a delivery is refused, or that it is not. Pure: nothing is sent, stored or believed. Tries what senders and
+ * Why a delivery is rejected, or that it is not. Pure: nothing is sent, stored or believed. Tries what senders and
  * the machines between are known to do, and names what fits; where nothing fits, says what that leaves.
  */
 export function* diagnose(
@@ -43,7 +46,7 @@ export function* diagnose(
 ): Steps<Diagnosis> {
   const { headerValue } = specimen;
   if (headerValue === undefined || headerValue.trim() === '') {
-    return { healthy: false, causes: [missingHeader(specimen, settings)], fit: null };
+    return rejectedFor(missingHeader(specimen, settings));
   }
   const strict = parseSignatureHeader(headerValue, DIGEST_BYTES[settings.algorithm]);
   const loose = looseElements(headerValue);
@@ -59,10 +62,10 @@ export function* diagnose(
         });
 
   const causes = [
-    ...formCauses(strict, signatures, fit, settings.algorithm),
+    formCause(strict, signatures, fit, settings.algorithm),
     ...(fit === null ? [] : fitCauses(fit, settings)),
-    ...timeCauses(t, fit, specimen, settings),
-  ];
+    timeCause(t, fit, specimen, settings),
+  ].filter((each) => each !== null);
   // Of a header that is broken besides, nobody can say whether its secret was right.
   if (fit === null && (strict.ok || secrets.length === 0)) {
     causes.push(secrets.length === 0 ? NO_SECRET : nothingFits(specimen, secrets, settings));
@@ -70,38 +73,30 @@ export function* diagnose(
   return { healthy: causes.length === 0, causes, fit: fit === null ? null : describe(fit) };
 }
 
-const NO_SECRET: Cause = {
-  code: 'no_secret',
-  what: 'No signing secret is known, so nothing can be verified.',
-  remedy: 'Set WEBHOOK_SECRETS, register the webhook, or give one with --secret.',
-};
+const NO_SECRET = cause(
+  'no_secret',
+  'No signing secret is known, so nothing can be verified.',
+  'Set WEBHOOK_SECRETS, register the webhook, or give one with --secret.',
+);
 
-/** A secret is accused only where everything that it would have signed was there to be tried. */
+/** A secret is blamed only where everything that it would have signed was there to be tried. */
 function nothingFits(
   { headers }: Specimen,
   secrets: readonly CandidateSecret[],
   { template }: DiagnosisSettings,
 ): Cause {
-  const missing = template.flatMap((part) =>
-    part.kind === 'header' && !headers.has(part.name) ? [part.name] : [],
-  );
-  if (missing.length === 0) return wrongSecret(secrets);
-  const names = [...new Set(missing)];
-  const options = names.map((name) => `--header '${name}: VALUE'`).join(' ');
-  return {
-    code: 'missing_signed_header',
-    what: `WEBHOOK_SIGNED_CONTENT has the value of ${names.join(' and ')} signed too, and it is not known here: no secret can be judged.`,
-    remedy: `Give what the delivery came with: ${options}. If it came without, the sender or a proxy leaves it out: have it sent, or set WEBHOOK_SIGNED_CONTENT to what is really signed.`,
-  };
-}
-
-function wrongSecret(secrets: readonly CandidateSecret[]): Cause {
-  return {
-    code: 'wrong_secret',
-    what: `No known secret fits, in any reading, over any form of the body: ${secrets.map(({ name }) => name).join(', ')}.`,
-    remedy:
-      'The sender uses another secret: copy it anew from the compliance service into WEBHOOK_SECRETS. If it is surely the same, the body was changed on the way in a manner that cannot be undone: look at proxies between.',
-  };
+  const signed = new Set(template.flatMap((part) => (part.kind === 'header' ? [part.name] : [])));
+  const missing = [...signed].filter((name) => !headers.has(name));
+  if (missing.length === 0) {
+    const what = `No known secret fits, in any reading, over any form of the body: ${secrets.map(({ name }) => name).join(', ')}.`;
+    const remedy =
+      'The sender uses another secret: copy it anew from the compliance service into WEBHOOK_SECRETS. If it is surely the same, the body was changed on the way in a manner that cannot be undone: look at proxies between.';
+    return cause('wrong_secret', what, remedy);
+  }
+  const what = `WEBHOOK_SIGNED_CONTENT has the value of ${missing.join(' and ')} signed too, and it is not known here: no secret can be judged.`;
+  const options = missing.map((name) => `--header '${name}: VALUE'`).join(' ');
+  const remedy = `Give what the delivery came with: ${options}. If it came without, the sender or a proxy leaves it out: have it sent, or set WEBHOOK_SIGNED_CONTENT to what is really signed.`;
+  return cause('missing_signed_header', what, remedy);
 }
 
 function describe(fit: Fit): Diagnosis['fit'] {
@@ -115,13 +110,6 @@ function describe(fit: Fit): Diagnosis['fit'] {
   };
 }
 
-/** A diagnosis whose causes may also be the rejection's own reason, where there is nothing left to try. */
-export type Explained = Omit<Diagnosis, 'causes'> & {
-  causes: (Omit<Diagnosis['causes'][number], 'code'> & { code: string })[];
-  /** What else is known of a delivery that was kept, in sentences. */
-  known?: string[];
-};
-
 /**
  * Why a kept delivery was rejected. Pure. Without its body only its form can be judged. `headers`: those of its other
  * headers that somebody knows, since none is kept.
@@ -131,7 +119,7 @@ export function* diagnoseRejection(
   secrets: readonly CandidateSecret[],
   settings: DiagnosisSettings,
   headers: ReadonlyMap<string, string>,
-): Steps<Explained> {
+): Steps<Diagnosis> {
   const specimen = {
     headerValue: rejection.header ?? undefined,
     headers,
@@ -141,24 +129,17 @@ export function* diagnoseRejection(
   if (rejection.body_base64 !== null) return yield* diagnose(specimen, secrets, settings);
   const { causes } = yield* diagnose(specimen, [], settings);
   const form = causes.filter(({ code }) => code !== 'no_secret');
-  if (form.length > 0) return { healthy: false, causes: form, fit: null };
-  if (rejection.reason === 'no_signing_secret')
-    return { healthy: false, causes: [CAME_TOO_EARLY], fit: null };
-  return {
-    healthy: false,
-    causes: [
-      {
-        code: rejection.reason,
-        what: `It was rejected for "${rejection.reason}", and its body of ${rejection.bytes} bytes was not kept, so its signature cannot be tried.`,
-        remedy:
-          'Record one where it arrives, and give it to `compliance-mirror doctor` with --header and --body.',
-      },
-    ],
-    fit: null,
-  };
+  if (form.length > 0) return rejectedFor(...form);
+  if (rejection.reason === 'no_signing_secret') return rejectedFor(CAME_TOO_EARLY);
+  return rejectedFor({
+    code: rejection.reason,
+    what: `It was rejected for "${rejection.reason}", and its body of ${rejection.bytes} bytes was not kept, so its signature cannot be tried.`,
+    remedy:
+      'Record one where it arrives, and give it to `compliance-mirror doctor` with --header and --body.',
+  });
 }
 
-const CAME_TOO_EARLY = {
+const CAME_TOO_EARLY: Cause = {
   code: 'no_signing_secret',
   what: 'No signing secret was known here when it came, so nothing could be verified, and nothing of it was kept.',
   remedy:

@@ -56,7 +56,7 @@ export function candidateSecrets(
   const candidates = webhook.secrets().map(
     (bytes, index): CandidateSecret => ({
       text: encodeSecret(bytes, webhook.secretEncoding),
-      standing: 'expected',
+      isInUse: true,
       name: `WEBHOOK_SECRETS number ${index + 1}`,
     }),
   );
@@ -66,7 +66,7 @@ export function candidateSecrets(
     const retired = isOver(registration, now);
     candidates.push({
       text: openSecret(credentialsKey!, sealedSecret, registrationPlace(upstreamId)),
-      standing: retired ? 'retired' : 'expected',
+      isInUse: !retired,
       name: `of the registration ${upstreamId}${retired ? ', which has expired' : ''}`,
     });
   }

@@ -16,17 +16,17 @@ const ARRIVED_SECONDS = Date.parse('2026-11-02T12:00:00Z') / 1000;
 
 const EXPECTED: CandidateSecret = {
   text: 'correct-horse-battery-staple',
-  standing: 'expected',
+  isInUse: true,
   name: 'the 1st',
 };
 const RETIRED: CandidateSecret = {
   text: 'the-secret-of-last-year-0123',
-  standing: 'retired',
+  isInUse: false,
   name: '--retired',
 };
 const BASE64: CandidateSecret = {
   text: 'jx0sO0pZaHeGlaSzwtHg/wARIjNEVWZ3iJmqu8zd7v8=',
-  standing: 'expected',
+  isInUse: true,
   name: 'the 2nd',
 };
 const SECRETS = [EXPECTED, BASE64, RETIRED];
@@ -140,7 +140,7 @@ describe('several things wrong at once', () => {
   it('are all named', () => {
     const late = specimen('comma-separator', { receivedSeconds: ARRIVED_SECONDS + 86_400 });
     expect(codesOf(late)).toEqual(['signed_content_differs', 'clock_behind']);
-    expect(codesOf(specimen('body-only'), {}, [{ ...EXPECTED, standing: 'retired' }])).toEqual([
+    expect(codesOf(specimen('body-only'), {}, [{ ...EXPECTED, isInUse: false }])).toEqual([
       'secret_not_in_use',
       'timestamp_not_signed',
     ]);

@@ -7,7 +7,7 @@ import type { RejectionReport } from '../../src/store/reports.ts';
 /** As much as is kept of a rejected delivery. */
 const KEPT_BYTES = 16_384;
 const SECRETS = ['the-first-secret-of-the-test', 'the-second-secret-of-the-test'].map((text) => ({
-  ...{ text, name: text.slice(0, 10), standing: 'expected' as const },
+  ...{ text, name: text.slice(0, 10), isInUse: true },
 }));
 const WEBHOOK = {
   template: [{ kind: 'timestamp' }, { kind: 'text', text: '.' }, { kind: 'body' }],

@@ -1,6 +1,6 @@
 import { pointersSettingOf } from '../../compliance/pointers.ts';
-import type { Explained } from '../../doctor/diagnosis.ts';
-import { ASK_SENDER } from '../../doctor/diagnosis-causes.ts';
+import type { Diagnosis } from '../../doctor/diagnosis.ts';
+import { ASK_SENDER, type Cause } from '../../doctor/diagnosis-causes.ts';
 import { templateText } from '../../doctor/diagnosis-search.ts';
 import type { Config } from '../../platform/config.ts';
 import { parseEnvelope } from '../../receive/envelope.ts';
@@ -20,20 +20,15 @@ const QUARANTINED: Readonly<Record<string, string>> = {
   conflicting_content: 'An event with the same id came before, and said something else.',
 };
 
-/** Why a delivery is in quarantine: nothing is put there whose signature did not fit. Pure. */
-export function explainQuarantined({ reason, received_at, released_at }: QuarantineReport): Explained {
-  const since = `It arrived at ${received_at} and is in quarantine${released_at === null ? '' : `; it was released at ${released_at}`}.`;
+/** Why a delivery is in quarantine, whose signature was right, as of all that is there. Pure. */
+export function explainQuarantined({ reason, received_at, released_at }: QuarantineReport): Diagnosis {
+  const released = released_at === null ? '' : `; it was released at ${released_at}`;
+  const remedy = released_at === null ? `Tell the sender. ${RELEASE}` : 'Tell the sender.';
   return {
     healthy: false,
-    causes: [
-      {
-        code: reason,
-        what: unusableText(reason),
-        remedy: `Tell the sender. ${released_at === null ? RELEASE : ''}`.trim(),
-      },
-    ],
+    causes: [{ code: reason, what: unusableText(reason), remedy }],
     fit: null,
-    known: [since],
+    known: [`It arrived at ${received_at} and is in quarantine${released}.`],
   };
 }
 
@@ -43,47 +38,40 @@ function unusableText(reason: string): string {
   return `Its signature is right. ${what}`;
 }
 
-/** Why the service would refuse a delivery whose signature is right, or null. */
-export function bodyCause(
-  body: Uint8Array,
-  { webhook, idPointers }: Config,
-): Explained['causes'][number] | null {
+/** Why the service would reject a delivery whose signature is right, or null. */
+export function bodyCause(body: Uint8Array, { webhook, idPointers }: Config): Cause | null {
   if (body.length > webhook.maxBodyBytes) {
-    return {
-      code: 'too_large',
-      what: `The body has ${body.length} bytes, and ${webhook.maxBodyBytes} are allowed: it is answered 413, unread.`,
-      remedy: 'Set WEBHOOK_MAX_BODY_BYTES higher, if such bodies are right.',
-    };
+    const what = `The body has ${body.length} bytes, and ${webhook.maxBodyBytes} are allowed: it is answered 413, unread.`;
+    const remedy = 'Set WEBHOOK_MAX_BODY_BYTES higher, if such bodies are right.';
+    return { code: 'too_large', what, remedy };
   }
   const envelope = parseEnvelope(body, { pointers: idPointers, t: '' });
   if (envelope.ok) return null;
-  return {
-    code: envelope.reason,
-    what: `${unusableText(envelope.reason)} It is answered 400 ${envelope.code}, and kept in quarantine.`,
-    remedy: ASK_SENDER,
-  };
+  const { reason } = envelope;
+  const what = `${unusableText(reason)} It is answered 400 ${envelope.code}, and kept in quarantine.`;
+  return { code: reason, what, remedy: ASK_SENDER };
 }
 
-/** What became of a delivery that was accepted, and plainly what is not kept of it: its header and the secret that fitted. Pure. */
+/** What became of a delivery that was accepted, and what is not kept of it: its header and the secret that fitted. Pure. */
 export function explainEvent(
   event: EventReport,
   webhook: Config['webhook'],
   rejectedAs: number | null,
-): Explained {
+): Diagnosis {
   const { id, type, received_at, deliveries, last_delivered_at } = event;
   const again = deliveries > 1 ? `, the last of ${deliveries} deliveries at ${last_delivered_at}` : '';
-  const content = templateText(webhook.template);
+  const content = JSON.stringify(templateText(webhook.template));
   const known = [
     `Event ${id} (${type}) was accepted at ${received_at}${again}: its signature was right, under the settings of then.`,
-    `Which secret fitted is not kept, nor is its header. Taken now: HMAC-${webhook.algorithm.toUpperCase()} over ${JSON.stringify(content)}, ${webhook.secrets().length} secrets in WEBHOOK_SECRETS read as ${webhook.secretEncoding}.`,
+    `Which secret fitted is not kept, nor is its header. Taken now: HMAC-${webhook.algorithm.toUpperCase()} over ${content}, ${webhook.secrets().length} secrets in WEBHOOK_SECRETS read as ${webhook.secretEncoding}.`,
     stateOf(event),
-    ...(rejectedAs === null
-      ? []
-      : [
-          `A delivery that names it was rejected besides: doctor --delivery rejection:${rejectedAs} says why.`,
-        ]),
   ];
-  return { healthy: event.state !== 'failed', causes: causesOf(event), fit: null, known };
+  if (rejectedAs !== null)
+    known.push(
+      `A delivery that names it was rejected besides: doctor --delivery rejection:${rejectedAs} says why.`,
+    );
+  const causes = event.state === 'failed' ? [failureOf(event)] : [];
+  return { healthy: causes.length === 0, causes, fit: null, known };
 }
 
 function stateOf({ state, attempts, error, processed_at, next_attempt_at, kind, record_id }: EventReport) {
@@ -105,22 +93,14 @@ function stateOf({ state, attempts, error, processed_at, next_attempt_at, kind, 
   }
 }
 
-function causesOf({ state, error, id, kind, record_id }: EventReport): Explained['causes'] {
-  if (state !== 'failed') return [];
-  if (kind !== null && record_id === null) {
-    return [
-      {
-        code: 'no_record_id',
-        what: `Its signature is right, and it does not say which record it is about: ${error ?? 'no error was kept'}.`,
-        remedy: `Set ${pointersSettingOf(kind)} to where the id stands in its data ("events show ${id}"), and start again; or events discard ${id}.`,
-      },
-    ];
-  }
-  return [
-    {
-      code: 'failed_event',
-      what: `Its signature is right, and it could not be processed: ${error ?? 'no error was kept'}.`,
-      remedy: `Its record is read from the API instead. When the cause is mended: events retry ${id}, or events discard ${id}.`,
-    },
-  ];
+function failureOf({ error, id, kind, record_id }: EventReport): Cause {
+  const isNameless = kind !== null && record_id === null;
+  const failure = isNameless ? 'does not say which record it is about' : 'could not be processed';
+  return {
+    code: isNameless ? 'no_record_id' : 'failed_event',
+    what: `Its signature is right, and it ${failure}: ${error ?? 'no error was kept'}.`,
+    remedy: isNameless
+      ? `Set ${pointersSettingOf(kind)} to where the id stands in its data ("events show ${id}"), and start again; or events discard ${id}.`
+      : `Its record is read from the API instead. When the cause is mended: events retry ${id}, or events discard ${id}.`,
+  };
 }

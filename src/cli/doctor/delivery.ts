@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { allAtOnce, diagnose, diagnoseRejection, type Explained } from '../../doctor/diagnosis.ts';
+import { allAtOnce, type Diagnosis, diagnose, diagnoseRejection } from '../../doctor/diagnosis.ts';
 import type { CandidateSecret } from '../../doctor/diagnosis-search.ts';
 import { type Config, loadConfig } from '../../platform/config.ts';
 import { describeError, MirrorError, UsageError } from '../../platform/errors.ts';
@@ -20,7 +20,7 @@ export interface DeliveryOptions {
 }
 
 /** Explains a delivery that somebody recorded. */
-export async function explainRecorded(cli: Cli, options: DeliveryOptions): Promise<Explained> {
+export async function explainRecorded(cli: Cli, options: DeliveryOptions): Promise<Diagnosis> {
   const config = loadConfig(cli.env);
   if (options.body === undefined) {
     throw new UsageError('--header needs --body FILE beside it', 'a signature is over the bytes of the body');
@@ -43,8 +43,7 @@ export async function explainRecorded(cli: Cli, options: DeliveryOptions): Promi
   return cause === null ? diagnosis : { ...diagnosis, healthy: false, causes: [cause] };
 }
 
-const LISTS = ['rejection', 'quarantine', 'event'] as const;
-type List = (typeof LISTS)[number];
+type List = 'rejection' | 'quarantine' | 'event';
 
 /** `rejection:7`, `quarantines/7`, `event:evt_7`; anything else is looked for in all three. */
 const PREFIXED = /^(rejection|quarantine|event)s?[:/](.+)$/s;
@@ -52,15 +51,21 @@ const PREFIXED = /^(rejection|quarantine|event)s?[:/](.+)$/s;
 const NUMBER = /^\d{1,15}$/;
 
 /** Explains a delivery that the service rejected, put into quarantine, or accepted. */
-export async function explainStored(cli: Cli, given: string, options: DeliveryOptions): Promise<Explained> {
+export async function explainStored(cli: Cli, given: string, options: DeliveryOptions): Promise<Diagnosis> {
   const [, prefix, rest] = PREFIXED.exec(given) ?? [];
   const id = rest ?? given;
-  const lists = prefix === undefined ? LISTS : [prefix as List];
   return await withStore(cli, 'read', async (store) => {
     const config = loadConfig(cli.env);
+    const find = finders(store, config, options);
     // An event's own id may begin like a prefix, so the whole is tried as one first.
-    const whole = prefix === undefined ? [] : await explanations(store, config, given, ['event'], options);
-    const found = whole.length > 0 ? whole : await explanations(store, config, id, lists, options);
+    const whole = prefix === undefined ? null : await find.event(given);
+    if (whole !== null) return await whole();
+    const lists = prefix === undefined ? (Object.keys(find) as List[]) : [prefix as List];
+    const found: { list: List; explain: Explain }[] = [];
+    for (const list of lists) {
+      const explain = await find[list](id);
+      if (explain !== null) found.push({ list, explain });
+    }
     if (found.length > 1) {
       const names = found.map(({ list }) => `${list}:${given}`).join(' or ');
       throw new UsageError(`several deliveries go by "${given}"`, `say ${names}`);
@@ -78,40 +83,29 @@ export async function explainStored(cli: Cli, given: string, options: DeliveryOp
   });
 }
 
-/** What goes by `id` in each of `lists`. */
-async function explanations(
+type Explain = () => Promise<Diagnosis> | Diagnosis;
+
+/** What finds a delivery in each list by its id, to be explained when it is known which one is meant. */
+function finders(
   store: Store,
   config: Config,
-  id: string,
-  lists: readonly List[],
   options: DeliveryOptions,
-): Promise<{ list: List; explain: () => Promise<Explained> | Explained }[]> {
-  const numbered = (list: List) => lists.includes(list) && NUMBER.test(id);
-  const rejection = numbered('rejection') ? await store.show('rejections', Number(id)) : null;
-  const quarantined = numbered('quarantine') ? await store.show('quarantine', Number(id)) : null;
-  const event = lists.includes('event') ? await store.showEvent(id) : null;
-  return [
-    ...(rejection === null
-      ? []
-      : [
-          {
-            list: 'rejection' as const,
-            explain: () => explainRejection(store, config, rejection, options),
-          },
-        ]),
-    ...(quarantined === null
-      ? []
-      : [{ list: 'quarantine' as const, explain: () => explainQuarantined(quarantined) }]),
-    ...(event === null
-      ? []
-      : [
-          {
-            list: 'event' as const,
-            explain: async () =>
-              explainEvent(event, config.webhook, (await rejectionOfEvent(store, id))?.id ?? null),
-          },
-        ]),
-  ];
+): Record<List, (id: string) => Promise<Explain | null>> {
+  return {
+    async rejection(id) {
+      const rejection = NUMBER.test(id) ? await store.show('rejections', Number(id)) : null;
+      return rejection && (() => explainRejection(store, config, rejection, options));
+    },
+    async quarantine(id) {
+      const quarantined = NUMBER.test(id) ? await store.show('quarantine', Number(id)) : null;
+      return quarantined && (() => explainQuarantined(quarantined));
+    },
+    async event(id) {
+      const event = await store.showEvent(id);
+      if (event === null) return null;
+      return async () => explainEvent(event, config.webhook, (await rejectionOfEvent(store, id))?.id ?? null);
+    },
+  };
 }
 
 async function explainRejection(
@@ -119,7 +113,7 @@ async function explainRejection(
   config: Config,
   rejection: RejectionReport,
   options: DeliveryOptions,
-): Promise<Explained> {
+): Promise<Diagnosis> {
   const secrets =
     rejection.body_base64 === null ? [] : candidates(config, await store.listRegistrations(), options);
   const headers = headersIn(options.header ?? [], config.webhook.header);
@@ -134,21 +128,16 @@ async function explainRejection(
 
 /** The newest rejected delivery whose body, as far as it was kept, names this event. */
 async function rejectionOfEvent(store: Store, eventId: string): Promise<RejectionReport | null> {
-  let rows: RejectionReport[];
-  let after: number | undefined;
-  do {
-    rows = await store.list('rejections', {
-      limit: PAGE_LIMIT_MAX,
-      ...(after === undefined ? {} : { after: String(after) }),
-    });
+  for (let after: string | undefined; ; ) {
+    const rows = await store.list('rejections', { limit: PAGE_LIMIT_MAX, after });
     for (const { id, reason } of rows) {
       if (!keepsBody(reason)) continue;
       const rejection = await store.show('rejections', id);
       if (rejection?.body != null && idIn(rejection.body) === eventId) return rejection;
     }
-    after = rows.at(-1)?.id;
-  } while (rows.length === PAGE_LIMIT_MAX);
-  return null;
+    if (rows.length < PAGE_LIMIT_MAX) return null;
+    after = String(rows.at(-1)!.id);
+  }
 }
 
 function idIn(body: string): unknown {
@@ -204,14 +193,14 @@ function candidates(
 ): CandidateSecret[] {
   const inUse = candidateSecrets(config, registrations, Date.now());
   const known = new Set(inUse.map(({ text }) => text));
-  const isNoneExpected = inUse.every(({ standing }) => standing === 'retired');
-  const numbered = (texts: readonly string[], option: string, standing: CandidateSecret['standing']) =>
+  const isNoneInUse = !inUse.some((each) => each.isInUse);
+  const numbered = (texts: readonly string[] = [], option: string, isInUse: boolean) =>
     texts
       .filter((text) => !known.has(text))
-      .map((text, index): CandidateSecret => ({ text, standing, name: `${option} number ${index + 1}` }));
+      .map((text, index): CandidateSecret => ({ text, isInUse, name: `${option} number ${index + 1}` }));
   return [
     ...inUse,
-    ...numbered(given.secret ?? [], '--secret', isNoneExpected ? 'expected' : 'retired'),
-    ...numbered(given.retired ?? [], '--retired', 'retired'),
+    ...numbered(given.secret, '--secret', isNoneInUse),
+    ...numbered(given.retired, '--retired', false),
   ];
 }
