@@ -28,7 +28,7 @@ const PROJECTS: Record<string, readonly string[]> = {
     'test/{backfill,compliance,doctor,inbox,metrics,mirror,notify,ops,process,receive,retention,service}/**',
     'test/demo/{compare,shaped,watch}.test.ts',
     'test/release/checks.test.ts',
-    'test/setup/{env-text,paging}.test.ts',
+    'test/setup/{draft,paging}.test.ts',
   ],
 };
 

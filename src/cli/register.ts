@@ -12,7 +12,7 @@ import { answerPlace, openSecret, registrationPlace, sealSecret } from '../compl
 import type { Clock } from '../platform/clock.ts';
 import { type Config, loadConfig, requireHttpsOrLoopback } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
-import { AWAITED_FACT, SECRETS_LOOK_MS, standingOf } from '../service/signing-secrets.ts';
+import { AWAITED_FACT, SECRETS_LOOK_MS, stateOfSecret } from '../service/signing-secrets.ts';
 import { AUDIT_ASKED } from '../store/reports.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';
@@ -144,7 +144,7 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
       warnOfAnswer(cli, request, made.answer);
       await letExpire(say, store, clock, {
         replaced: same.filter(({ upstreamId }) => upstreamId !== made.registration.upstreamId),
-        isTakenUp: standingOf(registration, secrets).standing === 'verifies',
+        isTakenUp: stateOfSecret(registration, secrets).state === 'verifies',
       });
       if (options.again !== true) warnOfOverlap(cli, await store.listRegistrations(), registration);
     }

@@ -11,7 +11,7 @@ import { answerPlace, openSecret, registrationPlace, sealSecret } from '../compl
 import { type Config, loadConfig } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
 import { flawText, type SecretEncoding } from '../platform/signing-secret.ts';
-import { type SecretStanding, standingOf } from '../service/signing-secrets.ts';
+import { type SecretState, stateOfSecret } from '../service/signing-secrets.ts';
 import type { StoredRegistration } from '../store/store.ts';
 import { type Cli, type Columns, writeJson, writeRows } from './cli.ts';
 import { clockOf, refuseFromAfar, withStore } from './database.ts';
@@ -84,7 +84,7 @@ async function forget(cli: Cli, id: string, { after = 0 }: { after?: number }): 
     );
     const secrets = { ...secretSettings(config, clock), now: until };
     const left = (await store.listRegistrations()).filter(
-      (each) => standingOf(each, secrets).standing === 'verifies',
+      (each) => stateOfSecret(each, secrets).state === 'verifies',
     );
     if (left.length === 0 && config.webhook.secrets().length === 0) {
       cli.err.write(
@@ -172,7 +172,7 @@ export function writeRegistrations(
   const instantOf = (wall: number | null) => (wall === null ? null : new Date(wall).toISOString());
   const shown = stored.map((each) => ({
     ...{ id: each.upstreamId, url: each.url, events: each.delivers, description: each.description },
-    ...{ created_at: instantOf(each.createdWall), secret: standingOf(each, secrets).standing },
+    ...{ created_at: instantOf(each.createdWall), secret: stateOfSecret(each, secrets).state },
     expires_at: instantOf(each.expiresWall),
   }));
   if (json) writeJson(cli.out, shown);
@@ -181,7 +181,7 @@ export function writeRegistrations(
       ...(['id', 'url'] as const),
       ['EVENTS', ({ events }) => events.join(', ')],
       ...(['description', 'created_at'] as const),
-      ['SECRET', ({ secret }) => standingText(secret, secrets.encoding)],
+      ['SECRET', ({ secret }) => stateText(secret, secrets.encoding)],
       'expires_at',
     ];
     writeRows(cli.out, columns, shown);
@@ -192,11 +192,11 @@ export function writeRegistrations(
   }
 }
 
-function standingText(standing: SecretStanding, encoding: SecretEncoding): string {
-  if (standing === 'verifies') return 'verifies';
-  if (standing === 'not_stored') return 'is not stored';
-  if (standing === 'expired') return 'has expired';
-  return standing === 'unreadable' ? 'does not open with CREDENTIALS_KEY' : flawText(standing, encoding);
+function stateText(state: SecretState, encoding: SecretEncoding): string {
+  if (state === 'verifies') return 'verifies';
+  if (state === 'not_stored') return 'is not stored';
+  if (state === 'expired') return 'has expired';
+  return state === 'unreadable' ? 'does not open with CREDENTIALS_KEY' : flawText(state, encoding);
 }
 
 /** What to do about a secret that WEBHOOK_SECRET_ENCODING makes no key of; null: it makes one, or something else is wrong. */
@@ -204,9 +204,9 @@ export function unusableSecret(
   registration: StoredRegistration,
   secrets: SecretSettings,
 ): { what: string; remedy: string } | null {
-  const { standing, fits } = standingOf(registration, secrets);
-  if (standing !== 'too_short' && standing !== 'not_in_encoding') return null;
-  const flaw = flawText(standing, secrets.encoding);
+  const { state, fits } = stateOfSecret(registration, secrets);
+  if (state !== 'too_short' && state !== 'not_in_encoding') return null;
+  const flaw = flawText(state, secrets.encoding);
   return {
     what: `the signing secret of ${registration.upstreamId} is stored and cannot be used: it ${flaw} (WEBHOOK_SECRET_ENCODING=${secrets.encoding})`,
     remedy:
@@ -285,7 +285,7 @@ export function warnOfAnswer(
 
 /** Makes sure that every stored secret opens with `key`: the service would not start with one that does not. */
 export function requireReadable(registrations: readonly StoredRegistration[], secrets: SecretSettings): void {
-  const unreadable = registrations.filter((each) => standingOf(each, secrets).standing === 'unreadable');
+  const unreadable = registrations.filter((each) => stateOfSecret(each, secrets).state === 'unreadable');
   if (unreadable.length === 0) return;
   throw new UsageError(
     `the stored signing secret of ${unreadable.map(({ upstreamId }) => upstreamId).join(', ')} does not open with this CREDENTIALS_KEY; nothing was sent`,

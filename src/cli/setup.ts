@@ -10,8 +10,9 @@ import { DifferenceFound } from './exit.ts';
 import { helpNote, parseDuration } from './options.ts';
 import { reachApi } from './setup/api.ts';
 import { nobody, personAt } from './setup/asker.ts';
-import { askForHook, begin, learnRecipe, registerHook } from './setup/deliveries.ts';
+import { begin, learnRecipe } from './setup/deliveries.ts';
 import { createDraft } from './setup/draft.ts';
+import { askForHook, registerHook } from './setup/registration.ts';
 import {
   commandOf,
   makeKeys,
@@ -21,7 +22,7 @@ import {
   setFound,
   type Talk,
 } from './setup/talk.ts';
-import { type Standing, standing, type Trial, waitUntil } from './setup/trial.ts';
+import { type KindsSeen, kindsSeen, type Trial, waitUntil } from './setup/trial.ts';
 import { stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
 
@@ -135,7 +136,7 @@ async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
   const patientUntil = performance.now() + PATIENCE_SETTLES * talk.draft.config().sync.settleMs;
   const told = new Set<string>();
   const look = async () => {
-    const seen = await standing(cli, trial, performance.now() < patientUntil ? null : since);
+    const seen = await kindsSeen(cli, trial, performance.now() < patientUntil ? null : since);
     for (const { kind, records, coverage, verdict } of seen.verified) {
       if (told.has(kind)) continue;
       told.add(kind);
@@ -144,7 +145,7 @@ async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
     }
     return seen;
   };
-  const isAll = ({ summary, verified }: Standing) => verified.length === summary.kinds.length;
+  const isAll = ({ summary, verified }: KindsSeen) => verified.length === summary.kinds.length;
   const seen = await waitUntil(
     async () => {
       const now = await look();

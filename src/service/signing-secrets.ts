@@ -22,25 +22,25 @@ export const AWAITED_LOOK_MS = 20;
 export const AWAITED_FACT = 'registration_awaited_until';
 
 /** What a registration's secret is good for. `unreadable`: it does not open with CREDENTIALS_KEY, or there is no such key. */
-export type SecretStanding = 'verifies' | 'not_stored' | 'expired' | 'unreadable' | SecretFlaw;
+export type SecretState = 'verifies' | 'not_stored' | 'expired' | 'unreadable' | SecretFlaw;
 
 const isOver = ({ expiresWall }: StoredRegistration, now: number) =>
   expiresWall !== null && expiresWall <= now;
 
 /** `fits`: the settings of WEBHOOK_SECRET_ENCODING under which it would make a key. */
-export function standingOf(
+export function stateOfSecret(
   registration: StoredRegistration,
   { key, encoding, now }: { key: Uint8Array | null; encoding: SecretEncoding; now: number },
-): { standing: SecretStanding; fits: readonly SecretEncoding[] } {
+): { state: SecretState; fits: readonly SecretEncoding[] } {
   const { upstreamId, sealedSecret } = registration;
-  const none = (standing: SecretStanding) => ({ standing, fits: [] });
+  const none = (state: SecretState) => ({ state, fits: [] });
   if (sealedSecret === null) return none('not_stored');
   if (isOver(registration, now)) return none('expired');
   if (key === null) return none('unreadable');
   try {
     const text = openSecret(key, sealedSecret, registrationPlace(upstreamId));
     const { flaw } = decodeSigningSecret(text, encoding);
-    return { standing: flaw ?? 'verifies', fits: fittingEncodings(text) };
+    return { state: flaw ?? 'verifies', fits: fittingEncodings(text) };
   } catch (error) {
     if (error instanceof MirrorError) return none('unreadable');
     throw error;

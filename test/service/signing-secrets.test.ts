@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { registrationPlace, sealSecret } from '../../src/compliance/secrets.ts';
-import { createSigningSecrets, standingOf } from '../../src/service/signing-secrets.ts';
+import { createSigningSecrets, stateOfSecret } from '../../src/service/signing-secrets.ts';
 import type { StoredRegistration } from '../../src/store/store.ts';
 
 const KEY = randomBytes(32);
@@ -104,11 +104,11 @@ test('what does not open refuses a start; later what was open stays, is told onc
 test('a secret does not open in the row of another registration', () => {
   const { sealedSecret } = registration('wh_1', SECRET);
   const settings = { key: KEY, encoding: 'hex', now: NOW } as const;
-  expect(standingOf(registration('wh_1', SECRET), settings)).toEqual({
-    standing: 'verifies',
+  expect(stateOfSecret(registration('wh_1', SECRET), settings)).toEqual({
+    state: 'verifies',
     fits: ['utf8', 'hex', 'base64'],
   });
-  expect(standingOf(registration('wh_2', null, { sealedSecret }), settings).standing).toBe('unreadable');
+  expect(stateOfSecret(registration('wh_2', null, { sealedSecret }), settings).state).toBe('unreadable');
 });
 
 test('a secret is awaited from the look that finds it asked for until the look that finds it here, or its time is over', async () => {

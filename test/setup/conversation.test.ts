@@ -10,7 +10,7 @@ import { drawShapes } from '../../sandbox/shapes.ts';
 import { withEnvText } from '../../src/cli/env-file.ts';
 import type { Asker } from '../../src/cli/setup/asker.ts';
 import { nobody } from '../../src/cli/setup/asker.ts';
-import { DEFAULTS } from '../../src/cli/setup/talk.ts';
+import { DEFAULTS } from '../../src/cli/setup/draft.ts';
 import { isKeepingUp } from '../../src/cli/setup/trial.ts';
 import { setup } from '../../src/cli/setup.ts';
 import { systemClock } from '../../src/platform/clock.ts';

@@ -3,7 +3,7 @@ import { pointersToSet } from '../../compliance/pointers.ts';
 import type { Findings, StoredFindings } from '../../doctor/judge.ts';
 import { type Config, configWarnings } from '../../platform/config.ts';
 import { describeError, MirrorError, NotMigrated, UsageError } from '../../platform/errors.ts';
-import { standingOf } from '../../service/signing-secrets.ts';
+import { stateOfSecret } from '../../service/signing-secrets.ts';
 import { readPause } from '../../service/state.ts';
 import type { Store, StoredRegistration } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
@@ -130,7 +130,7 @@ function secretsOf(config: Config, registrations: readonly StoredRegistration[])
   const settings = secretSettings(config, { wall: Date.now });
   return {
     configured: config.webhook.secrets().length,
-    stored: registrations.filter((each) => standingOf(each, settings).standing === 'verifies').length,
+    stored: registrations.filter((each) => stateOfSecret(each, settings).state === 'verifies').length,
     unusable: registrations.flatMap((each) => unusableSecret(each, settings) ?? []),
   };
 }

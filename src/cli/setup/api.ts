@@ -87,43 +87,19 @@ async function look(talk: Talk, riskId: string): Promise<void> {
   }
 }
 
-async function askForAddress(talk: Talk): Promise<void> {
-  await settle(talk, 'COMPLIANCE_BASE_URL', {
-    text: 'Address of the API, ending in /v1',
-    flag: '--base-url',
-    given: talk.options.baseUrl,
-  });
-}
+const askForAddress = (talk: Talk) =>
+  settle(talk, 'COMPLIANCE_BASE_URL', 'Address of the API, ending in /v1', 'baseUrl');
 
 async function askForCredentials(talk: Talk): Promise<void> {
-  const { draft, options } = talk;
-  await settle(talk, 'COMPLIANCE_AUTH', {
-    text: 'How to be let in: api_key, oauth (a person consents), service_account',
-    flag: '--auth',
-    given: options.auth,
-  });
-  if ((draft.get('COMPLIANCE_AUTH') ?? 'api_key') === 'api_key') {
-    await settle(talk, 'COMPLIANCE_API_KEY', {
-      ...{ text: 'API key', flag: '--api-key-file', isHidden: true },
-      givenFile: options.apiKeyFile,
-    });
-    return;
-  }
-  await settle(talk, 'COMPLIANCE_AUTH_URL', {
-    ...{ text: 'Address of its sign-in', flag: '--auth-url', given: options.authUrl },
-  });
-  await settle(talk, 'COMPLIANCE_CLIENT_ID', {
-    ...{ text: 'Client id', flag: '--client-id', given: options.clientId },
-  });
-  await settle(talk, 'COMPLIANCE_CLIENT_SECRET', {
-    ...{ text: 'Client secret', flag: '--client-secret-file', isHidden: true },
-    givenFile: options.clientSecretFile,
-  });
-  if (draft.get('COMPLIANCE_AUTH') === 'oauth') {
-    await settle(talk, 'COMPLIANCE_REDIRECT_URI', {
-      ...{ text: 'Redirect address of that client', flag: '--redirect-uri', given: options.redirectUri },
-    });
-  }
+  const ways = 'How to be let in: api_key, oauth (a person consents), service_account';
+  await settle(talk, 'COMPLIANCE_AUTH', ways, 'auth');
+  const auth = talk.draft.get('COMPLIANCE_AUTH') ?? 'api_key';
+  if (auth === 'api_key') return await settle(talk, 'COMPLIANCE_API_KEY', 'API key', 'apiKeyFile');
+  await settle(talk, 'COMPLIANCE_AUTH_URL', 'Address of its sign-in', 'authUrl');
+  await settle(talk, 'COMPLIANCE_CLIENT_ID', 'Client id', 'clientId');
+  await settle(talk, 'COMPLIANCE_CLIENT_SECRET', 'Client secret', 'clientSecretFile');
+  if (auth === 'oauth')
+    await settle(talk, 'COMPLIANCE_REDIRECT_URI', 'Redirect address of that client', 'redirectUri');
 }
 
 async function signIn(talk: Talk): Promise<void> {

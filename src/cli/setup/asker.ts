@@ -6,9 +6,9 @@ import { MirrorError, UsageError } from '../../platform/errors.ts';
 export interface Question {
   text: string;
   /** What an empty answer means; for a secret its words, such as "the one that is set". */
-  otherwise?: string;
+  otherwise?: string | undefined;
   /** Not shown as it is typed. */
-  isHidden?: true;
+  isHidden?: boolean;
   /** How a script gives it, such as "--base-url". */
   flag: string;
 }

@@ -1,105 +1,15 @@
 import { RECEIVER_PATH } from '../../compliance/registration.ts';
-import { MirrorError } from '../../platform/errors.ts';
 import { SECRETS_LOOK_MS } from '../../service/signing-secrets.ts';
 import { withStore } from '../database.ts';
 import { explainStored } from '../doctor/delivery.ts';
-import { DifferenceFound, explain } from '../exit.ts';
-import { DEFAULT_DESCRIPTION, DEFAULT_EVENTS, register } from '../register.ts';
 import { printable } from '../text.ts';
-import { settleSecret } from './secret.ts';
-import { commandOf, save, setFound, settle, type Talk } from './talk.ts';
-import { arrivals, isProven, startTrial, type Trial, waitUntil } from './trial.ts';
+import { commandOf, save, setFound, type Talk } from './talk.ts';
+import { startTrial, type Trial, waitUntil } from './trial.ts';
 
 /** A signature is found out in steps: its header's name, then what is signed. */
 const RECIPE_STEPS = 4;
-/** What an answer to the address of the receiver says to register by other means. */
-const BY_OTHER_MEANS = '-';
-
-/** The address to register, or null: nothing is registered from here. */
-export async function askForHook(talk: Talk): Promise<string | null> {
-  const { draft, asker, options, say } = talk;
-  const hasSecret = () =>
-    draft.get('WEBHOOK_SECRETS') !== undefined || draft.get('WEBHOOK_SECRETS_FILE') !== undefined;
-  if (options.webhookSecretsFile !== undefined) {
-    await settle(talk, 'WEBHOOK_SECRETS', {
-      ...{ text: 'Signing secret', flag: '--webhook-secrets-file', givenFile: options.webhookSecretsFile },
-    });
-  }
-  if (!options.register) {
-    await askForSecret(talk);
-    return null;
-  }
-  if (options.url !== undefined) return options.url;
-  const { host, port, compliance } = draft.config();
-  const held = await registeredUrl(talk);
-  const isLocal = compliance !== null && compliance.baseUrl.protocol === 'http:';
-  const local = isLocal ? `http://${host}:${port}${RECEIVER_PATH}` : undefined;
-  const otherwise = held ?? (hasSecret() ? BY_OTHER_MEANS : local);
-  for (;;) {
-    const answer = await asker.ask({
-      text: `Address at which the compliance service reaches this receiver (https://…${RECEIVER_PATH}; ${BY_OTHER_MEANS}: it is registered by other means)`,
-      flag: '--url, or --no-register',
-      ...(otherwise === undefined ? {} : { otherwise }),
-    });
-    const url = answer === '' ? otherwise : answer;
-    if (url === BY_OTHER_MEANS) {
-      await askForSecret(talk);
-      return null;
-    }
-    if (url !== undefined && URL.canParse(url)) return url;
-    say(`That is no address; it is one such as https://mirror.example.com${RECEIVER_PATH}`);
-  }
-}
-
-async function askForSecret(talk: Talk): Promise<void> {
-  const { draft, asker } = talk;
-  if (!asker.isPerson || talk.options.webhookSecretsFile !== undefined) return;
-  const isSet = draft.get('WEBHOOK_SECRETS') !== undefined || draft.get('WEBHOOK_SECRETS_FILE') !== undefined;
-  if (isSet) return;
-  await settle(talk, 'WEBHOOK_SECRETS', {
-    ...{ text: 'Signing secret that the service shows', flag: '--webhook-secrets-file', isHidden: true },
-  });
-}
-
-/** The address of the newest stored registration; null: there is none, or no database that can be read. */
-async function registeredUrl(talk: Talk): Promise<string | undefined> {
-  try {
-    return await withStore(commandOf(talk), 'read', async (store) => {
-      const held = await store.listRegistrations();
-      return held.findLast(({ expiresWall }) => expiresWall === null)?.url;
-    });
-  } catch (error) {
-    // None yet, or one that the service will migrate.
-    if (error instanceof MirrorError) return undefined;
-    throw error;
-  }
-}
-
-export async function registerHook(talk: Talk, trial: Trial, first: string): Promise<void> {
-  const { asker, say } = talk;
-  for (let url: string = first; ; ) {
-    try {
-      await register(commandOf(talk), { url, events: DEFAULT_EVENTS, description: DEFAULT_DESCRIPTION });
-      talk.sent += 1;
-      return;
-    } catch (error) {
-      // It is registered, and lacks nothing but its secret.
-      if (error instanceof DifferenceFound) {
-        if (await settleSecret(talk, url, error)) await takeUp(talk, trial);
-        return;
-      }
-      if (!(error instanceof MirrorError) || !asker.isPerson) throw error;
-      say(explain(error, { debug: false }).trimEnd());
-      const text = `Another address, or ${BY_OTHER_MEANS} to go on without registering`;
-      const answer = await asker.ask({ text, otherwise: BY_OTHER_MEANS, flag: '--url' });
-      if (answer === '' || answer === BY_OTHER_MEANS) return;
-      url = answer;
-    }
-  }
-}
-
 /** Writes the settings as they are now, and has the mirror run by them. False: one that is not ours runs. */
-async function takeUp(talk: Talk, trial: Trial): Promise<boolean> {
+export async function takeUp(talk: Talk, trial: Trial): Promise<boolean> {
   await save(talk);
   if (trial.service() === null) {
     talk.say('Start the running service again, so that it takes them.');
@@ -121,11 +31,22 @@ export async function begin(talk: Talk): Promise<Trial> {
   return trial;
 }
 
+/** The last delivery that was accepted and the last one that was rejected, or null. */
+async function arrivals(talk: Talk) {
+  return await withStore(commandOf(talk), 'read', async (store) => {
+    const [lastRejected = null] = await store.list('rejections', { limit: 1 });
+    const { last_delivery_at: lastAccepted } = await store.summary();
+    // Deliveries fit: one was accepted, and none was rejected after it.
+    const isProven = lastAccepted !== null && (lastRejected === null || lastRejected.at <= lastAccepted);
+    return { lastAccepted, lastRejected, isProven };
+  });
+}
+
 /** Waits for a delivery that is taken; one that is rejected tells how it is signed, and what is found out is set. */
 export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
   const { say, asker, options, signal } = talk;
-  const before = await arrivals(commandOf(talk));
-  if (isProven(before)) {
+  const before = await arrivals(talk);
+  if (before.isProven) {
     say(`Deliveries are taken: the last one at ${before.lastAccepted}.`);
     return;
   }
@@ -141,8 +62,8 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
   for (;;) {
     const seen = await waitUntil(
       async () => {
-        const now = await arrivals(commandOf(talk));
-        if (isProven(now) || now.lastAccepted !== before.lastAccepted) return 'accepted' as const;
+        const now = await arrivals(talk);
+        if (now.isProven || now.lastAccepted !== before.lastAccepted) return 'accepted' as const;
         const { lastRejected } = now;
         if (lastRejected === null || lastRejected.id <= examined) return null;
         if (lastRejected.reason !== 'no_signing_secret' || performance.now() > takenUpAt)

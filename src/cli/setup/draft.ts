@@ -1,59 +1,73 @@
+import { chmodSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
-import { type Config, loadConfig } from '../../platform/config.ts';
-import { UsageError } from '../../platform/errors.ts';
+import { loadConfig } from '../../platform/config.ts';
+import { describeError, UsageError } from '../../platform/errors.ts';
 import { ENV_FILE, isSetBy, readEnvText, withEnvText } from '../env-file.ts';
-import { withSetting, writeEnvText } from './env-text.ts';
+
+/** Of the settings that setup finds out; none of the others that it writes has a default. */
+export const DEFAULTS: Readonly<Record<string, string>> = {
+  COMPLIANCE_AUTH: 'api_key',
+  COMPLIANCE_PAGE_PARAM: 'page',
+  COMPLIANCE_PER_PAGE_PARAM: 'perPage',
+  COMPLIANCE_FIRST_PAGE: '1',
+  WEBHOOK_SIGNED_CONTENT: '{t}.{body}',
+  WEBHOOK_SIGNATURE_ALGORITHM: 'sha256',
+  WEBHOOK_SECRET_ENCODING: 'utf8',
+  WEBHOOK_SIGNATURE_HEADER: 'X-Webhook-Signature',
+};
+
+/** What setup asks for or finds out, and may be shown. Everything else in the file may be a secret. */
+const SHOWN: ReadonlySet<string> = new Set([
+  ...Object.keys(DEFAULTS),
+  ...['COMPLIANCE_BASE_URL', 'COMPLIANCE_AUTH_URL', 'COMPLIANCE_CLIENT_ID', 'COMPLIANCE_REDIRECT_URI'],
+  ...['ID_POINTERS_POLICY', 'ID_POINTERS_RISK_ASSESSMENT', 'ID_POINTERS_VENDOR'],
+]);
+const isPlain = (name: string) => SHOWN.has(name) || name.endsWith('_FILE');
+
+export type Draft = ReturnType<typeof createDraft>;
 
 /** The settings as they will be: the text of `.env`, changed in memory until it is written. */
-export interface Draft {
-  /** As a command sees them: the environment's own win. */
-  env(): NodeJS.ProcessEnv;
-  get(name: string): string | undefined;
-  /** The environment has the last word on it, and no file changes that. */
-  isFixed(name: string): boolean;
-  /** `otherwise` is the default, which needs no line. NAME takes the place of NAME_FILE, and the other way round. Returns what takes it back. */
-  set(name: string, value: string, otherwise?: string): () => void;
-  /** What is wrong with this setting alone; null: nothing. */
-  problemOf(name: string): string | null;
-  config(): Config;
-  isChanged(): boolean;
-  /** The file's settings as they would be written, secrets left out. */
-  shown(): [name: string, value: string][];
-  write(): void;
-}
-
-export function createDraft(environment: NodeJS.ProcessEnv, path = ENV_FILE): Draft {
+export function createDraft(environment: NodeJS.ProcessEnv, path = ENV_FILE) {
   let written = readEnvText(path);
   let text = written;
+  /** As a command sees them: what the environment sets wins. */
   const env = () => withEnvText(environment, text);
+  const get = (name: string) => env()[name] || undefined;
   return {
     env,
-    get: (name) => env()[name] || undefined,
-    isFixed: (name) => isSetBy(environment, name),
-    set(name, value, otherwise) {
+    get,
+    /** In either spelling. */
+    held: (name: string) => get(name) ?? get(`${name}_FILE`),
+    /** The environment sets it, and no file changes that. */
+    isFixed: (name: string) => isSetBy(environment, name),
+    /** The default needs no line. NAME replaces NAME_FILE, and the other way round. Returns what undoes it. */
+    set(name: string, value: string): () => void {
       const before = text;
       const other = name.endsWith('_FILE') ? name.replace(/_FILE$/, '') : `${name}_FILE`;
       const alone = withSetting(text, other, null);
-      const held = parseEnv(text)[name];
-      // An empty line, and one that says what the default says, is what somebody left there: it may stay.
-      const isSaid = held === value || (value === otherwise && (held ?? '') === '');
-      text = isSaid ? alone : withSetting(alone, name, value === otherwise ? null : value);
+      const line = parseEnv(text)[name];
+      const isDefault = value === DEFAULTS[name];
+      // An empty line, and one that says what the default says, was left there by somebody: it may stay.
+      const isSaid = line === value || (isDefault && (line ?? '') === '');
+      text = isSaid ? alone : withSetting(alone, name, isDefault ? null : value);
       return () => {
         text = before;
       };
     },
-    problemOf(name) {
+    /** What is wrong with this setting alone; null: nothing. */
+    problemOf(name: string): string | null {
       const lines = problemsIn(env());
       return lines.find((line) => line.startsWith(`${name}:`) || line.startsWith(`${name}_FILE:`)) ?? null;
     },
     config: () => loadConfig(env()),
     isChanged: () => text !== written,
+    /** The file's settings as they would be written, secrets left out. */
     shown: () =>
-      Object.entries(parseEnv(text)).map(([name, value = '']) => [
+      Object.entries(parseEnv(text)).map(([name, value = '']) => ({
         name,
-        isPlain(name) || value === '' ? value : '(hidden)',
-      ]),
-    write() {
+        value: isPlain(name) || value === '' ? value : '(hidden)',
+      })),
+    write(): void {
       if (readEnvText(path) !== written) {
         throw new UsageError(
           `${path} was changed by somebody else meanwhile`,
@@ -76,16 +90,70 @@ function problemsIn(env: NodeJS.ProcessEnv): string[] {
   }
 }
 
-/** What setup asks for or finds out, and may be shown. Everything else in the file may be a secret. */
-const SHOWN: ReadonlySet<string> = new Set([
-  ...['COMPLIANCE_BASE_URL', 'COMPLIANCE_AUTH', 'COMPLIANCE_AUTH_URL', 'COMPLIANCE_CLIENT_ID'],
-  ...[
-    'COMPLIANCE_REDIRECT_URI',
-    'COMPLIANCE_PAGE_PARAM',
-    'COMPLIANCE_PER_PAGE_PARAM',
-    'COMPLIANCE_FIRST_PAGE',
-  ],
-  ...['ID_POINTERS_POLICY', 'ID_POINTERS_RISK_ASSESSMENT', 'ID_POINTERS_VENDOR', 'WEBHOOK_SIGNED_CONTENT'],
-  ...['WEBHOOK_SIGNATURE_HEADER', 'WEBHOOK_SIGNATURE_ALGORITHM', 'WEBHOOK_SECRET_ENCODING'],
-]);
-const isPlain = (name: string) => SHOWN.has(name) || name.endsWith('_FILE');
+/** With its line end; a quoted value may go over several lines. */
+const ASSIGNMENT =
+  /(?<![^\n])[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*=[ \t]*(?:(["'`])[\s\S]*?\2)?[^\n]*(?:\n|$)/g;
+
+/**
+ * The text of an `.env` in which `name` is `value` (null: is not set), and every other line is what it was. The same
+ * text where it says so already. Pure.
+ * @throws UsageError where no spelling of the value is read back as it is, or the file's own lines prevent it.
+ */
+export function withSetting(text: string, name: string, value: string | null): string {
+  const before = parseEnv(text);
+  if ((before[name] ?? null) === value) return text;
+  const line = value === null ? '' : `${name}=${spelled(value)}\n`;
+  let left = [...text.matchAll(ASSIGNMENT)].filter((match) => match[1] === name).length;
+  const isNew = left === 0;
+  const replaced = text.replace(ASSIGNMENT, (all: string, key: string) => {
+    if (key !== name) return all;
+    left -= 1;
+    // Of several the last counts.
+    return value === null || left === 0 ? line : all;
+  });
+  const edited = isNew ? `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}${line}` : replaced;
+  // What is written is what every command will read: so it is read here first.
+  const after = parseEnv(edited);
+  const isMeant = (key: string) => (after[key] ?? null) === (key === name ? value : (before[key] ?? null));
+  if ([...Object.keys({ ...before, ...after }), name].every(isMeant)) return edited;
+  throw new UsageError(
+    `${name} cannot be set in .env without changing other lines of it`,
+    'look for quotes that are not closed, or move the file away',
+  );
+}
+
+/** As an `.env` has it: plain where that is read as it is, since `docker run --env-file` takes quotes for a part of it. */
+function spelled(value: string): string {
+  const spellings = [value, `'${value}'`, `\`${value}\``, `"${value}"`];
+  const fits = spellings.find((each) => {
+    const { A, B } = parseEnv(`A=${each}\nB=1\n`);
+    return A === value && B === '1';
+  });
+  if (fits !== undefined) return fits;
+  throw new UsageError('the value holds every kind of quote, and .env cannot hold that');
+}
+
+/** It holds secrets. */
+const OWNER_ONLY = 0o600;
+/** For everybody but the owner. */
+const OTHERS = 0o077;
+
+/** Whole or not at all, and for nobody else to read. Writes nothing where the file says so already. */
+export function writeEnvText(path: string, before: string, text: string): void {
+  const exists = statSync(path, { throwIfNoEntry: false });
+  if (exists?.isDirectory() === true) throw new UsageError(`${path} is a folder, and a file is wanted there`);
+  // Behind a symbolic link it is the file that is exchanged.
+  const target = exists === undefined ? path : realpathSync(path);
+  if (text === before) {
+    if (exists !== undefined && (exists.mode & OTHERS) !== 0) chmodSync(target, OWNER_ONLY);
+    return;
+  }
+  const temporary = `${target}.${process.pid}.tmp`;
+  try {
+    writeFileSync(temporary, text, { flag: 'wx', mode: OWNER_ONLY, flush: true });
+    renameSync(temporary, target);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw new UsageError(`${path} cannot be written: ${describeError(error)}`, 'let this user write there');
+  }
+}

@@ -90,29 +90,6 @@ function withSmallerBudget(config: Config, sent: number): Config {
   }) as Config;
 }
 
-/** What deliveries have come to. */
-export interface Arrivals {
-  /** ISO 8601; null: none was ever taken. */
-  lastAccepted: string | null;
-  /** The newest that was rejected; null: none is kept. */
-  lastRejected: { id: number; at: string; reason: string } | null;
-}
-
-export async function arrivals(cli: Cli): Promise<Arrivals> {
-  return await withStore(cli, 'read', async (store) => {
-    const [rejected] = await store.list('rejections', { limit: 1 });
-    return {
-      lastAccepted: (await store.summary()).last_delivery_at,
-      lastRejected: rejected ?? null,
-    };
-  });
-}
-
-/** Deliveries fit: one was taken, and none was rejected after it. */
-export function isProven({ lastAccepted, lastRejected }: Arrivals): boolean {
-  return lastAccepted !== null && (lastRejected === null || lastRejected.at <= lastAccepted);
-}
-
 async function newestSync(cli: Cli): Promise<number> {
   return await withStore(
     cli,
@@ -121,7 +98,7 @@ async function newestSync(cli: Cli): Promise<number> {
   );
 }
 
-export interface Standing {
+export interface KindsSeen {
   summary: StoreSummary;
   /** Kinds in sync, by a full sync of this setup where that can be told, or with nothing outstanding but what is new. */
   verified: KindStatus[];
@@ -134,7 +111,7 @@ const NEWEST_SYNCS = 100;
  * `since`: ISO 8601; of a service in which something always changes, only what changed after it may be outstanding; null:
  * nothing may.
  */
-export async function standing(cli: Cli, { syncsBefore }: Trial, since: string | null): Promise<Standing> {
+export async function kindsSeen(cli: Cli, { syncsBefore }: Trial, since: string | null): Promise<KindsSeen> {
   return await withStore(cli, 'read', async (store) => {
     const summary = await store.summary();
     const syncs = await store.list('sync_runs', { limit: NEWEST_SYNCS });
