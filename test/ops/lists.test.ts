@@ -79,7 +79,7 @@ describe('the events', () => {
       .exec(first.text)![1]!
       .replaceAll('&amp;', '&');
     const second = await page(next);
-    expect(second.text).toContain('No event is like that.');
+    expect(second.text).toContain('No matching events.');
     expect(second.text).not.toContain('looked back to');
   });
 

@@ -5,19 +5,12 @@ import type { OpsContext } from '../context.ts';
 import type { Operations } from '../operations.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { createAnswers } from './answers.tsx';
-import { auditList } from './audit-page.tsx';
 import { deliveriesList } from './deliveries-page.tsx';
-import { eventPage } from './event-page.tsx';
+import { eventPage, quarantinedPage, rejectionPage } from './delivery-pages.tsx';
 import { eventsList } from './events-page.tsx';
 import { createForms, TICKED_PATH } from './forms.ts';
-import { gapsList } from './gaps-page.tsx';
 import { type List, listHandlers } from './list-page.tsx';
-import {
-  quarantinedPage,
-  quarantineList,
-  rejectionPage,
-  rejectionsList,
-} from './quarantine-and-rejections-pages.tsx';
+import { auditList, gapsList, quarantineList, rejectionsList } from './lists.tsx';
 import { idText, numberCursor } from './query.ts';
 import { recordsPages } from './records-page.tsx';
 import { statusPages } from './status-page.tsx';

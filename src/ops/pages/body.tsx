@@ -3,13 +3,7 @@ import type { OpsContext } from '../context.ts';
 import { figure } from '../words.ts';
 
 /** A body that is text: indented, as it was sent, and as a curl command that sends it again. */
-export function BodyText({
-  text,
-  receiver,
-}: {
-  text: string;
-  receiver: { url: string; signatureHeader: string };
-}) {
+export function BodyText({ text, receiver }: { text: string; receiver: OpsContext['receiver'] }) {
   const curl = curlOf(text, receiver);
   const isWhole = rawText(text).left === 0;
   return (
@@ -45,26 +39,23 @@ function Copy({ what }: { what: string }) {
 
 /** The bytes of a delivery: as text where they are UTF-8, and in hex. */
 export function Body({
-  body,
+  body_base64,
   receiver,
-  trimmed,
+  whyNone,
 }: {
-  body: Uint8Array | null;
+  body_base64: string | null;
   receiver: OpsContext['receiver'];
-  trimmed: boolean;
+  whyNone: string;
 }) {
-  if (body === null) {
+  if (body_base64 === null) {
     return (
       <>
         <h2>Body</h2>
-        <p class="note">
-          {trimmed
-            ? 'Trimmed: it is older than RETENTION_BODY_DAYS.'
-            : 'Not kept: it was too large, or nothing could be tried on it.'}
-        </p>
+        <p class="note">{whyNone}</p>
       </>
     );
   }
+  const body = Buffer.from(body_base64, 'base64');
   const text = utf8Text(body);
   return (
     <>
@@ -77,7 +68,7 @@ export function Body({
         <BodyText text={text} receiver={receiver} />
       )}
       {body.length === 0 ? null : (
-        <details {...(text === null ? { open: true } : {})}>
+        <details open={text === null}>
           <summary>
             In hex{body.length > HEX_SHOWN_BYTES ? `, the first ${figure(HEX_SHOWN_BYTES)} bytes` : ''}
           </summary>

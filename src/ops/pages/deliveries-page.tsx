@@ -1,12 +1,14 @@
 import { z } from 'zod';
 import { EVENT_TYPES, isKnownType } from '../../compliance/kinds.ts';
-import type { DeliveryReport, ListedOutcome } from '../../store/reports.ts';
+import { listedOutcome } from '../../store/report-rows.ts';
+import type { DeliveryReport } from '../../store/reports.ts';
 import { queries } from '../api/query.ts';
 import type { OpsContext } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
 import { codeWords, figure } from '../words.ts';
+import { anyOf, Filters } from './controls.tsx';
 import type { List } from './list-page.tsx';
-import { About, Choice, ErrorCell, Field, From, Instant, Table } from './pieces.tsx';
+import { About, From, Instant, quiet, Table } from './pieces.tsx';
 import { eventHref } from './query.ts';
 
 /** As a browser's field has it, without a zone, or as the API has it: both are UTC. */
@@ -28,14 +30,6 @@ const filters = queries.deliveries
 
 type Filter = z.output<typeof filters>;
 
-const OUTCOMES: readonly (readonly [ListedOutcome | '', string])[] = [
-  ['', 'any'],
-  ['accepted', 'accepted'],
-  ['duplicate', 'duplicate'],
-  ['quarantined', 'quarantined'],
-  ['rejected', 'rejected'],
-];
-
 export const deliveriesList = ({
   store,
   answerTimes,
@@ -48,21 +42,17 @@ export const deliveriesList = ({
   read: (filter, paging) => store.listDeliveries(filter, paging),
   isWatched: ({ until }) => until === undefined,
   form: (filter, rows) => (
-    <form class="filters" method="get" action="/deliveries" aria-label="Search">
-      <Field
-        name="search"
-        label="Event’s id, record’s id or text in the body"
-        value={filter.search}
-        shortcut="/"
-      />
-      <Choice name="outcome" label="Outcome" value={filter.outcome} options={OUTCOMES} />
-      <Choice name="type" label="Type" value={filter.type} options={typesAmong(filter.type, rows)} />
-      <Field name="since" label="Since (UTC)" value={inField(filter.since)} type="datetime-local" />
-      <Field name="until" label="Until (UTC)" value={inField(filter.until)} type="datetime-local" />
-      <button class="button" type="submit">
-        Search
-      </button>
-    </form>
+    <Filters
+      action="/deliveries"
+      label="Search"
+      fields={[
+        ['search', 'Event’s id, record’s id or text in the body', filter.search, SEARCH_BOX],
+        ['outcome', 'Outcome', filter.outcome, anyOf(listedOutcome.options)],
+        ['type', 'Type', filter.type, anyOf(typesAmong(filter.type, rows))],
+        ['since', 'Since (UTC)', inField(filter.since), TIME_FIELD],
+        ['until', 'Until (UTC)', inField(filter.until), TIME_FIELD],
+      ]}
+    />
   ),
   empty: emptyWords,
   table: (rows) => (
@@ -71,46 +61,41 @@ export const deliveriesList = ({
       dense
       rows={rows}
       columns={[
-        [
-          'Received',
-          (delivery) => (
-            <a href={hrefOf(delivery)}>
-              <Instant at={delivery.received_at} precise />
-            </a>
-          ),
-        ],
-        ['Outcome', (delivery) => <Outcome {...delivery} />, 'wide'],
-        [
-          'Event',
-          ({ event_id, type }) => (
-            <>
-              {event_id === null ? <span class="quiet">not named</span> : <code>{event_id}</code>}
-              <br />
-              {/* Only the specification's types are short enough never to break. */}
-              <span class={isKnownType(type ?? '') ? 'quiet whole' : 'quiet'}>{type ?? 'no type'}</span>
-            </>
-          ),
-          'wide',
-        ],
+        ['Received', Received],
+        ['Outcome', Outcome, 'wide'],
+        ['Event', Event, 'wide'],
         ['About', (delivery) => <About {...delivery} otherwise="no known record" />, 'wide'],
-        ['From', ({ address }) => <From address={address} />, 'wide'],
+        ['From', From, 'wide'],
         ['Signature', (delivery) => codeWords(answerTo(delivery).signature), 'wide'],
         ['Answer', (delivery) => answerTo(delivery).status, 'n'],
-        ['Took', (delivery) => <Took ms={answerTimes.of(delivery)} />, 'n'],
+        ['Took', (delivery) => tookWords(answerTimes.of(delivery)), 'n'],
         ['Times', (delivery) => figure(delivery.deliveries), 'n'],
-        {
-          head: 'Reason',
-          td: ({ reason }) => (
-            <ErrorCell
-              label="Reason"
-              error={reason !== null && CODE.test(reason) ? codeWords(reason) : reason}
-            />
-          ),
-        },
+        ['Reason', reasonWords, 'full error'],
       ]}
     />
   ),
 });
+
+const tookWords = (ms: number | null) => (ms === null ? quiet('not known') : `${ms} ms`);
+
+function Received(delivery: DeliveryReport) {
+  return (
+    <a href={hrefOf(delivery)}>
+      <Instant at={delivery.received_at} precise />
+    </a>
+  );
+}
+
+function Event({ event_id, type }: DeliveryReport) {
+  return (
+    <>
+      {event_id === null ? quiet('not named') : <code>{event_id}</code>}
+      <br />
+      {/* Only the specification's types are short enough never to break. */}
+      <span class={isKnownType(type ?? '') ? 'quiet whole' : 'quiet'}>{type ?? 'no type'}</span>
+    </>
+  );
+}
 
 function Outcome({ outcome, state }: DeliveryReport) {
   if (state === null) return <span class={`state ${outcome}`}>{outcome}</span>;
@@ -121,12 +106,9 @@ function Outcome({ outcome, state }: DeliveryReport) {
   );
 }
 
-function Took({ ms }: { ms: number | null }) {
-  return ms === null ? <span class="quiet">not known</span> : `${ms} ms`;
-}
-
-/** A code of ours. Other reasons are sentences with ids from outside, which must stay as they are. */
-const CODE = /^[a-z_]+$/;
+/** Codes of ours as words. Other reasons are sentences with ids from outside, which must stay as they are. */
+const reasonWords = ({ reason }: DeliveryReport) =>
+  reason !== null && /^[a-z_]+$/.test(reason) ? codeWords(reason) : reason;
 
 function hrefOf({ outcome, number, event_id }: DeliveryReport): string {
   if (outcome === 'quarantined') return `/quarantine/${number}`;
@@ -134,15 +116,13 @@ function hrefOf({ outcome, number, event_id }: DeliveryReport): string {
 }
 
 /** The types of the specification, and other types on this page. */
-function typesAmong(
-  chosen: string | undefined,
-  deliveries: readonly DeliveryReport[],
-): readonly (readonly [string, string])[] {
+function typesAmong(chosen: string | undefined, deliveries: readonly DeliveryReport[]): readonly string[] {
   const others = [chosen, ...deliveries.map(({ type }) => type)].filter((type) => type != null);
-  const types = [...new Set([...EVENT_TYPES, ...others])].sort();
-  return [['', 'any'], ...types.map((type) => [type, type] as const)];
+  return [...new Set([...EVENT_TYPES, ...others])].sort();
 }
 
+const SEARCH_BOX = { type: 'search', 'aria-keyshortcuts': '/' } as const;
+const TIME_FIELD = { type: 'datetime-local', step: 1 } as const;
 /** A browser's field takes no zone. */
 const inField = (instant: string | undefined) => instant?.slice(0, 19);
 
@@ -152,5 +132,5 @@ function emptyWords(filter: Filter, lookedBackTo: string | null): string {
     return 'No matching deliveries. One that was rejected for its headers alone had no body read that names an event: look by its time.';
   return Object.values(filter).some((value) => value !== undefined)
     ? 'No matching deliveries.'
-    : 'No delivery yet. The first that comes in will stand here at once, accepted or not.';
+    : 'No delivery yet. The first that comes in is shown here at once, accepted or not.';
 }

@@ -6,7 +6,8 @@ import { acceptsPage, type OpsEnv } from '../access.ts';
 import type { Waiting } from '../attention.ts';
 import type { OpsContext } from '../context.ts';
 import { count, figure } from '../words.ts';
-import { PostForm, Title, useVisit, type Visit, VisitContext } from './pieces.tsx';
+import { PostForm } from './controls.tsx';
+import { type Fact, Facts, Title, useVisit, type Visit, VisitContext } from './pieces.tsx';
 import { SCRIPT } from './script.ts';
 import { STYLE } from './style.ts';
 
@@ -69,7 +70,7 @@ export function Pages({ current }: { current: PageName | null }) {
           const [number, words] = counts[name] ?? [0, ''];
           return (
             <li>
-              <a href={path} {...(name === current ? { 'aria-current': 'page' } : {})}>
+              <a href={path} aria-current={name === current ? 'page' : undefined}>
                 {name}
                 {number === 0 ? null : (
                   <span class="count" title={words}>
@@ -108,7 +109,7 @@ export function Frame({
           <a class="name" href="/">
             compliance mirror
           </a>
-          <span class="live" {...(stream === null ? {} : { 'data-live': true })}>
+          <span class="live" data-live={stream === null ? undefined : true}>
             as of{' '}
             <time datetime={new Date(now).toISOString()}>
               {new Date(now).toISOString().slice(11, 19)} UTC
@@ -129,7 +130,7 @@ export function Frame({
           )}
         </header>
         <Pages current={current} />
-        <main id="main" tabindex={-1} {...(stream === null ? {} : { 'data-stream': stream })}>
+        <main id="main" tabindex={-1} data-stream={stream}>
           {children}
         </main>
         <footer class="foot">
@@ -140,6 +141,30 @@ export function Frame({
         </footer>
       </div>
     </Layout>
+  );
+}
+
+/** The page of one thing: what it is called, facts about it, and what else there is of it. */
+export function OneThing({
+  title,
+  heading = title,
+  note,
+  current,
+  facts,
+  children,
+}: PropsWithChildren<{
+  title: string;
+  heading?: Child | Child[];
+  note?: Child;
+  current: PageName;
+  facts: readonly (Fact | null | false)[];
+}>) {
+  return (
+    <Frame title={title} current={current}>
+      <Title note={note}>{heading}</Title>
+      <Facts facts={facts} />
+      {children}
+    </Frame>
   );
 }
 

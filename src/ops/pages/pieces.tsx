@@ -1,6 +1,6 @@
-import { createContext, type PropsWithChildren, useContext } from 'hono/jsx';
+import { type Child, createContext, type PropsWithChildren, useContext } from 'hono/jsx';
 import type { Kind } from '../../compliance/kinds.ts';
-import { CSRF_FIELD, type Identity } from '../access.ts';
+import type { Identity } from '../access.ts';
 import type { Waiting } from '../attention.ts';
 import { age, kindNoun } from '../words.ts';
 import type { Notice } from './form-outcome.ts';
@@ -22,11 +22,23 @@ export const VisitContext = createContext<Visit>({ identity: null, now: 0, notic
 
 export const useVisit = () => useContext(VisitContext);
 
-export const mayOperate = () => useVisit().identity?.role === 'operate';
+type At = string | number | null;
 
-/** In UTC, as in the tables, the API and the log. Without the day if that is today; in full on hover. `precise`: with milliseconds. */
-export function Instant({ at, precise = false }: { at: string | number; precise?: boolean }) {
+/**
+ * In UTC, as in the tables, the API and the log. Without the day if that is today; in full on hover. `precise`: with
+ * milliseconds. `otherwise`: in place of no instant.
+ */
+export function Instant({
+  at,
+  precise = false,
+  otherwise,
+}: {
+  at: At;
+  precise?: boolean;
+  otherwise?: Child;
+}) {
   const { now } = useVisit();
+  if (at === null) return <>{otherwise}</>;
   const iso = new Date(at).toISOString();
   const sameDay = iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10);
   const time = iso.slice(11, precise ? 23 : 19);
@@ -38,8 +50,9 @@ export function Instant({ at, precise = false }: { at: string | number; precise?
 }
 
 /** "12 minutes ago", with the instant on hover. */
-export function Ago({ at }: { at: string | number }) {
+export function Ago({ at, otherwise }: { at: At; otherwise?: Child }) {
   const { now } = useVisit();
+  if (at === null) return <>{otherwise}</>;
   const iso = new Date(at).toISOString();
   return (
     <time datetime={iso} title={inFull(iso)}>
@@ -47,6 +60,9 @@ export function Ago({ at }: { at: string | number }) {
     </time>
   );
 }
+
+/** What is not known, or not there. */
+export const quiet = (words: Child) => <span class="quiet">{words}</span>;
 
 const inFull = (iso: string) => `${iso.slice(0, 10)} ${iso.slice(11, 23)} UTC`;
 
@@ -75,25 +91,6 @@ export function Tile({
   );
 }
 
-/** Every change is a form, so that it works without scripts. Shown only to readers who may change something. */
-export function ActionForm(props: PropsWithChildren<{ action: string; className?: string }>) {
-  return mayOperate() ? <PostForm {...props} /> : null;
-}
-
-/** Carries the CSRF token of the session. */
-export function PostForm({
-  action,
-  className,
-  children,
-}: PropsWithChildren<{ action: string; className?: string }>) {
-  return (
-    <form method="post" action={action} {...(className === undefined ? {} : { class: className })}>
-      <input type="hidden" name={CSRF_FIELD} value={useVisit().identity?.csrf ?? ''} />
-      {children}
-    </form>
-  );
-}
-
 /** The head of every page except the status page, and the outcome of a form. */
 export function Title({ children, note }: PropsWithChildren<{ note?: unknown }>) {
   const { notice } = useVisit();
@@ -101,7 +98,7 @@ export function Title({ children, note }: PropsWithChildren<{ note?: unknown }>)
     <>
       <header class="title">
         <h1>{children}</h1>
-        {note === undefined || note === null ? null : <p class="lead">{note}</p>}
+        {note == null ? null : <p class="lead">{note}</p>}
       </header>
       {notice === null ? null : (
         <p class={notice.isBad ? 'told action_required' : 'told'} role="status">
@@ -109,6 +106,29 @@ export function Title({ children, note }: PropsWithChildren<{ note?: unknown }>)
         </p>
       )}
     </>
+  );
+}
+
+/** Several views of one thing, of which one is shown. */
+export function Tabs({
+  label,
+  tabs,
+}: {
+  label: string;
+  tabs: readonly { href: string; words: unknown; isShown: boolean; range?: string }[];
+}) {
+  return (
+    <nav class="tabs" aria-label={label}>
+      <ul>
+        {tabs.map(({ href, words, isShown, range }) => (
+          <li>
+            <a href={href} data-range={range} aria-current={isShown ? 'true' : undefined}>
+              {words}
+            </a>
+          </li>
+        ))}
+      </ul>
+    </nav>
   );
 }
 
@@ -132,13 +152,11 @@ export function Pager({ next, first, words }: { next: string | null; first: stri
   );
 }
 
-/** Of a cell; `n` for figures. */
-type CellClass = 'n' | 'wide' | 'wide quiet' | 'full' | 'half' | 'whole';
+/** Of a cell: `n` for figures; `full error` leaves the cell out at phone width where it is null. */
+type CellClass = 'n' | 'wide' | 'wide quiet' | 'full' | 'full error' | 'half' | 'whole';
 
-/** A column: its head, what its cell holds of a row, and the cell's class. Or the whole cell. */
-type Column<Row> =
-  | readonly [head: unknown, cell: (row: Row) => unknown, className?: CellClass]
-  | { head: string; td: (row: Row) => unknown };
+/** A column: its head, what its cell holds of a row, and the cell's class. */
+export type Column<Row> = readonly [head: unknown, cell: (row: Row) => unknown, className?: CellClass];
 
 /** At phone width each row becomes a card, with its columns as labelled lines. The first column names the row. */
 export function Table<Row>({
@@ -158,9 +176,9 @@ export function Table<Row>({
       <table>
         <thead>
           <tr>
-            {columns.map((column) => (
-              <th scope="col" {...('td' in column || column[2] !== 'n' ? {} : { class: 'n' })}>
-                {'td' in column ? column.head : column[0]}
+            {columns.map(([head, _, className]) => (
+              <th scope="col" class={className === 'n' ? 'n' : undefined}>
+                {head}
               </th>
             ))}
           </tr>
@@ -175,51 +193,49 @@ export function Table<Row>({
   );
 }
 
-function cellOf<Row>(column: Column<Row>, row: Row, isFirst: boolean) {
-  if ('td' in column) return column.td(row);
-  const [head, cell, className] = column;
-  if (isFirst) return <th scope="row">{cell(row)}</th>;
+function cellOf<Row>([head, cell, className]: Column<Row>, row: Row, isFirst: boolean) {
+  const content = cell(row);
+  if (isFirst) return <th scope="row">{content}</th>;
+  if (className === 'full error' && content === null) return <td class="gone"></td>;
   return (
-    <td {...(className === undefined ? {} : { class: className })} data-label={String(head)}>
-      {cell(row)}
-    </td>
-  );
-}
-
-/** At phone width a line of its own, or hidden if there is no error. */
-export function ErrorCell({ error, label }: { error: string | null; label: string }) {
-  if (error === null) return <td class="gone"></td>;
-  return (
-    <td class="full error" data-label={label}>
-      {error}
+    <td class={className} data-label={String(head)}>
+      {content}
     </td>
   );
 }
 
 /** `id`: of the name, for an element that the name labels. */
-type Fact = readonly [name: unknown, value: unknown, how?: { isWarning?: boolean; id?: string }];
+export type Fact = readonly [name: unknown, value: unknown, how?: { isWarning?: boolean; id?: string }];
 
 type FactsClass = 'facts' | 'pairs';
 
-/** Facts about one thing, a line each. `pairs`: values at the right. Null: the line is left out. */
+/** Facts about one thing, a line each. `pairs`: values at the right. Null or false: the line is left out. */
 export function Facts({
   facts,
   className = 'facts',
 }: {
-  facts: readonly (Fact | null)[];
+  facts: readonly (Fact | null | false)[];
   className?: FactsClass;
 }) {
   return (
     <dl class={className}>
       {facts
-        .filter((fact) => fact !== null)
+        .filter((fact) => fact !== null && fact !== false)
         .map(([name, value, { isWarning = false, id } = {}]) => (
           <>
-            <dt {...(id === undefined ? {} : { id })}>{name}</dt>
-            <dd {...(isWarning ? { class: 'warn' } : {})}>{value}</dd>
+            <dt id={id}>{name}</dt>
+            <dd class={isWarning ? 'warn' : undefined}>{value}</dd>
           </>
         ))}
     </dl>
+  );
+}
+
+export function RecordId({ kind, id }: { kind: Kind; id: string }) {
+  return (
+    <a href={recordHref(kind, id)}>
+      <code>{id}</code>
+    </a>
   );
 }
 
@@ -246,14 +262,14 @@ export function About({
   record_id: string | null;
   otherwise: string;
 }) {
-  if (kind === null || record_id === null) return <span class="quiet">{otherwise}</span>;
+  if (kind === null || record_id === null) return quiet(otherwise);
   return <RecordLink kind={kind} id={record_id} />;
 }
 
 /** The sender's address. An IPv4 address stays in one line; a longer one may break anywhere. */
 export function From({ address }: { address: string | null }) {
-  if (address === null) return <span class="quiet">not known</span>;
-  return <code {...(address.includes(':') ? {} : { class: 'whole' })}>{address}</code>;
+  if (address === null) return quiet('not known');
+  return <code class={address.includes(':') ? undefined : 'whole'}>{address}</code>;
 }
 
 /** The `t` of a signature as sent: seconds since 1970, or any text. */
@@ -285,64 +301,5 @@ export function Cause({ cause }: { cause: string }) {
     <a href={href}>
       {what} <code>{name}</code>
     </a>
-  );
-}
-
-/** A field of a filter. The empty value stands for "any". */
-export function Choice({
-  name,
-  label,
-  value,
-  options,
-}: {
-  name: string;
-  label: string;
-  value: string | undefined;
-  options: readonly (readonly [value: string, words: string])[];
-}) {
-  return (
-    <label>
-      <span>{label}</span>
-      <select name={name}>
-        {options.map(([option, words]) => (
-          <option value={option} {...(option === (value ?? '') ? { selected: true } : {})}>
-            {words}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
-}
-
-export function Field({
-  name,
-  label,
-  value,
-  list,
-  type,
-  shortcut,
-}: {
-  name: string;
-  label: string;
-  value: string | undefined;
-  list?: string;
-  type?: 'datetime-local';
-  /** Makes it a search box, which this key focuses. */
-  shortcut?: string;
-}) {
-  return (
-    <label>
-      <span>{label}</span>
-      <input
-        name={name}
-        value={value ?? ''}
-        autocomplete="off"
-        spellcheck={false}
-        maxlength={255}
-        {...(list === undefined ? {} : { list })}
-        {...(type === undefined ? {} : { type, step: 1 })}
-        {...(shortcut === undefined ? {} : { type: 'search', 'aria-keyshortcuts': shortcut })}
-      />
-    </label>
   );
 }

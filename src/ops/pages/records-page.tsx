@@ -16,9 +16,10 @@ import { recordsCsv } from '../csv.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { figure, kindPlural } from '../words.ts';
 import { type Answers, missing } from './answers.tsx';
+import { anyOf, Filters } from './controls.tsx';
 import { ListPage } from './list-page.tsx';
-import { Choice, Field, Instant, Table } from './pieces.tsx';
-import { idText, type Links, linksOf, PAGE_ROWS, pageQuery, recordHref } from './query.ts';
+import { Instant, quiet, RecordId, Table, Tabs } from './pieces.tsx';
+import { idText, type Links, linksOf, PAGE_ROWS, pageQuery } from './query.ts';
 import { recordPage, Verified } from './record-page.tsx';
 
 const yesOrNo = z
@@ -110,21 +111,15 @@ function RecordsPage(view: RecordsView) {
       note="What the tables hold, as last written."
       form={
         <>
-          <nav class="tabs" aria-label="Kinds">
-            <ul>
-              {kinds.map((each) => (
-                <li>
-                  <a
-                    href={`/records/${each.kind}`}
-                    {...(each.kind === kind ? { 'aria-current': 'true' } : {})}
-                  >
-                    {kindPlural(each.kind)} <span class="quiet">{figure(each.records)}</span>
-                  </a>
-                </li>
-              ))}
-            </ul>
-          </nav>
-          <Filters {...view} />
+          <Tabs
+            label="Kinds"
+            tabs={kinds.map((each) => ({
+              href: `/records/${each.kind}`,
+              words: [`${kindPlural(each.kind)} `, quiet(figure(each.records))],
+              isShown: each.kind === kind,
+            }))}
+          />
+          {filtersOf(view)}
         </>
       }
       empty={records.length === 0 ? emptyWords(view) : null}
@@ -148,18 +143,10 @@ function RecordsPage(view: RecordsView) {
         label={title}
         rows={records}
         columns={[
-          [
-            'Id',
-            ({ id }) => (
-              <a href={recordHref(kind, id)}>
-                <code>{id}</code>
-              </a>
-            ),
-          ],
+          ['Id', ({ id }) => <RecordId {...{ kind, id }} />],
           [
             'Name',
-            ({ name }) =>
-              name === null ? <span class="quiet">no name</span> : shortened(name, NAME_SHOWN_CHARACTERS),
+            ({ name }) => (name === null ? quiet('no name') : shortened(name, NAME_SHOWN_CHARACTERS)),
             'full',
           ],
           ...(kind === 'policy' ? [['Version', (record: RecordReport) => record.version] as const] : []),
@@ -168,7 +155,7 @@ function RecordsPage(view: RecordsView) {
             (record) => (record.deleted_at === null ? record.status : <span class="state">deleted</span>),
             'wide',
           ],
-          ['Verified', (record) => <Verified record={record} />, 'wide'],
+          ['Verified', Verified, 'wide'],
           ['Written', (record) => <Instant at={record.synced_at} />, 'wide'],
         ]}
       />
@@ -178,68 +165,40 @@ function RecordsPage(view: RecordsView) {
 
 const yesNo = (value: boolean | undefined) => (value === undefined ? undefined : value ? 'yes' : 'no');
 
-function Filters({ kind, statuses, filter, order }: RecordsView) {
+function filtersOf({ kind, statuses, filter, order }: RecordsView) {
   const { field } = filter;
+  const records = new Map(statuses.map((each) => [each.status, each.records]));
+  const statusWords = (status: string) => {
+    const number = records.get(status)!;
+    return `${status} (${figure(number)}${number === STATUS_COUNT_MAX ? '+' : ''})`;
+  };
   return (
-    <form class="filters" method="get" action={`/records/${kind}`} aria-label="Filter">
-      <Field name="search" label="Id or name" value={filter.search} />
-      <Choice
-        name="status"
-        label="Status"
-        value={filter.status}
-        options={[
-          ['', 'any'],
-          ...statuses.map(({ status, records }): [string, string] => [
-            status,
-            `${status} (${figure(records)}${records === STATUS_COUNT_MAX ? '+' : ''})`,
-          ]),
-        ]}
-      />
-      <Field
-        name="field"
-        label="Field=value"
-        value={field === undefined ? undefined : `${field.path.join('.')}=${field.value}`}
-      />
-      <Choice
-        name="unverified"
-        label="Verified"
-        value={yesNo(filter.unverified)}
-        options={[
-          ['', 'any'],
-          ['no', 'verified'],
-          ['yes', 'not yet'],
-        ]}
-      />
-      <Choice
-        name="deleted"
-        label="Deleted"
-        value={yesNo(filter.deleted)}
-        options={[
-          ['', 'any'],
-          ['no', 'live'],
-          ['yes', 'deleted'],
-        ]}
-      />
-      <Choice
-        name="order"
-        label="Order"
-        value={order}
-        options={[
-          ['', 'by id'],
-          ['name', 'by name'],
-          ['changed', 'last changed first'],
-        ]}
-      />
-      <button class="button" type="submit">
-        Show
-      </button>
-    </form>
+    <Filters
+      action={`/records/${kind}`}
+      label="Filter"
+      fields={[
+        ['search', 'Id or name', filter.search],
+        ['status', 'Status', filter.status, anyOf([...records.keys()], statusWords)],
+        ['field', 'Field=value', field && `${field.path.join('.')}=${field.value}`],
+        ['unverified', 'Verified', yesNo(filter.unverified), VERIFIED],
+        ['deleted', 'Deleted', yesNo(filter.deleted), DELETED],
+        ['order', 'Order', order, ORDERS],
+      ]}
+    />
   );
 }
+
+const VERIFIED = anyOf(['no', 'yes'], (value) => (value === 'no' ? 'verified' : 'not yet'));
+const DELETED = anyOf(['no', 'yes'], (value) => (value === 'no' ? 'live' : 'deleted'));
+const ORDERS = [
+  ['', 'by id'],
+  ['name', 'by name'],
+  ['changed', 'last changed first'],
+] as const;
 
 function emptyWords({ kind, filter, searchedTo }: RecordsView): string {
   if (searchedTo !== null) return 'No record like that among these.';
   return Object.values(filter).some((value) => value !== undefined)
-    ? `None of the ${kindPlural(kind)} is like that.`
+    ? `No matching ${kindPlural(kind)}.`
     : `No ${kindPlural(kind)} yet. They come with the first full sync, or with the first event about one.`;
 }

@@ -6,33 +6,49 @@ import { createCharts, isRange } from '../series.ts';
 import type { Snapshot, Snapshots } from '../snapshot.ts';
 import { age, count, kindPlural } from '../words.ts';
 import type { Answers } from './answers.tsx';
+import { ActionButton, mayOperate } from './controls.tsx';
 import { DeliveriesTile, streamOf, type Traffic } from './deliveries-tile.tsx';
 import { Frame } from './layout.tsx';
-import { ActionForm, Instant, mayOperate } from './pieces.tsx';
+import { Instant } from './pieces.tsx';
 import { SyncRunsTile } from './sync-runs.tsx';
 import { EventsTile, GapsTile, KindCards, ServiceTile, UpstreamTile, VERDICT_WORDS } from './tiles.tsx';
 
+interface Shown {
+  snapshot: Snapshot;
+  traffic: Traffic;
+}
+
 export function statusPages(context: OpsContext, snapshots: Snapshots, { html, parts }: Answers) {
   const charts = createCharts(context);
-  const view = async (c: OpsHandlerContext): Promise<Props> => {
+  const read = async (c: OpsHandlerContext): Promise<Shown> => {
     const asked = c.req.query('range') ?? '';
     const range = isRange(asked) ? asked : 'hour';
     const [snapshot, series] = await Promise.all([snapshots.current(), charts(range)]);
     return { snapshot, traffic: { range, series } };
   };
   return {
-    page: async (c: OpsHandlerContext) => html(c, <StatusPage {...(await view(c))} />),
-    stream: async (c: OpsHandlerContext) => parts(c, 'Status', <StatusParts {...(await view(c))} />),
+    async page(c: OpsHandlerContext): Promise<Response> {
+      const shown = await read(c);
+      const { range } = shown.traffic;
+      return html(
+        c,
+        <Frame title={shown.snapshot.verdict.sentence} current="Status" stream={streamOf(range)}>
+          <StatusParts {...shown} />
+          <noscript>
+            <p class="note">
+              Without scripts this page stands still: <a href={`/?range=${range}`}>reload</a> it to see what
+              has changed.
+            </p>
+          </noscript>
+        </Frame>,
+      );
+    },
+    stream: async (c: OpsHandlerContext) => parts(c, 'Status', <StatusParts {...(await read(c))} />),
   };
 }
 
-interface Props {
-  snapshot: Snapshot;
-  traffic: Traffic;
-}
-
 /** What the stream sends. Everything that changes is in a part. */
-function StatusParts({ snapshot, traffic }: Props) {
+function StatusParts({ snapshot, traffic }: Shown) {
   return (
     <>
       <VerdictSection snapshot={snapshot} />
@@ -68,20 +84,6 @@ function AttentionSection({ snapshot }: { snapshot: Snapshot }) {
   );
 }
 
-function StatusPage({ snapshot, traffic }: Props) {
-  return (
-    <Frame title={snapshot.verdict.sentence} current="Status" stream={streamOf(traffic.range)}>
-      <StatusParts {...{ snapshot, traffic }} />
-      <noscript>
-        <p class="note">
-          Without scripts this page stands still: <a href={`/?range=${traffic.range}`}>reload</a> it to see
-          what has changed.
-        </p>
-      </noscript>
-    </Frame>
-  );
-}
-
 function VerdictSection({ snapshot }: { snapshot: Snapshot }) {
   const { verdict, at, summary, live } = snapshot;
   const toSet = pointersToSet(summary?.learned_pointers ?? [], live.idPointers);
@@ -113,24 +115,19 @@ function VerdictSection({ snapshot }: { snapshot: Snapshot }) {
 }
 
 function Actions({ snapshot: { verdict, live, pending } }: { snapshot: Snapshot }) {
-  const first = (action: string) => (verdict.action === action ? 'button first' : 'button');
   return (
     <div class="actions">
       {/* Of several kinds, the list below has them. */}
       {pending.length === 1 ? <Pending deletions={pending[0]!} /> : null}
       {live.paused ? (
-        <ActionForm action="/actions/resume">
-          <button class={first('resume')} id="resume" type="submit">
-            Resume
-          </button>
-        </ActionForm>
+        <ActionButton action="/actions/resume" id="resume" first={verdict.action === 'resume'}>
+          Resume
+        </ActionButton>
       ) : null}
       {verdict.action === 'retry' ? (
-        <ActionForm action="/actions/retry">
-          <button class="button first" id="retry" type="submit">
-            Retry these events
-          </button>
-        </ActionForm>
+        <ActionButton action="/actions/retry" id="retry" first>
+          Retry these events
+        </ActionButton>
       ) : null}
       {verdict.action === 'resolve' ? (
         <a class="button first" id="restored" href="/gaps#gap-restored">
@@ -138,18 +135,14 @@ function Actions({ snapshot: { verdict, live, pending } }: { snapshot: Snapshot 
         </a>
       ) : null}
       {live.eventsOnly ? null : (
-        <ActionForm action="/actions/sync">
-          <button class={first('sync')} id="sync" type="submit">
-            Full sync now
-          </button>
-        </ActionForm>
+        <ActionButton action="/actions/sync" id="sync" first={verdict.action === 'sync'}>
+          Full sync now
+        </ActionButton>
       )}
       {live.paused ? null : (
-        <ActionForm action="/actions/pause">
-          <button class="button" id="pause" type="submit">
-            Pause
-          </button>
-        </ActionForm>
+        <ActionButton action="/actions/pause" id="pause">
+          Pause
+        </ActionButton>
       )}
     </div>
   );

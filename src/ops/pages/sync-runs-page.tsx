@@ -9,10 +9,11 @@ import type { Compared, Operations } from '../operations.ts';
 import type { Snapshot, Snapshots } from '../snapshot.ts';
 import { count, kindPlural } from '../words.ts';
 import type { Answers } from './answers.tsx';
+import { ActionForm, Button } from './controls.tsx';
 import { Frame } from './layout.tsx';
-import { ActionForm, Ago, Empty, Pager, Title } from './pieces.tsx';
+import { Ago, Empty, Pager, Title } from './pieces.tsx';
 import { type Links, linksOf, numberCursor, PAGE_ROWS } from './query.ts';
-import { DifferencesDetails, Running, SyncRuns } from './sync-runs.tsx';
+import { DifferencesDetails, EndedSyncRuns, Running } from './sync-runs.tsx';
 
 export function syncRunsPages(
   { store }: OpsContext,
@@ -20,44 +21,38 @@ export function syncRunsPages(
   dryRuns: DryRuns,
   { paged, parts }: Answers,
 ) {
-  const view = async (c: OpsHandlerContext, after?: string): Promise<SyncRunsView> => {
+  const read = async (c: OpsHandlerContext, after?: string): Promise<Shown> => {
     const syncRuns = await store.list('sync_runs', { limit: PAGE_ROWS, after });
     const next = nextKey(syncRuns, PAGE_ROWS, ({ id }) => id);
     const snapshot = await snapshots.current();
     return { syncRuns, snapshot, dryRun: dryRuns.current(), ...linksOf(c, next) };
   };
   return {
-    page: paged(z.strictObject({ after: numberCursor.optional() }), async (c, { after }) => (
-      <SyncRunsPage {...(await view(c, after))} />
-    )),
-    stream: async (c: OpsHandlerContext) => parts(c, 'Sync runs', <SyncRunsParts {...(await view(c))} />),
+    page: paged(z.strictObject({ after: numberCursor.optional() }), async (c, { after }) => {
+      const shown = await read(c, after);
+      const stream = shown.first === null ? '/stream/sync-runs' : null;
+      return (
+        <Frame title="Sync runs" current="Sync runs" stream={stream}>
+          <Title note="A full sync compares every record of a kind with the compliance service, and repairs what differs.">
+            Sync runs
+          </Title>
+          {shown.snapshot.live.eventsOnly ? null : <Start />}
+          <SyncRunsParts {...shown} />
+        </Frame>
+      );
+    }),
+    stream: async (c: OpsHandlerContext) => parts(c, 'Sync runs', <SyncRunsParts {...(await read(c))} />),
   };
 }
 
-interface SyncRunsView extends Links {
+interface Shown extends Links {
   snapshot: Snapshot;
   syncRuns: readonly SyncRunReport[];
   dryRun: DryRun;
 }
 
-function SyncRunsPage(view: SyncRunsView) {
-  const { snapshot, first } = view;
-  return (
-    <Frame title="Sync runs" current="Sync runs" stream={first === null ? '/stream/sync-runs' : null}>
-      <Title note="A full sync compares every record of a kind with the compliance service, and repairs what differs.">
-        Sync runs
-      </Title>
-      {snapshot.live.eventsOnly ? null : <Start />}
-      <SyncRunsParts {...view} />
-    </Frame>
-  );
-}
-
 /** What the stream sends. */
-function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncRunsView) {
-  const { live, pending } = snapshot;
-  const running = new Set(live.runningSyncRuns.map((syncRun) => syncRun.id));
-  const ended = syncRuns.filter((syncRun) => !running.has(syncRun.id));
+function SyncRunsParts({ snapshot: { live, pending }, syncRuns, dryRun, next, first }: Shown) {
   return (
     <>
       <section class="group" data-part="running" aria-label="Running now">
@@ -69,24 +64,23 @@ function SyncRunsParts({ snapshot, syncRuns, dryRun, next, first }: SyncRunsView
             </a>
           </p>
         ))}
-        {live.runningSyncRuns.length === 0 ? (
+        {live.runningSyncRuns.length > 0 ? null : (
           <Empty>
             {live.eventsOnly
               ? 'There are no API credentials, so there is nothing to compare with.'
               : 'None is running now. One begins at the start, on the timer, and whenever it is asked for.'}
           </Empty>
-        ) : (
-          <Running syncRuns={live.runningSyncRuns} />
         )}
+        <Running syncRuns={live.runningSyncRuns} />
         <LastDryRun dryRun={dryRun} />
       </section>
       <section class="group" data-part="ended" aria-label="Ended">
         <h2>Ended</h2>
-        {ended.length === 0 ? (
-          <Empty>None has ended yet. What each found different will stand here.</Empty>
-        ) : (
-          <SyncRuns label="Ended full syncs" syncRuns={ended} />
-        )}
+        <EndedSyncRuns
+          label="Ended full syncs"
+          {...{ live, syncRuns }}
+          none={<Empty>None has ended yet. What each found different is shown here.</Empty>}
+        />
         <Pager next={next} first={first} words="Older full syncs" />
       </section>
     </>
@@ -105,12 +99,12 @@ function Start() {
           </label>
         ))}
       </fieldset>
-      <button class="button" type="submit" name="do" value="sync" id="start">
+      <Button id="start" does="sync">
         Full sync now
-      </button>
-      <button class="button" type="submit" name="do" value="compare" id="compare">
+      </Button>
+      <Button id="compare" does="compare">
         Dry run: compare only
-      </button>
+      </Button>
     </ActionForm>
   );
 }
@@ -118,7 +112,7 @@ function Start() {
 function LastDryRun({ dryRun }: { dryRun: DryRun }) {
   if (dryRun.state === 'none') return null;
   if (dryRun.state === 'running') {
-    const kinds = dryRun.kinds.map((kind: Kind) => kindPlural(kind)).join(', ');
+    const kinds = dryRun.kinds.map(kindPlural).join(', ');
     return (
       <div class="running">
         <div>

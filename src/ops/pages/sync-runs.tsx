@@ -1,48 +1,39 @@
+import type { Child } from 'hono/jsx';
 import type { Kind } from '../../compliance/kinds.ts';
-import type { JsonObject } from '../../compliance/pointers.ts';
 import type { SyncRunReport } from '../../store/reports.ts';
 import type { Differences } from '../api/schemas.ts';
-import type { RunningSyncRun } from '../context.ts';
+import type { LiveFacts, RunningSyncRun } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { age, codeWords, count, duration, figure, kindPlural } from '../words.ts';
-import { Instant, RecordLink, Table, Tile } from './pieces.tsx';
+import { type Column, Instant, quiet, RecordLink, Table, Tile } from './pieces.tsx';
 
 const SHOWN = 5;
 
 export function SyncRunsTile({ snapshot: { syncRuns, live } }: { snapshot: Snapshot }) {
-  const running = new Set(live.runningSyncRuns.map((syncRun) => syncRun.id));
-  const ended = syncRuns.filter((syncRun) => !running.has(syncRun.id)).slice(0, SHOWN);
   return (
     <Tile part="sync-runs" title={<a href="/sync-runs">Sync runs</a>}>
-      {live.runningSyncRuns.length === 0 ? null : <Running syncRuns={live.runningSyncRuns} />}
-      {ended.length === 0 ? (
-        <p class="note">
-          {live.eventsOnly
-            ? 'None, because there are no API credentials.'
-            : 'None yet. The first one starts with the service and compares every record.'}
-        </p>
-      ) : (
-        <SyncRuns label="The last full syncs" syncRuns={ended} />
-      )}
+      <Running syncRuns={live.runningSyncRuns} />
+      <EndedSyncRuns
+        label="The last full syncs"
+        {...{ live, syncRuns, most: SHOWN }}
+        none={
+          <p class="note">
+            {live.eventsOnly
+              ? 'None, because there are no API credentials.'
+              : 'None yet. The first one starts with the service and compares every record.'}
+          </p>
+        }
+      />
     </Tile>
   );
 }
 
 export function Running({ syncRuns }: { syncRuns: readonly RunningSyncRun[] }) {
-  return (
-    <div class="running">
-      {syncRuns.map((syncRun) => (
-        <OneRunning syncRun={syncRun} />
-      ))}
-    </div>
-  );
+  return syncRuns.length === 0 ? null : <div class="running">{syncRuns.map(OneRunning)}</div>;
 }
 
-function OneRunning({
-  syncRun: { kind, id, seen, pages, estimatedTotal, recordsPerSecond = null, leftMs = null },
-}: {
-  syncRun: RunningSyncRun;
-}) {
+function OneRunning(syncRun: RunningSyncRun) {
+  const { kind, id, seen, pages, estimatedTotal, recordsPerSecond = null, leftMs = null } = syncRun;
   const known = estimatedTotal !== null && estimatedTotal > 0;
   return (
     <div>
@@ -55,51 +46,60 @@ function OneRunning({
           {leftMs === null ? '' : `, ${leftMs < 60_000 ? '' : 'about '}${age(leftMs)} left`}
         </span>
       </p>
-      {known ? (
-        <progress
-          aria-labelledby={`sync-${id}`}
-          value={Math.min(seen, estimatedTotal)}
-          max={estimatedTotal}
-        />
-      ) : (
-        <progress aria-labelledby={`sync-${id}`} />
-      )}
+      <progress
+        aria-labelledby={`sync-${id}`}
+        value={known ? Math.min(seen, estimatedTotal) : undefined}
+        max={known ? estimatedTotal : undefined}
+      />
     </div>
   );
 }
 
-export function SyncRuns({ label, syncRuns }: { label: string; syncRuns: readonly SyncRunReport[] }) {
+/** Those that are not running. `most`: so many of them. */
+export function EndedSyncRuns({
+  label,
+  syncRuns,
+  live,
+  most,
+  none,
+}: {
+  label: string;
+  syncRuns: readonly SyncRunReport[];
+  live: Pick<LiveFacts, 'runningSyncRuns'>;
+  most?: number;
+  none: Child;
+}) {
+  const running = new Set(live.runningSyncRuns.map(({ id }) => id));
+  const ended = syncRuns.filter(({ id }) => !running.has(id)).slice(0, most);
+  if (ended.length === 0) return <>{none}</>;
   return (
     <Table
       label={label}
-      rows={syncRuns}
+      rows={ended}
       columns={[
-        [
-          'Sync run',
-          ({ id, kind }) => (
-            <a href={`/sync-runs/${id}`}>
-              {id} · {kindPlural(kind)}
-            </a>
-          ),
-        ],
+        ['Sync run', Name],
         ['Began', (syncRun) => <Instant at={syncRun.started_at} />, 'wide'],
         ['Took', tookWords, 'whole'],
         ['Why', (syncRun) => codeWords(syncRun.reason), 'wide quiet'],
         ['Seen', (syncRun) => figure(syncRun.seen), 'n'],
-        { head: 'Differences', td: DifferencesCell },
-        ['Outcome', (syncRun) => <Outcome {...syncRun} />, 'wide'],
+        ['Differences', DifferencesCell, 'wide'],
+        ['Outcome', Outcome, 'wide'],
       ]}
     />
   );
 }
 
+function Name({ id, kind }: SyncRunReport) {
+  return (
+    <a href={`/sync-runs/${id}`}>
+      {id} · {kindPlural(kind)}
+    </a>
+  );
+}
+
 function DifferencesCell(syncRun: SyncRunReport) {
   const differences = differencesWords(syncRun);
-  return (
-    <td class={`wide ${differences === 'nothing' ? 'quiet' : ''}`} data-label="Differences">
-      {differences}
-    </td>
-  );
+  return differences === 'nothing' ? quiet(differences) : differences;
 }
 
 function Outcome({ outcome, error }: SyncRunReport) {
@@ -120,20 +120,12 @@ export function tookWords({ started_at, finished_at }: SyncRunReport): string {
 type Found = Differences & { incomplete?: string | null };
 
 /** `2 missing, 1 different`; `nothing` only if all was read and nothing differed. */
-function differencesWords({
-  differences,
-  outcome,
-}: {
-  differences: JsonObject | null;
-  outcome: string | null;
-}): string {
+function differencesWords({ differences, outcome }: SyncRunReport): string {
   if (differences === null) return 'not known';
   const { missing, extra, different } = differences as unknown as Differences;
-  const parts = [
-    missing > 0 ? `${figure(missing)} missing` : null,
-    extra > 0 ? `${figure(extra)} gone` : null,
-    different > 0 ? `${figure(different)} different` : null,
-  ].filter((part) => part !== null);
+  const parts = Object.entries({ missing, gone: extra, different })
+    .filter(([, records]) => records > 0)
+    .map(([what, records]) => `${figure(records)} ${what}`);
   if (parts.length > 0) return parts.join(', ');
   return outcome === 'complete' ? 'nothing' : 'none seen';
 }
@@ -144,7 +136,7 @@ const WHAT = {
   different: 'different',
 } as const;
 
-const WHOLE_RECORD = <span class="quiet">the whole record</span>;
+type Example = Differences['examples'][number];
 
 /** `dry`: of a dry run, which repairs nothing. */
 export function DifferencesDetails({
@@ -157,32 +149,26 @@ export function DifferencesDetails({
   dry?: boolean;
 }) {
   if (differences === null) return <p class="note">It is known when the full sync has ended.</p>;
-  const { missing, extra, different, repaired, examples, incomplete = null } = differences as Found;
-  const fields = Object.entries((differences as Found).fields).sort((a, b) => b[1] - a[1]);
-  const caveat =
-    incomplete === null ? null : (
-      <p class="note">
-        <span class="warn">Not the whole list was read, so nothing absent from it counts:</span> {incomplete}
-      </p>
-    );
+  const { missing, extra, different, repaired, examples, incomplete = null, ...rest } = differences as Found;
   const differing = missing + extra + different;
-  if (differing === 0) {
-    return (
-      <>
-        {caveat}
-        <p class="note">Nothing differed in what was read.</p>
-      </>
-    );
-  }
+  const fields = Object.entries(rest.fields)
+    .sort((a, b) => b[1] - a[1])
+    .map(([field, times]) => `${field} in ${count(times, 'record')}`);
+  const repairedColumn: Column<Example> = ['Repaired', (example) => (example.repaired ? 'yes' : 'no')];
   return (
     <>
-      {caveat}
+      {incomplete === null ? null : (
+        <p class="note">
+          <span class="warn">Not the whole list was read, so nothing absent from it counts:</span>{' '}
+          {incomplete}
+        </p>
+      )}
       <p class="note">
-        {figure(missing)} missing here, {figure(extra)} gone upstream, {figure(different)} different.
-        {dry ? '' : ` ${figure(repaired)} of them repaired.`}
-        {fields.length === 0
-          ? ''
-          : ` By field: ${fields.map(([field, times]) => `${field} in ${count(times, 'record')}`).join(', ')}.`}
+        {differing === 0
+          ? 'Nothing differed in what was read.'
+          : `${figure(missing)} missing here, ${figure(extra)} gone upstream, ${figure(different)} different.`}
+        {dry || differing === 0 ? '' : ` ${figure(repaired)} of them repaired.`}
+        {fields.length === 0 ? '' : ` By field: ${fields.join(', ')}.`}
       </p>
       {examples.length === 0 ? null : (
         <Table
@@ -191,15 +177,8 @@ export function DifferencesDetails({
           columns={[
             ['Record', (example) => <RecordLink kind={kind} id={example.id} />],
             ['What', ({ what }) => WHAT[what], 'wide'],
-            ['Fields', (example) => example.fields.join(', ') || WHOLE_RECORD, 'wide'],
-            ...(dry
-              ? []
-              : [
-                  [
-                    'Repaired',
-                    (example: Differences['examples'][number]) => (example.repaired ? 'yes' : 'no'),
-                  ] as const,
-                ]),
+            ['Fields', (example) => example.fields.join(', ') || quiet('the whole record'), 'wide'],
+            ...(dry ? [] : [repairedColumn]),
           ]}
         />
       )}

@@ -4,7 +4,7 @@ import { gapText, oldestOf } from '../gap-texts.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { cycleOf, cycleWords } from '../status-report.ts';
 import { age, bytes, count, figure, kindPlural } from '../words.ts';
-import { gapsByReason } from './gaps-page.tsx';
+import { gapsByReason } from './lists.tsx';
 import { Ago, Facts, Instant, Tile } from './pieces.tsx';
 
 export const VERDICT_WORDS = {

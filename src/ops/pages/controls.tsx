@@ -1,0 +1,119 @@
+import type { PropsWithChildren } from 'hono/jsx';
+import { CSRF_FIELD } from '../access.ts';
+import { useVisit } from './pieces.tsx';
+import { TEXT_MAX_LENGTH } from './query.ts';
+
+export const mayOperate = () => useVisit().identity?.role === 'operate';
+
+interface Form {
+  action: string;
+  className?: string;
+  /** What it posts besides the fields that are seen. */
+  fields?: Readonly<Record<string, string | number>>;
+}
+
+/** Every change is a form, so that it works without scripts. Shown only to readers who may change something. */
+export function ActionForm(form: PropsWithChildren<Form>) {
+  return mayOperate() ? <PostForm {...form} /> : null;
+}
+
+/** Carries the CSRF token of the session. */
+export function PostForm({ action, className, fields, children }: PropsWithChildren<Form>) {
+  const hidden = { [CSRF_FIELD]: useVisit().identity?.csrf ?? '', ...fields };
+  return (
+    <form method="post" action={action} class={className}>
+      {Object.entries(hidden).map(([name, value]) => (
+        <input type="hidden" name={name} value={String(value)} />
+      ))}
+      {children}
+    </form>
+  );
+}
+
+interface Press {
+  id?: string | undefined;
+  /** The one that the page asks for. */
+  first?: boolean | undefined;
+  /** The value of the field `do`, where a form has several buttons. */
+  does?: string | undefined;
+}
+
+export function Button({ id, first, does, children }: PropsWithChildren<Press>) {
+  return (
+    <button class={first ? 'button first' : 'button'} type="submit" id={id} name={does && 'do'} value={does}>
+      {children}
+    </button>
+  );
+}
+
+/** A form that is one button. */
+export function ActionButton({ id, first, children, ...form }: PropsWithChildren<Form & Press>) {
+  return (
+    <ActionForm {...form}>
+      <Button {...{ id, first }}>{children}</Button>
+    </ActionForm>
+  );
+}
+
+type Choices = readonly (readonly [value: string, words: string])[];
+
+/** The empty value is the filter that is not set. */
+export const anyOf = <Value extends string>(
+  values: readonly Value[],
+  words: (value: Value) => string = (value) => value,
+): Choices => [['', 'any'], ...values.map((value) => [value, words(value)] as const)];
+
+/** A field of a filter: its choices, or what its input has besides. */
+type FilterField = readonly [
+  name: string,
+  label: string,
+  value: string | undefined,
+  how?: Choices | InputAttributes,
+];
+
+interface InputAttributes {
+  list?: string;
+  type?: 'search' | 'datetime-local';
+  step?: number;
+  'aria-keyshortcuts'?: string;
+}
+
+/** The filters of a list, as the address has them. */
+export function Filters({
+  action,
+  label,
+  fields,
+  children,
+}: PropsWithChildren<{
+  action: string;
+  label: 'Filter' | 'Search';
+  fields: readonly FilterField[];
+}>) {
+  return (
+    <form class="filters" method="get" action={action} aria-label={label}>
+      {fields.map(([name, words, value = '', how = {}]) =>
+        'map' in how ? (
+          <label>
+            <span>{words}</span>
+            <select name={name}>
+              {how.map(([option, text]) => (
+                <option value={option} selected={option === value}>
+                  {text}
+                </option>
+              ))}
+            </select>
+          </label>
+        ) : (
+          <label>
+            <span>{words}</span>
+            <input
+              {...{ name, value, autocomplete: 'off', spellcheck: false, maxlength: TEXT_MAX_LENGTH, ...how }}
+            />
+          </label>
+        ),
+      )}
+      {children}
+      <Button>{label === 'Search' ? 'Search' : 'Show'}</Button>
+    </form>
+  );
+}

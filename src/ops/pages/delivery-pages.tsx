@@ -1,0 +1,290 @@
+import type { EventReport } from '../../store/reports.ts';
+import type { OpsHandlerContext } from '../access.ts';
+import { type Aftermath, aftermathOf } from '../aftermath.ts';
+import type { OpsContext, RejectionDiagnosis } from '../context.ts';
+import { answerTo } from '../delivery-answers.ts';
+import { codeWords, count, figure } from '../words.ts';
+import { type Answers, missing } from './answers.tsx';
+import { Body, BodyText } from './body.tsx';
+import { ActionButton, ActionForm, Button } from './controls.tsx';
+import { noticeOfEvent } from './form-outcome.ts';
+import { OneThing } from './layout.tsx';
+import { Cause, Facts, Instant, RecordLink, SignedAt, State } from './pieces.tsx';
+import { eventHref, rowNumber } from './query.ts';
+import { Change } from './record-page.tsx';
+
+/** One delivery: the event that it brought, or what it is kept as in quarantine or among the rejections. */
+
+/** Later changes of the record that are read. The one of the event is among the first, except where very many waited. */
+const CHANGES_LOOKED_AT = 200;
+
+export function eventPage({ store, answerTimes, receiver }: OpsContext, { html }: Answers) {
+  const aftermathFor = async (event: EventReport): Promise<Aftermath | null> => {
+    const { kind, record_id, seq } = event;
+    if (kind === null || record_id === null) return null;
+    const [later, record] = await Promise.all([
+      store.recordHistory(kind, record_id, {
+        limit: CHANGES_LOOKED_AT,
+        after: String(seq),
+        oldestFirst: true,
+      }),
+      store.showRecord(kind, record_id),
+    ]);
+    return aftermathOf(event, later, record);
+  };
+
+  return async (c: OpsHandlerContext, id: string): Promise<Response> => {
+    const event = await store.showEvent(id);
+    if (event === null) return missing('There is no event of this id.');
+    const { state, kind, record_id, deliveries } = event;
+    const tookMs = answerTimes.of({ ...event, outcome: 'accepted', event_id: event.id });
+    const aftermath = await aftermathFor(event);
+    const page = (
+      <OneThing
+        title={`Event ${event.id}`}
+        heading={['Event ', <code>{event.id}</code>]}
+        current="Events"
+        facts={[
+          ['State', <State state={state} />],
+          state === 'ignored' && ['Why', whyIgnored(event)],
+          event.error !== null && state !== 'processed' && ['Error', <span class="warn">{event.error}</span>],
+          ['Type', event.type],
+          [
+            'About',
+            kind !== null && record_id !== null ? (
+              <RecordLink kind={kind} id={record_id} />
+            ) : (
+              'no record that could be told'
+            ),
+          ],
+          from(event),
+          ['Answer', `202, signature valid${tookMs === null ? '' : `, after ${tookMs} ms`}`],
+          deliveries > 1 && ['Delivered', `${figure(deliveries)} times`],
+        ]}
+      >
+        {state === 'failed' || state === 'pending' ? (
+          <ActionForm
+            action="/actions/events"
+            className="actions"
+            fields={{ id: event.id, back: eventHref(event.id) }}
+          >
+            {state === 'failed' ? (
+              <Button id="retry" does="retry">
+                Retry
+              </Button>
+            ) : null}
+            <Button id="discard" does="discard">
+              Discard
+            </Button>
+          </ActionForm>
+        ) : null}
+        <h2>What became of it</h2>
+        <ol class="timeline">
+          {stepsOf(event, aftermath).map(({ at, words }) => (
+            <li>
+              <Instant at={at} precise /> <span>{words}</span>
+            </li>
+          ))}
+        </ol>
+        {aftermath?.verdict === 'open' && (state === 'processed' || state === 'ignored') ? (
+          <p class="note">The API has not confirmed it yet.</p>
+        ) : null}
+        <h2>What it changed</h2>
+        {aftermath?.change == null ? (
+          <p class="note">{whyNoChange(event)}</p>
+        ) : (
+          <Change change={aftermath.change} />
+        )}
+        <h2>Body</h2>
+        {event.body === null ? (
+          <p class="note">{TRIMMED}</p>
+        ) : (
+          <BodyText text={event.body} receiver={receiver} />
+        )}
+      </OneThing>
+    );
+    return html(c, page, (outcome) => noticeOfEvent(outcome, event));
+  };
+}
+
+const TRIMMED = 'Trimmed: it is older than RETENTION_BODY_DAYS.';
+
+interface Step {
+  at: string;
+  words: unknown;
+}
+
+/** In order of time. */
+function stepsOf(event: EventReport, aftermath: Aftermath | null): Step[] {
+  const { state, attempts, error, deliveries } = event;
+  const steps: Step[] = [
+    { at: event.created, words: 'Created by the sender.' },
+    { at: event.received_at, words: 'Received and stored.' },
+  ];
+  if (deliveries > 1)
+    steps.push({ at: event.last_delivered_at, words: `Came again, the last of ${figure(deliveries)}.` });
+  if (event.processed_at !== null) steps.push({ at: event.processed_at, words: settledWords(event) });
+  if (event.next_attempt_at !== null) {
+    const what =
+      state === 'failed'
+        ? 'Its record is looked for again.'
+        : `Tried again, after ${count(attempts, 'attempt')}: ${error}`;
+    steps.push({ at: event.next_attempt_at, words: what });
+  }
+  if (aftermath !== null && aftermath.at !== null) {
+    steps.push({ at: aftermath.at, words: aftermathWords(aftermath) });
+  }
+  return steps
+    .map((step) => ({ ...step, at: new Date(step.at).toISOString() }))
+    .sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+}
+
+function settledWords({ state, attempts, error }: EventReport): string {
+  if (state === 'failed') return `Failed at attempt ${figure(attempts)}: ${error}`;
+  if (state === 'processed') return 'Processed.';
+  return state === 'ignored' ? 'Ignored.' : 'Discarded by an operator.';
+}
+
+function aftermathWords({ verdict, by }: Aftermath) {
+  if (by === null) return 'The API confirmed what the record says since.';
+  const cause = <Cause cause={by.cause} />;
+  return verdict === 'replaced' ? (
+    <>Changed again by {cause}.</>
+  ) : (
+    <>The API showed something else: changed by {cause}.</>
+  );
+}
+
+function whyIgnored({ record_id }: EventReport): string {
+  const type = 'the specification names no such type, so it has no effect of its own';
+  return record_id === null ? `${type}.` : `${type}: the API was asked for its record.`;
+}
+
+function whyNoChange({ state, record_id }: EventReport): string {
+  switch (state) {
+    case 'processed':
+      return 'Nothing: it showed nothing of the record, or nothing newer than what was there. Or the change is older than RETENTION_HISTORY_DAYS.';
+    case 'ignored':
+      return record_id === null
+        ? 'Nothing.'
+        : 'Nothing by itself: what the API showed since is in the record’s history.';
+    case 'pending':
+      return 'Nothing yet: it waits to be processed.';
+    case 'failed':
+      return 'Nothing: it could not be processed.';
+    case 'discarded':
+      return 'Nothing: it was discarded.';
+  }
+}
+
+const from = ({ address }: { address: string | null }) =>
+  ['From', address === null ? 'not known' : <code>{address}</code>] as const;
+
+function answerFact(outcome: 'quarantined' | 'rejected', reason: string) {
+  const { status, signature } = answerTo({ outcome, reason });
+  return ['Answer', `${status}, signature ${codeWords(signature)}`] as const;
+}
+
+export const quarantinedPage =
+  ({ store, receiver }: OpsContext, { html }: Answers) =>
+  async (c: OpsHandlerContext): Promise<Response> => {
+    const id = rowNumber(c.req.param('id'));
+    const delivery = id === null ? null : await store.show('quarantine', id);
+    if (delivery === null) return missing('There is no delivery of this number in quarantine.');
+    const { reason, released_at } = delivery;
+    return html(
+      c,
+      <OneThing
+        title={`Quarantine ${delivery.id}`}
+        heading={`Delivery ${delivery.id} in quarantine`}
+        current="Quarantine"
+        facts={[
+          ['Why', codeWords(reason)],
+          ['Received', <Instant at={delivery.received_at} />],
+          from(delivery),
+          answerFact('quarantined', reason),
+          ['Signed at', <SignedAt t={delivery.t} />],
+          ['SHA-256', <code>{delivery.body_sha256}</code>],
+          ['Released', <Instant at={released_at} otherwise="not yet" />],
+        ]}
+      >
+        <p class="note">
+          Releasing asks the API for what it was about, as far as that can be told, and marks it as seen to.
+          Nothing of its content gets into the tables.
+        </p>
+        {released_at === null ? (
+          <ActionButton
+            action="/actions/release"
+            className="actions"
+            fields={{ id: delivery.id }}
+            id="release"
+          >
+            Release
+          </ActionButton>
+        ) : null}
+        <Body {...delivery} receiver={receiver} whyNone={TRIMMED} />
+      </OneThing>,
+    );
+  };
+
+const NOT_EXAMINED: RejectionDiagnosis = { causes: [], fit: null };
+const NOT_KEPT = 'It is not kept any more.';
+const BUSY = 'Others are being examined. Reload this page in a few seconds.';
+const MENDED = 'With the settings of now it would be taken: what was wrong has been mended since.';
+
+export const rejectionPage =
+  (context: OpsContext, { html }: Answers) =>
+  async (c: OpsHandlerContext): Promise<Response> => {
+    const id = rowNumber(c.req.param('id'));
+    const rejection = id === null ? null : await context.store.show('rejections', id);
+    if (id === null || rejection === null) {
+      return missing('This rejection is not kept any more, or never was.');
+    }
+    const diagnosis = await context.diagnose(id);
+    const { causes, fit } = typeof diagnosis === 'object' && diagnosis !== null ? diagnosis : NOT_EXAMINED;
+    const fits = Object.entries(fit ?? {});
+    const { reason, body_sha256, header } = rejection;
+    return html(
+      c,
+      <OneThing
+        title={`Rejection ${id}`}
+        current="Rejections"
+        facts={[
+          ['Rejected for', codeWords(reason)],
+          ['Arrived', <Instant at={rejection.at} />],
+          from(rejection),
+          answerFact('rejected', reason),
+          ['Size', `${figure(rejection.bytes)} bytes`],
+          body_sha256 !== null && ['SHA-256', <code>{body_sha256}</code>],
+          ['Signature header', header === null ? 'none' : <code>{header}</code>],
+        ]}
+      >
+        <h2>What doctor says</h2>
+        {causes.length === 0 ? (
+          <p class="note">{diagnosis === null ? NOT_KEPT : diagnosis === 'busy' ? BUSY : MENDED}</p>
+        ) : (
+          <ul class="causes">
+            {causes.map(({ code, what, remedy }) => (
+              <li>
+                <p>
+                  {what} <code>{code}</code>
+                </p>
+                <p class="lead">{remedy}</p>
+              </li>
+            ))}
+          </ul>
+        )}
+        {fits.length === 0 ? null : (
+          <>
+            <h2>What its signature fits</h2>
+            <Facts facts={fits.map(([name, value]) => [codeWords(name), <code>{value}</code>] as const)} />
+          </>
+        )}
+        <Body
+          {...rejection}
+          receiver={context.receiver}
+          whyNone="Not kept: it was too large, or nothing could be tried on it."
+        />
+      </OneThing>,
+    );
+  };

@@ -1,0 +1,202 @@
+import { z } from 'zod';
+import type { AuditReport, GapReport, QuarantineReport, RejectionReport } from '../../store/reports.ts';
+import type { OpsContext } from '../context.ts';
+import { gapGuide, gapText, isEndedByPerson } from '../gap-texts.ts';
+import { bytes, codeWords, figure, kindPlural } from '../words.ts';
+import { ActionButton, mayOperate } from './controls.tsx';
+import { type List, numbered } from './list-page.tsx';
+import { Facts, From, Instant, quiet, RecordLink, SignedAt, Table, Tabs } from './pieces.tsx';
+
+/** The lists whose rows have numbers, and few columns. */
+
+type Has = Pick<OpsContext, 'store'>;
+
+const noFilters = z.strictObject({});
+
+export const quarantineList = ({ store }: Has): List<typeof noFilters, QuarantineReport> => ({
+  name: 'Quarantine',
+  note: 'Deliveries whose signature is right, and whose content no event can be made of.',
+  noun: ['delivery', 'deliveries'],
+  filters: noFilters,
+  read: async (_, paging) => numbered(await store.list('quarantine', paging), paging, ({ id }) => id),
+  empty: () => 'Nothing is in quarantine. A signed delivery that is no event is shown here, with its bytes.',
+  table: (rows) => (
+    <Table
+      label="Quarantine"
+      rows={rows}
+      columns={[
+        ['Number', (row) => <a href={`/quarantine/${row.id}`}>Delivery {row.id}</a>],
+        ['Received', (row) => <Instant at={row.received_at} />, 'wide'],
+        ['Why', (row) => codeWords(row.reason), 'full'],
+        ['Released', ({ released_at }) => <Instant at={released_at} otherwise={notYet} />, 'wide'],
+      ]}
+    />
+  ),
+});
+
+const notYet = <span class="state pending">not yet</span>;
+
+export const rejectionsList = ({ store }: Has): List<typeof noFilters, RejectionReport> => ({
+  name: 'Rejections',
+  title: 'Rejected deliveries',
+  note: 'Rejected before anything in them was believed. Of each reason, sender and minute the first two are kept, and the newest, which stands for the others: a flood does not push out what another sent.',
+  noun: ['rejection', 'rejections'],
+  filters: noFilters,
+  read: async (_, paging) => numbered(await store.list('rejections', paging), paging, ({ id }) => id),
+  empty: () =>
+    'None. A delivery whose signature is missing, wrong or late is shown here, with what is wrong with it.',
+  table: (rows) => (
+    <Table
+      label="Rejected deliveries"
+      rows={rows}
+      columns={[
+        ['Number', (row) => <a href={`/rejections/${row.id}`}>Rejection {row.id}</a>],
+        ['At', (row) => <Instant at={row.at} />, 'wide'],
+        ['Why', (row) => codeWords(row.reason), 'wide'],
+        ['From', From, 'wide'],
+        ['Count', (row) => figure(row.times), 'n'],
+        ['Size', (row) => bytes(row.bytes), 'n'],
+        ['Signed at', ({ t }) => (t === null ? quiet('not said') : <SignedAt t={t} />), 'wide'],
+      ]}
+    />
+  ),
+});
+
+export const auditList = ({ store }: Has): List<typeof noFilters, AuditReport> => ({
+  name: 'Audit',
+  note: 'Who came in, and who changed what: by the token’s name, never by its text.',
+  noun: ['entry', 'entries'],
+  filters: noFilters,
+  read: async (_, paging) => numbered(await store.list('audit', paging), paging, ({ id }) => id),
+  isWatched: () => false,
+  empty: () => 'Nothing yet. Sign-ins, grants and every change are shown here.',
+  table: (rows) => (
+    <Table
+      label="Audit"
+      rows={rows}
+      columns={[
+        ['When', (row) => <Instant at={row.at} />],
+        ['Who', (row) => row.actor, 'wide'],
+        ['What', (row) => codeWords(row.action), 'wide'],
+        ['Outcome', Outcome, 'wide'],
+        ['On what', (row) => row.target && <code>{row.target}</code>, 'wide'],
+      ]}
+    />
+  ),
+});
+
+function Outcome({ outcome }: AuditReport) {
+  return <span class={/^ok/.test(outcome) ? '' : 'warn'}>{codeWords(outcome)}</span>;
+}
+
+const SHOWN = ['open', 'resolved'] as const;
+const gapFilters = z.strictObject({ show: z.enum(SHOWN).default('open') });
+
+export const gapsList = ({
+  store,
+  facts,
+}: Pick<OpsContext, 'store' | 'facts'>): List<typeof gapFilters, GapReport> => ({
+  name: 'Gaps',
+  note: 'What is known to be missing or in doubt. Most gaps are repaired by the service itself.',
+  noun: ['gap', 'gaps'],
+  filters: gapFilters,
+  read: async ({ show }, paging) =>
+    numbered(await store.list('gaps', { open: show === 'open', ...paging }), paging, ({ id }) => id),
+  isWatched: ({ show }) => show === 'open',
+  form: ({ show }) => (
+    <Tabs
+      label="Which gaps"
+      tabs={SHOWN.map((words) => ({ href: `/gaps?show=${words}`, words, isShown: words === show }))}
+    />
+  ),
+  empty: ({ show }) =>
+    show === 'open'
+      ? 'None is open.'
+      : 'None is resolved yet. Each is shown here with its history once it is repaired.',
+  table: (gaps, { show }) =>
+    gapsByReason(gaps).map(([reason, members]) => (
+      <Gaps {...{ reason, members }} isOpen={show === 'open'} eventsOnly={facts().eventsOnly} />
+    )),
+});
+
+/** By reason, those that need a person first. */
+export function gapsByReason<Gap extends { reason: string }>(gaps: readonly Gap[]): [string, Gap[]][] {
+  return [...Map.groupBy(gaps, (gap) => gap.reason)].sort(
+    ([a], [b]) => Number(gapText(b).needsPerson) - Number(gapText(a).needsPerson),
+  );
+}
+
+interface GapsOfReason {
+  reason: string;
+  members: readonly GapReport[];
+  isOpen: boolean;
+  eventsOnly: boolean;
+}
+
+function Gaps({ reason, members, isOpen, eventsOnly }: GapsOfReason) {
+  const { title, remedy, needsPerson } = gapText(reason);
+  return (
+    <section class="group" aria-labelledby={`gap-${reason}`}>
+      <h2 id={`gap-${reason}`}>
+        {title} {isOpen && needsPerson ? <small class="warn">needs a person</small> : null}
+      </h2>
+      {isOpen ? <p class="lead">{remedy}</p> : null}
+      {isOpen ? <Guide reason={reason} /> : null}
+      <Table
+        label={`${title}: each of them`}
+        rows={members}
+        columns={[
+          ['About', About],
+          ['Opened', (gap) => <Instant at={gap.opened_at} />, 'wide'],
+          ['Resolved', ({ resolved_at: at }) => <Instant at={at} otherwise={quiet('open')} />, 'wide'],
+          ['Times', (gap) => figure(gap.attempts), 'n'],
+          ['Error', (gap) => errorOf(gap, eventsOnly), 'full error'],
+        ]}
+      />
+    </section>
+  );
+}
+
+function Guide({ reason }: { reason: string }) {
+  const guide = gapGuide(reason);
+  if (guide === null) return null;
+  const command = (
+    <>
+      <code>{guide.command}</code>
+      <br />
+      {quiet(guide.note)}
+    </>
+  );
+  return (
+    <Facts
+      facts={[
+        ['Symptom', guide.symptom],
+        ['Check', guide.check],
+        ['Command', command],
+      ]}
+    />
+  );
+}
+
+function About({ kind, record_id }: GapReport) {
+  if (kind === null) return 'the whole mirror';
+  return record_id === null ? `all ${kindPlural(kind)}` : <RecordLink kind={kind} id={record_id} />;
+}
+
+/** With the button of a gap that only a person can end. */
+function errorOf(gap: GapReport, eventsOnly: boolean) {
+  if (!mayOperate() || gap.resolved_at !== null || !isEndedByPerson(gap, eventsOnly)) return gap.error;
+  return (
+    <>
+      {gap.error}
+      <ActionButton
+        action="/actions/resolve-gap"
+        className="actions"
+        fields={{ id: gap.id }}
+        id={`resolve-${gap.id}`}
+      >
+        Nothing is missing any more: resolve
+      </ActionButton>
+    </>
+  );
+}
