@@ -10,7 +10,7 @@ import { DifferenceFound } from './exit.ts';
 import { helpNote, parseDuration } from './options.ts';
 import { reachApi } from './setup/api.ts';
 import { nobody, personAt } from './setup/asker.ts';
-import { begin, learnRecipe } from './setup/deliveries.ts';
+import { learnRecipe } from './setup/deliveries.ts';
 import { createDraft } from './setup/draft.ts';
 import { askForHook, registerHook } from './setup/registration.ts';
 import {
@@ -22,7 +22,7 @@ import {
   setFound,
   type Talk,
 } from './setup/talk.ts';
-import { type KindsSeen, kindsSeen, type Trial, waitUntil } from './setup/trial.ts';
+import { type KindsSeen, kindsSeen, startTrial, type Trial, waitUntil } from './setup/trial.ts';
 import { stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
 
@@ -98,7 +98,7 @@ export async function setup(run: SetupRun): Promise<void> {
   makeKeys(talk);
   const hook = await askForHook(talk);
   await save(talk);
-  const trial = await begin(talk);
+  const trial = await startTrial(talk);
   let unverified: string | null;
   try {
     if (hook !== null) await registerHook(talk, trial, hook);
@@ -129,14 +129,13 @@ const PATIENCE_SETTLES = 3;
 
 /** What is missing to a verified mirror when time is over, in one sentence; null: nothing. */
 async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
-  const { say, asker, options, signal } = talk;
-  const cli = commandOf(talk);
+  const { say, asker, options } = talk;
   say(`\nReading everything, and comparing${asker.isPerson ? '. Enter goes on without' : ''} …`);
   const since = new Date().toISOString();
   const patientUntil = performance.now() + PATIENCE_SETTLES * talk.draft.config().sync.settleMs;
   const told = new Set<string>();
   const look = async () => {
-    const seen = await kindsSeen(cli, trial, performance.now() < patientUntil ? null : since);
+    const seen = await kindsSeen(talk, trial, performance.now() < patientUntil ? null : since);
     for (const { kind, records, coverage, verdict } of seen.verified) {
       if (told.has(kind)) continue;
       told.add(kind);
@@ -146,13 +145,10 @@ async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
     return seen;
   };
   const isAll = ({ summary, verified }: KindsSeen) => verified.length === summary.kinds.length;
-  const seen = await waitUntil(
-    async () => {
-      const now = await look();
-      return isAll(now) ? now : null;
-    },
-    { waitMs: options.wait, asker, failed: trial.service()?.failed ?? null, signal },
-  );
+  const seen = await waitUntil(talk, trial, options.wait, async () => {
+    const now = await look();
+    return isAll(now) ? now : null;
+  });
   const last = typeof seen === 'string' ? await look() : seen;
   await takeLearned(talk, last.summary);
   if (isAll(last)) return null;

@@ -1,10 +1,9 @@
-import { RECEIVER_PATH } from '../../compliance/registration.ts';
 import { SECRETS_LOOK_MS } from '../../service/signing-secrets.ts';
 import { withStore } from '../database.ts';
 import { explainStored } from '../doctor/delivery.ts';
 import { printable } from '../text.ts';
 import { commandOf, save, setFound, type Talk } from './talk.ts';
-import { startTrial, type Trial, waitUntil } from './trial.ts';
+import { type Trial, waitUntil } from './trial.ts';
 
 /** A signature is found out in steps: its header's name, then what is signed. */
 const RECIPE_STEPS = 4;
@@ -15,20 +14,8 @@ export async function takeUp(talk: Talk, trial: Trial): Promise<boolean> {
     talk.say('Start the running service again, so that it takes them.');
     return false;
   }
-  await trial.restart(talk.draft.config());
+  await trial.restart();
   return true;
-}
-
-export async function begin(talk: Talk): Promise<Trial> {
-  const { draft, sent, signal, clock } = talk;
-  const trial = await startTrial(commandOf(talk), draft.config(), sent, signal, clock);
-  const service = trial.service();
-  talk.say(
-    service === null
-      ? '\nA service runs on this database already, and is made use of.'
-      : `\nThe mirror runs for the time of this setup; deliveries are taken at ${service.receiverUrl}${RECEIVER_PATH}.`,
-  );
-  return trial;
 }
 
 /** The last delivery that was accepted and the last one that was rejected, or null. */
@@ -44,7 +31,7 @@ async function arrivals(talk: Talk) {
 
 /** Waits for a delivery that is taken; one that is rejected tells how it is signed, and what is found out is set. */
 export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
-  const { say, asker, options, signal } = talk;
+  const { say, asker, options } = talk;
   const before = await arrivals(talk);
   if (before.isProven) {
     say(`Deliveries are taken: the last one at ${before.lastAccepted}.`);
@@ -60,19 +47,16 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
   const told = new Set<string>();
   const until = performance.now() + options.wait;
   for (;;) {
-    const seen = await waitUntil(
-      async () => {
-        const now = await arrivals(talk);
-        if (now.isProven || now.lastAccepted !== before.lastAccepted) return 'accepted' as const;
-        const { lastRejected } = now;
-        if (lastRejected === null || lastRejected.id <= examined) return null;
-        if (lastRejected.reason !== 'no_signing_secret' || performance.now() > takenUpAt)
-          return lastRejected.id;
-        examined = lastRejected.id;
-        return null;
-      },
-      { waitMs: until - performance.now(), asker, failed: trial.service()?.failed ?? null, signal },
-    );
+    const seen = await waitUntil(talk, trial, until - performance.now(), async () => {
+      const now = await arrivals(talk);
+      if (now.isProven || now.lastAccepted !== before.lastAccepted) return 'accepted' as const;
+      const { lastRejected } = now;
+      if (lastRejected === null || lastRejected.id <= examined) return null;
+      if (lastRejected.reason !== 'no_signing_secret' || performance.now() > takenUpAt)
+        return lastRejected.id;
+      examined = lastRejected.id;
+      return null;
+    });
     if (seen === 'accepted') say('A delivery was taken: its signature fits.');
     if (seen === 'late') {
       say(

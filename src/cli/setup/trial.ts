@@ -1,14 +1,13 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { existsSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { RECEIVER_PATH } from '../../compliance/registration.ts';
-import type { Clock } from '../../platform/clock.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Service } from '../../service/service.ts';
 import type { KindStatus, StoreSummary } from '../../store/reports.ts';
-import type { Cli } from '../cli.ts';
 import { databasePath, holderOfDatabase, withStore } from '../database.ts';
-import type { Asker } from './asker.ts';
+import { commandOf, type Talk } from './talk.ts';
 
 /** The mirror at work while it is being set up: our own service, or one that holds the database already. */
 export interface Trial {
@@ -18,8 +17,8 @@ export interface Trial {
   syncsBefore: number | null;
   /** The newest delivery's, each as "Name: value"; none where another process serves. */
   lastHeaders(): string[];
-  /** Takes other settings. */
-  restart(config: Config): Promise<void>;
+  /** Has it take the draft's settings as they are by now. */
+  restart(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -27,26 +26,23 @@ export interface Trial {
 const REQUESTS = 'http.server.request.start';
 
 /**
- * `sentAlready`: requests of this minute that are not the service's own; its budget is that much smaller, so that both
+ * Starts it, with the draft's settings. Its budget is smaller by the requests that setup has sent in this minute, so that both
  * together stay within COMPLIANCE_REQUESTS_PER_MINUTE.
  */
-export async function startTrial(
-  cli: Cli,
-  first: Config,
-  sentAlready: number,
-  signal: AbortSignal,
-  clock?: Clock,
-): Promise<Trial> {
-  const nothing = async () => undefined;
-  if ((await holderOfDatabase(first.databaseUrl)) !== null) {
+export async function startTrial(talk: Talk): Promise<Trial> {
+  const { draft, say, sent, signal, clock } = talk;
+  const { databaseUrl } = draft.config();
+  if ((await holderOfDatabase(databaseUrl)) !== null) {
+    say('\nA service runs on this database already, and is made use of.');
+    const nothing = async () => undefined;
     return { service: () => null, syncsBefore: null, lastHeaders: () => [], restart: nothing, stop: nothing };
   }
   // Here and not above: the short commands should not load a web server each time.
   const { createLogger } = await import('../../platform/logger.ts');
   const { startService } = await import('../../service/service.ts');
   // Replicas of a server's database share the work: whose sync it was is no matter there.
-  const path = await databasePath(first.databaseUrl);
-  const syncsBefore = path === null ? null : existsSync(path) ? await newestSync(cli) : 0;
+  const path = await databasePath(databaseUrl);
+  const syncsBefore = path === null ? null : existsSync(path) ? await newestSync(talk) : 0;
   // A delivery that was rejected keeps its signature header alone, and that may have another name than is set.
   let headers: string[] = [];
   const note = (message: unknown) => {
@@ -56,23 +52,25 @@ export async function startTrial(
       (values ?? []).map((value) => `${name}: ${value}`),
     );
   };
-  const start = (config: Config) =>
+  const start = () =>
     startService({
-      config: withSmallerBudget(config, sentAlready),
+      config: withSmallerBudget(draft.config(), sent),
       // The conversation says what matters of what it would log.
       logger: createLogger({ level: 'silent', destination: { write: () => undefined } }),
       signal,
       ...(clock === undefined ? {} : { clock }),
     });
-  let service = await start(first);
+  let service = await start();
   subscribe(REQUESTS, note);
+  const address = `${service.receiverUrl}${RECEIVER_PATH}`;
+  say(`\nThe mirror runs for the time of this setup; deliveries are taken at ${address}.`);
   return {
     service: () => service,
     syncsBefore,
     lastHeaders: () => headers,
-    async restart(config) {
+    async restart() {
       await service.stop();
-      service = await start(config);
+      service = await start();
     },
     async stop() {
       unsubscribe(REQUESTS, note);
@@ -90,12 +88,9 @@ function withSmallerBudget(config: Config, sent: number): Config {
   }) as Config;
 }
 
-async function newestSync(cli: Cli): Promise<number> {
-  return await withStore(
-    cli,
-    'read',
-    async (store) => (await store.list('sync_runs', { limit: 1 }))[0]?.id ?? 0,
-  );
+async function newestSync(talk: Talk): Promise<number> {
+  const [newest] = await withStore(commandOf(talk), 'read', (store) => store.list('sync_runs', { limit: 1 }));
+  return newest?.id ?? 0;
 }
 
 export interface KindsSeen {
@@ -111,32 +106,28 @@ const NEWEST_SYNCS = 100;
  * `since`: ISO 8601; of a service in which something always changes, only what changed after it may be outstanding; null:
  * nothing may.
  */
-export async function kindsSeen(cli: Cli, { syncsBefore }: Trial, since: string | null): Promise<KindsSeen> {
-  return await withStore(cli, 'read', async (store) => {
+export async function kindsSeen(
+  talk: Talk,
+  { syncsBefore }: Trial,
+  since: string | null,
+): Promise<KindsSeen> {
+  return await withStore(commandOf(talk), 'read', async (store) => {
     const summary = await store.summary();
     const syncs = await store.list('sync_runs', { limit: NEWEST_SYNCS });
     const isRead = (kind: string) =>
       syncsBefore === null ||
       syncs.some((sync) => sync.id > syncsBefore && sync.kind === kind && sync.outcome === 'complete');
-    return {
-      summary,
-      verified: summary.kinds.filter(
-        (each) =>
-          isRead(each.kind) && (each.verdict === 'in_sync' || (since !== null && isKeepingUp(each, since))),
-      ),
-    };
+    const isInSync = (each: KindStatus) =>
+      each.verdict === 'in_sync' || (since !== null && isKeepingUp(each, since));
+    return { summary, verified: summary.kinds.filter((each) => isRead(each.kind) && isInSync(each)) };
   });
 }
 
+type Outstanding = 'verdict' | 'readable_since' | 'open_gaps' | 'unverified' | 'oldest_unverified_at';
+
 /** Everything that was outstanding at `since` has been read, and nothing but new changes is. Pure. */
 export function isKeepingUp(
-  {
-    verdict,
-    readable_since,
-    open_gaps,
-    unverified,
-    oldest_unverified_at,
-  }: Pick<KindStatus, 'verdict' | 'readable_since' | 'open_gaps' | 'unverified' | 'oldest_unverified_at'>,
+  { verdict, readable_since, open_gaps, unverified, oldest_unverified_at }: Pick<KindStatus, Outstanding>,
   since: string,
 ): boolean {
   if (verdict !== 'catching_up' || readable_since === null || open_gaps > 0) return false;
@@ -149,11 +140,13 @@ const LOOK_EVERY_MS = 250;
 
 /** Looks until `look` has something, time is over, or the person goes on without. */
 export async function waitUntil<T>(
+  { asker, signal }: Talk,
+  trial: Trial,
+  waitMs: number,
   look: () => Promise<T | null>,
-  options: { waitMs: number; asker: Asker; failed: Promise<never> | null; signal: AbortSignal },
 ): Promise<T | 'late' | 'skipped'> {
-  const { asker, failed, signal } = options;
-  const until = performance.now() + options.waitMs;
+  const failed = trial.service()?.failed ?? [];
+  const until = performance.now() + waitMs;
   const ended = new AbortController();
   let isSkipped = false;
   const skip = asker.enter(ended.signal).then(() => {
@@ -166,8 +159,7 @@ export async function waitUntil<T>(
       if (seen !== null) return seen;
       if (isSkipped) return 'skipped';
       if (performance.now() >= until) return 'late';
-      const pause = new Promise<void>((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
-      await Promise.race([pause, skip, ...(failed === null ? [] : [failed])]);
+      await Promise.race([sleep(LOOK_EVERY_MS), skip, ...[failed].flat()]);
     }
   } finally {
     ended.abort();
