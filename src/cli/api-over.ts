@@ -12,7 +12,7 @@ import { rulesOf } from '../service/opening.ts';
 import { beginPause, endPause, readPause } from '../service/state.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { clockOf, livingReplicas } from './database.ts';
+import { clockOf, livingReplicas, nowOf } from './database.ts';
 import { printable } from './text.ts';
 
 /** In the audit, beside the names of tokens. */
@@ -21,7 +21,7 @@ const ACTOR = 'cli';
 /** The API over the database itself. Work for a service is written down, for those that run on it or the next that starts. */
 export async function apiOver(store: Store, cli: Cli, config: Config): Promise<ApiClient> {
   const clock = await clockOf(store);
-  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const now = () => nowOf(clock);
   const isServed = (await livingReplicas(store, clock)) > 0;
   const rules = rulesOf(config);
   const startedAt = clock.wall();

@@ -12,7 +12,7 @@ import type { ComplianceSettings, Config } from '../platform/config.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { withStore } from './database.ts';
+import { nowOf, withStore } from './database.ts';
 import { printable } from './text.ts';
 
 export function complianceSettings(config: Config): ComplianceSettings {
@@ -64,13 +64,11 @@ async function auditRefusal(
   actor: string,
   { status, method, route }: RefusedRequest,
 ): Promise<void> {
-  const clock = systemClock();
-  const now = { wall: clock.wall(), steady: clock.steady() };
   const target = `${actor}: ${method} ${route}`;
   const entry = { actor: 'upstream', action: 'credentials', outcome: String(status), target };
   try {
     // What the command holds may be open for reading only.
-    await withStore(cli, 'write', (store) => store.audit(entry, now));
+    await withStore(cli, 'write', (store) => store.audit(entry, nowOf(systemClock())));
   } catch (error) {
     cli.err.write(`Note: this refusal is not in the audit: ${printable(describeError(error))}\n`);
   }

@@ -7,11 +7,11 @@ import {
   sealSecret,
   tokensPlace,
 } from '../compliance/secrets.ts';
-import { loadConfig, readCredentialsKey } from '../platform/config.ts';
+import { readCredentialsKey } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import type { SealedText, Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { clockOf, refuseFromAfar, withStore } from './database.ts';
+import { clockOf, configHere, nowOf, withStore } from './database.ts';
 import { helpNote } from './options.ts';
 
 /** A renewal of tokens takes a request and two writes; what holds them for longer is stuck, and says so elsewhere. */
@@ -39,9 +39,8 @@ export function credentialsCommand(cli: Cli): Command {
 }
 
 async function rotateKey(cli: Cli, path: string): Promise<void> {
-  const config = loadConfig(cli.env);
-  refuseFromAfar(config, 'credentials rotate-key', 'a key does not travel over the operators’ listener');
-  const { credentialsKey: key } = config;
+  const why = 'a key does not travel over the operators’ listener';
+  const { credentialsKey: key } = configHere(cli, 'credentials rotate-key', why);
   if (key === null) throw new UsageError('CREDENTIALS_KEY is not set: it is the key until now');
   const fresh = readCredentialsKey(path, '--new-key-file');
   if (Buffer.from(fresh).equals(key)) {
@@ -76,8 +75,7 @@ async function reseal(store: Store, key: Uint8Array, fresh: Uint8Array): Promise
     }
     const resealed = present.map((text) => sealSecret(fresh, opened(text, key) ?? '', placeOf(text)));
     const entry = { actor: 'cli', action: 'rotate_key', outcome: `ok:${present.length}`, target: null };
-    const now = { wall: clock.wall(), steady: clock.steady() };
-    const outcome = await store.reseal(present, resealed, entry, now);
+    const outcome = await store.reseal(present, resealed, entry, nowOf(clock));
     if (outcome === 'done') return present.length;
     if (clock.steady() > patientUntil) {
       throw new MirrorError('busy', 'the tokens are being renewed, and nothing was changed', {

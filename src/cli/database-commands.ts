@@ -1,8 +1,7 @@
 import { Command } from 'commander';
-import { loadConfig } from '../platform/config.ts';
 import type { BackupProgress } from '../store/sqlite/backup.ts';
 import { type Cli, writeJson } from './cli.ts';
-import { engines, refuseFromAfar, withStore } from './database.ts';
+import { configHere, engines, withStore } from './database.ts';
 import { helpNote, jsonOption } from './options.ts';
 import { progressOn } from './progress.ts';
 import { stopSignals } from './stop-signals.ts';
@@ -28,8 +27,7 @@ export function backupCommand(cli: Cli): Command {
       ),
     )
     .action(async (file: string, flags: BackupFlags) => {
-      const config = loadConfig(cli.env);
-      refuseFromAfar(config, 'backup');
+      const config = configHere(cli, 'backup');
       const stop = stopSignals({ attached: false });
       const progress = progressOn(cli.err);
       try {
@@ -66,7 +64,7 @@ export function migrateCommand(cli: Cli): Command {
   return new Command('migrate')
     .description('make the database, or bring its tables up to this version; "serve" does it by itself')
     .action(async () => {
-      refuseFromAfar(loadConfig(cli.env), 'migrate');
+      configHere(cli, 'migrate');
       await withStore(cli, 'alone', async () => {
         cli.out.write('The database is up to date.\n');
       });

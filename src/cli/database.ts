@@ -10,12 +10,15 @@ import type { Cli } from './cli.ts';
 export const engines = () => import('../store/open.ts');
 const locks = () => import('../store/lock.ts');
 
-/** For commands that do without the operators' listener: with OPS_URL the database is elsewhere, and none is made here. */
-export function refuseFromAfar({ remote }: Pick<Config, 'remote'>, command: string, why = ''): void {
-  if (remote === null) return;
-  const remedy = `run it there, without OPS_URL${why === '' ? '' : `: ${why}`}`;
+/** The settings, for a command that does without the operators' listener: with OPS_URL the database is elsewhere, and none is made here. */
+export function configHere({ env }: Pick<Cli, 'env'>, command: string, why?: string): Config {
+  const config = loadConfig(env);
+  if (config.remote === null) return config;
+  const remedy = `run it there, without OPS_URL${why === undefined ? '' : `: ${why}`}`;
   throw new UsageError(`OPS_URL is set, and "${command}" works on the machine of the database`, remedy);
 }
+
+export const nowOf = (clock: Clock) => ({ wall: clock.wall(), steady: clock.steady() });
 
 /** The configured database opened for writing; it is made, or migrated, if need be. */
 export async function openForWriting(
@@ -79,5 +82,5 @@ export async function clockOf(store: Store): Promise<Clock> {
 /** How many services share the database; 0 for a file, which one service holds. */
 export async function livingReplicas(store: Store, clock: Clock): Promise<number> {
   if (store.engine === 'sqlite') return 0;
-  return await store.countReplicas(REPLICA_LIFE_MS, { wall: clock.wall(), steady: clock.steady() });
+  return await store.countReplicas(REPLICA_LIFE_MS, nowOf(clock));
 }

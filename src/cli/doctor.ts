@@ -1,10 +1,9 @@
 import { Command, Option } from 'commander';
 import type { Diagnosis } from '../doctor/diagnosis.ts';
 import { type Check, judge } from '../doctor/judge.ts';
-import { loadConfig } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
 import { type Cli, writeJson } from './cli.ts';
-import { refuseFromAfar } from './database.ts';
+import { configHere } from './database.ts';
 import { type DeliveryOptions, explainRecorded, explainStored } from './doctor/delivery.ts';
 import { examine } from './doctor/examine.ts';
 import { DifferenceFound } from './exit.ts';
@@ -63,7 +62,7 @@ async function doctor(cli: Cli, options: DoctorOptions): Promise<void> {
         '--header may give the value of a header that is signed too',
       );
     }
-    refuseFromAfar(loadConfig(cli.env), 'doctor --delivery', NOT_FROM_AFAR);
+    configHere(cli, 'doctor --delivery', NOT_FROM_AFAR);
     report(cli, await explainStored(cli, options.delivery, options), options);
   } else if (isRecorded) {
     report(cli, await explainRecorded(cli, options), options);
@@ -98,9 +97,7 @@ const SIGNS = { ok: 'ok     ', warning: 'warning', wrong: 'WRONG  ', skipped: '-
 
 /** Judges the whole set-up. Rejects with DifferenceFound where something is wrong. */
 export async function checkUp(cli: Cli, options: Pick<DoctorOptions, 'json'>): Promise<void> {
-  const config = loadConfig(cli.env);
-  refuseFromAfar(config, 'doctor', NOT_FROM_AFAR);
-  const found = await examine(cli, config);
+  const found = await examine(cli, configHere(cli, 'doctor', NOT_FROM_AFAR));
   const checks: Check[] = judge(found);
   const wrong = checks.filter(({ state }) => state === 'wrong');
   if (options.json) writeJson(cli.out, { healthy: wrong.length === 0, checks });

@@ -14,11 +14,11 @@ import {
   type Tokens,
 } from '../compliance/oauth.ts';
 import { type Clock, systemClock } from '../platform/clock.ts';
-import { type ComplianceSettings, type Config, loadConfig } from '../platform/config.ts';
+import type { ComplianceSettings, Config } from '../platform/config.ts';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { refuseFromAfar, withStore } from './database.ts';
+import { configHere, nowOf, withStore } from './database.ts';
 import { isLoopbackRedirect, listenForConsent, openBrowser, type Page } from './login/listener.ts';
 import { parseDuration } from './options.ts';
 import { printable } from './text.ts';
@@ -51,8 +51,7 @@ export function loginCommand(cli: Cli): Command {
 
 /** The command itself, for `setup` as well. */
 export async function login(cli: Cli, options: LoginOptions): Promise<void> {
-  const config = loadConfig(cli.env);
-  refuseFromAfar(config, 'login', 'the tokens go into the database and nowhere else');
+  const config = configHere(cli, 'login', 'the tokens go into the database and nowhere else');
   const settings = settingsFor(config);
   const key = keyOf(config);
   const clock = systemClock();
@@ -66,9 +65,8 @@ export async function login(cli: Cli, options: LoginOptions): Promise<void> {
       cli.err.write('COMPLIANCE_REDIRECT_URI is not on this machine, so the answer must be pasted.\n');
     }
     const tokens = await (isListening ? overListener(sign) : overPaste(sign));
-    const now = { wall: clock.wall(), steady: clock.steady() };
     const entry = { actor: ACTOR, action: 'token_grant', outcome: 'ok', target: GRANT };
-    await store.saveTokens(GRANT, sealTokens(key, tokens), null, entry, now);
+    await store.saveTokens(GRANT, sealTokens(key, tokens), null, entry, nowOf(clock));
     report(cli, tokens);
   });
 }
@@ -215,8 +213,7 @@ function foreignAnswers(sign: SignIn) {
 }
 
 async function audit({ store, clock }: SignIn, outcome: string): Promise<void> {
-  const now = { wall: clock.wall(), steady: clock.steady() };
-  await store.audit({ actor: ACTOR, action: 'token_grant', outcome, target: GRANT }, now);
+  await store.audit({ actor: ACTOR, action: 'token_grant', outcome, target: GRANT }, nowOf(clock));
 }
 
 async function withinTime<T>(answer: Promise<T>, { options, clock }: SignIn): Promise<T> {

@@ -1,6 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
 import { Command } from 'commander';
-import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
 import {
   EVERY_FAMILY,
@@ -10,26 +9,25 @@ import {
 } from '../compliance/registration.ts';
 import { answerPlace, openSecret, registrationPlace, sealSecret } from '../compliance/secrets.ts';
 import type { Clock } from '../platform/clock.ts';
-import { type Config, loadConfig, requireHttpsOrLoopback } from '../platform/config.ts';
+import { type Config, requireHttpsOrLoopback } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import { AWAITED_FACT, SECRETS_LOOK_MS, stateOfSecret } from '../service/signing-secrets.ts';
 import { AUDIT_ASKED } from '../store/reports.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
-import { clockOf, holderOfDatabase, livingReplicas, refuseFromAfar, withStore } from './database.ts';
+import { clockOf, configHere, holderOfDatabase, livingReplicas, nowOf, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { helpNote, jsonOption } from './options.ts';
 import {
+  conclude,
   placesOfUnsent,
   requireReadable,
   secretSettings,
   takeSecret,
-  unusableSecret,
   warnOfAnswer,
   warnOfOverlap,
   warnOfUnmatched,
-  writeRegistrations,
 } from './registrations.ts';
 import { printable } from './text.ts';
 
@@ -96,12 +94,8 @@ export function registerCommand(cli: Cli): Command {
 
 /** The command itself, for `setup` as well. */
 export async function register(cli: Cli, options: RegisterOptions): Promise<void> {
-  const config = loadConfig(cli.env);
-  refuseFromAfar(config, 'register', 'the signing secret goes into the database and nowhere else');
-  if (options.secretAt !== undefined) {
-    await takeSecret(cli, config, options.secretAt, options);
-    return;
-  }
+  const config = configHere(cli, 'register', 'the signing secret goes into the database and nowhere else');
+  if (options.secretAt !== undefined) return await takeSecret(cli, config, options.secretAt, options);
   const request = requestOf(options);
   const key = config.credentialsKey;
   // Before the request: a secret that cannot be kept would be lost, and with it every delivery.
@@ -117,9 +111,8 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
     const secrets = secretSettings(config, clock);
     const before = await store.listRegistrations();
     requireReadable(before, secrets);
-    const client = commandClient(cli, config, store, { actor: 'register', needs: 'write' });
     // One that is to be forgotten anyway does not count.
-    const same = before.filter((each) => isSame(each, request) && each.expiresWall === null);
+    const same = before.filter((each) => textOf(each) === textOf(request) && each.expiresWall === null);
     let registration = same.at(-1);
     // With --json standard output is for programs alone.
     const say = options.json ? cli.err : cli.out;
@@ -128,36 +121,29 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
         `Registered already, as ${printable(registration.upstreamId)}; nothing was sent. If the compliance service no longer has it, add --again.\n`,
       );
     } else {
-      await refuseAfterUnknownOutcome(store, request, options.again === true);
-      await announce(config, store, clock);
-      await store.writeFact(attemptFact(request), 'asked');
-      const made = await audited(store, request, clock, () =>
-        send(cli, client, store, request, { key, clock, before }),
-      );
+      if (options.again !== true) await refuseAfterUnknownOutcome(store, request);
+      const made = await ask({ cli, config, key, store, clock, request, before });
       registration = made.registration;
-      say.write(`Registered as ${printable(registration.upstreamId)}: ${printable(registration.url)}\n`);
+      const { upstreamId, url } = registration;
+      say.write(`Registered as ${printable(upstreamId)}: ${printable(url)}\n`);
       say.write(
         made.answer.secret === null
           ? lackOfSecret(registration, placesOfUnsent(registration, made.answer.text))
           : 'Its signing secret is stored, encrypted.\n',
       );
       warnOfAnswer(cli, request, made.answer);
-      await letExpire(say, store, clock, {
-        replaced: same.filter(({ upstreamId }) => upstreamId !== made.registration.upstreamId),
-        isTakenUp: stateOfSecret(registration, secrets).state === 'verifies',
-      });
+      const replaced = same.filter((each) => each.upstreamId !== upstreamId);
+      const isTakenUp = stateOfSecret(registration, secrets).state === 'verifies';
+      await letExpire(say, store, clock, { replaced, isTakenUp });
       if (options.again !== true) warnOfOverlap(cli, await store.listRegistrations(), registration);
     }
-    const held = await store.listRegistrations();
-    writeRegistrations(cli, held, { url: request.url, json: options.json, secrets });
-    const unusable = unusableSecret(registration, secrets);
-    if (unusable !== null) throw new DifferenceFound(unusable.what, unusable.remedy);
+    await conclude(cli, store, registration, { json: options.json, secrets });
     if (registration.sealedSecret === null && config.webhook.secrets().length === 0) {
       const { sealedAnswer, upstreamId } = registration;
       const answer = sealedAnswer === null ? '' : openSecret(key, sealedAnswer, answerPlace(upstreamId));
       const isElsewhere = placesOfUnsent(registration, answer).length === 0;
       throw new DifferenceFound(
-        `no signing secret of ${printable(registration.upstreamId)} is known, so what it sends cannot be verified`,
+        `no signing secret of ${printable(upstreamId)} is known, so what it sends cannot be verified`,
         `${isElsewhere ? '' : 'take it from the answer with --secret-at, or '}set WEBHOOK_SECRETS to the one that the compliance service shows you`,
       );
     }
@@ -179,7 +165,7 @@ async function letExpire(
       );
       continue;
     }
-    const now = { wall: clock.wall(), steady: clock.steady() };
+    const now = nowOf(clock);
     const until = now.wall + OVERLAP_MS;
     const entry = { actor: 'register', action: 'registration_forget', outcome: 'ok', target: upstreamId };
     await store.forgetRegistration(upstreamId, until, entry, now);
@@ -214,45 +200,21 @@ function requestOf(options: RegisterOptions): Asked {
   );
 }
 
-/** One entry for each thing asked for: what became of one says nothing of another. The order of events is no difference. */
-function attemptFact({ url, events, description }: Asked): string {
-  const asked = JSON.stringify({ url, events: [...events].sort(), description });
-  return `${ATTEMPT_FACT}:${hash('sha256', asked, 'hex')}`;
-}
+/** What is asked for. The order of events is no difference. */
+const textOf = ({ url, events, description }: Asked) =>
+  JSON.stringify({ url, events: [...events].sort(), description });
 
-function isSame(stored: StoredRegistration, request: Asked): boolean {
-  return (
-    stored.url === request.url &&
-    stored.description === request.description &&
-    JSON.stringify([...stored.events].sort()) === JSON.stringify([...request.events].sort())
-  );
-}
+/** One entry for each thing asked for: what became of one says nothing of another. */
+const attemptFact = (request: Asked) => `${ATTEMPT_FACT}:${hash('sha256', textOf(request), 'hex')}`;
 
 /** Nothing in the specification lists or deletes registrations, so that a second one would be there for good. */
-async function refuseAfterUnknownOutcome(store: Store, request: Asked, again: boolean): Promise<void> {
-  if (again || (await store.readFact(attemptFact(request))) !== 'asked') return;
+async function refuseAfterUnknownOutcome(store: Store, request: Asked): Promise<void> {
+  if ((await store.readFact(attemptFact(request))) !== 'asked') return;
   throw new MirrorError(
     'outcome_unknown',
     'this was asked for before, and whether it took effect is not known; nothing was sent',
     { remedy: 'look at the registrations in the compliance service; if it is not there, add --again' },
   );
-}
-
-/** Noted before it leaves: where the outcome stays unknown, so does the entry's. */
-async function audited<T>(store: Store, { url }: Asked, clock: Clock, work: () => Promise<T>): Promise<T> {
-  // Without the query, in which an address may carry a secret of its own.
-  const { origin, pathname } = new URL(url);
-  const now = { wall: clock.wall(), steady: clock.steady() };
-  const entry = { actor: 'register', action: 'register', outcome: AUDIT_ASKED, target: origin + pathname };
-  const id = await store.audit(entry, now);
-  try {
-    const result = await work();
-    await store.settleAudit(id, 'ok');
-    return result;
-  } catch (error) {
-    if (isRefusal(error)) await store.settleAudit(id, 'failed');
-    throw error;
-  }
 }
 
 /**
@@ -272,39 +234,53 @@ async function announce(config: Config, store: Store, clock: Clock): Promise<voi
   await clock.sleep(waitMs);
 }
 
-async function send(
-  cli: Cli,
-  client: ComplianceClient,
-  store: Store,
-  request: Asked,
-  { key, clock, before }: { key: Uint8Array; clock: Clock; before: readonly StoredRegistration[] },
-): Promise<{ registration: StoredRegistration; answer: RegistrationAnswer }> {
+interface Attempt {
+  cli: Cli;
+  config: Config;
+  key: Uint8Array;
+  store: Store;
+  clock: Clock;
+  request: Asked;
+  before: readonly StoredRegistration[];
+}
+
+/** Registers, and keeps what is answered. Audited before it is sent: where the outcome stays unknown, so does the entry's. */
+async function ask({ cli, config, key, store, clock, request, before }: Attempt) {
+  const client = commandClient(cli, config, store, { actor: 'register', needs: 'write' });
+  await announce(config, store, clock);
+  await store.writeFact(attemptFact(request), 'asked');
+  // Without the query, in which an address may carry a secret of its own.
+  const { origin, pathname } = new URL(request.url);
+  const entry = { actor: 'register', action: 'register', outcome: AUDIT_ASKED, target: origin + pathname };
+  const auditId = await store.audit(entry, nowOf(clock));
+  const settle = async (outcome: string) => {
+    await store.writeFact(attemptFact(request), '');
+    await store.writeFact(AWAITED_FACT, '');
+    await store.settleAudit(auditId, outcome);
+  };
   try {
-    const answer = await client.registerWebhook(request, {
-      lane: 'person',
-      signal: new AbortController().signal,
-    });
+    const signal = new AbortController().signal;
+    const answer = await client.registerWebhook(request, { lane: 'person', signal });
+    const { secret, text, events } = answer;
     const upstreamId = ownId(answer, request, before);
     const registration: StoredRegistration = {
       upstreamId,
       // As asked for, so that asking again is recognised even if the service spells its answer otherwise.
       ...request,
-      delivers: answer.events ?? request.events,
+      delivers: events ?? request.events,
       // Whether or not they can be used as they are: they are shown once.
-      sealedSecret:
-        answer.secret === null ? null : sealSecret(key, answer.secret, registrationPlace(upstreamId)),
-      sealedAnswer: sealSecret(key, answer.text, answerPlace(upstreamId)),
+      sealedSecret: secret === null ? null : sealSecret(key, secret, registrationPlace(upstreamId)),
+      sealedAnswer: sealSecret(key, text, answerPlace(upstreamId)),
       createdWall: clock.wall(),
       expiresWall: null,
     };
     await store.saveRegistration(registration);
-    await store.writeFact(attemptFact(request), '');
-    await store.writeFact(AWAITED_FACT, '');
+    await settle('ok');
     return { registration, answer };
   } catch (error) {
-    if (isRefusal(error)) {
-      await store.writeFact(attemptFact(request), '');
-      await store.writeFact(AWAITED_FACT, '');
+    // Plainly refused, so that nothing was registered. A fault of our own may follow the service's success.
+    if (error instanceof UpstreamError && !error.outcomeUnknown) {
+      await settle('failed');
       if (error.excerpt !== null && error.kind !== 'malformed') {
         cli.err.write(`The compliance service says: ${printable(error.excerpt)}\n`);
       }
@@ -340,9 +316,4 @@ function lackOfSecret({ upstreamId }: StoredRegistration, places: readonly strin
     );
   }
   return `${lines.join('\n')}\n`;
-}
-
-/** Plainly refused, so that nothing was registered. A fault of our own is none: it may follow the service's success. */
-function isRefusal(error: unknown): error is UpstreamError {
-  return error instanceof UpstreamError && !error.outcomeUnknown;
 }

@@ -8,13 +8,13 @@ import {
   secretAt,
 } from '../compliance/registration.ts';
 import { answerPlace, openSecret, registrationPlace, sealSecret } from '../compliance/secrets.ts';
-import { type Config, loadConfig } from '../platform/config.ts';
+import type { Config } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
 import { flawText, type SecretEncoding } from '../platform/signing-secret.ts';
 import { type SecretState, stateOfSecret } from '../service/signing-secrets.ts';
-import type { StoredRegistration } from '../store/store.ts';
+import type { Store, StoredRegistration } from '../store/store.ts';
 import { type Cli, type Columns, writeJson, writeRows } from './cli.ts';
-import { clockOf, refuseFromAfar, withStore } from './database.ts';
+import { clockOf, configHere, nowOf, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { notFound } from './lists.ts';
 import { helpNote, jsonOption, parseDuration } from './options.ts';
@@ -56,8 +56,8 @@ export function registrationsCommand(cli: Cli): Command {
 }
 
 async function list(cli: Cli, options: { json?: true }): Promise<void> {
-  const config = loadConfig(cli.env);
-  refuseFromAfar(config, 'registrations', 'whether a secret verifies depends on the settings there');
+  const why = 'whether a secret verifies depends on the settings there';
+  const config = configHere(cli, 'registrations', why);
   await withStore(cli, 'read', async (store) => {
     const secrets = secretSettings(config, await clockOf(store));
     writeRegistrations(cli, await store.listRegistrations(), { json: options.json, secrets });
@@ -65,11 +65,10 @@ async function list(cli: Cli, options: { json?: true }): Promise<void> {
 }
 
 async function forget(cli: Cli, id: string, { after = 0 }: { after?: number }): Promise<void> {
-  const config = loadConfig(cli.env);
-  refuseFromAfar(config, 'registrations', 'as "register" does');
+  const config = configHere(cli, 'registrations', 'as "register" does');
   await withStore(cli, 'write', async (store) => {
     const clock = await clockOf(store);
-    const now = { wall: clock.wall(), steady: clock.steady() };
+    const now = nowOf(clock);
     const until = now.wall + after;
     const entry = { actor: ACTOR, action: 'registration_forget', outcome: 'ok', target: id };
     if (!(await store.forgetRegistration(id, until, entry, now))) {
@@ -127,16 +126,26 @@ export async function takeSecret(
     }
     const taken = { ...registration, sealedSecret: sealSecret(key, secret, registrationPlace(upstreamId)) };
     await store.saveRegistration(taken);
-    const now = { wall: clock.wall(), steady: clock.steady() };
     const entry = { actor: 'register', action: 'registration_secret', outcome: 'ok', target: upstreamId };
-    await store.audit(entry, now);
-    const say = json ? cli.err : cli.out;
-    say.write(`The signing secret of ${printable(upstreamId)} is stored, encrypted.\n`);
-    const secrets = secretSettings(config, clock);
-    writeRegistrations(cli, await store.listRegistrations(), { url: registration.url, json, secrets });
-    const unusable = unusableSecret(taken, secrets);
-    if (unusable !== null) throw new DifferenceFound(unusable.what, unusable.remedy);
+    await store.audit(entry, nowOf(clock));
+    (json ? cli.err : cli.out).write(
+      `The signing secret of ${printable(upstreamId)} is stored, encrypted.\n`,
+    );
+    await conclude(cli, store, taken, { json, secrets: secretSettings(config, clock) });
   });
+}
+
+/** Shows what is held, and throws DifferenceFound where the secret of `registration` cannot be used. */
+export async function conclude(
+  cli: Cli,
+  store: Store,
+  registration: StoredRegistration,
+  { json, secrets }: { json: true | undefined; secrets: SecretSettings },
+): Promise<void> {
+  const held = await store.listRegistrations();
+  writeRegistrations(cli, held, { url: registration.url, json, secrets });
+  const unusable = unusableSecret(registration, secrets);
+  if (unusable !== null) throw new DifferenceFound(unusable.what, unusable.remedy);
 }
 
 type Answered = StoredRegistration & { sealedAnswer: string };
@@ -164,7 +173,7 @@ export function secretSettings(
 export type SecretSettings = ReturnType<typeof secretSettings>;
 
 /** All stored registrations, and warnings of the event types that none of those for `url` (or for any address) selects. */
-export function writeRegistrations(
+function writeRegistrations(
   cli: Cli,
   stored: readonly StoredRegistration[],
   { url, json, secrets }: { url?: string; json?: true | undefined; secrets: SecretSettings },

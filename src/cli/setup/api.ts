@@ -1,7 +1,7 @@
 import { UpstreamError } from '../../compliance/errors.ts';
 import { MirrorError } from '../../platform/errors.ts';
 import { commandClient, complianceSettings } from '../client.ts';
-import { openForWriting, refuseFromAfar } from '../database.ts';
+import { configHere, openForWriting } from '../database.ts';
 import { explain } from '../exit.ts';
 import { login } from '../login.ts';
 import { aborted } from '../stop-signals.ts';
@@ -61,15 +61,15 @@ function blamed(error: MirrorError): readonly Asked[] {
 }
 
 async function look(talk: Talk, riskId: string): Promise<void> {
-  const { cli, draft, say, signal } = talk;
-  const config = draft.config();
-  refuseFromAfar(config, 'setup', 'it makes the settings and the database of a service here');
+  const { say, signal } = talk;
+  const cli = commandOf(talk);
+  const config = configHere(cli, 'setup', 'it makes the settings and the database of a service here');
   const settings = complianceSettings(config);
   say(`\nReading from ${settings.baseUrl.href} …`);
   // Only a person's sign-in is kept in the database; nothing else needs one yet.
   const store = settings.auth === 'oauth' ? await openForWriting(config) : null;
   try {
-    const client = commandClient({ ...cli, env: draft.env() }, config, store, {
+    const client = commandClient(cli, config, store, {
       ...{ actor: 'setup', needs: 'read', silent: true },
       observe: () => {
         talk.sent += 1;
