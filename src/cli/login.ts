@@ -2,7 +2,6 @@ import { createInterface } from 'node:readline';
 import { Command, Option } from 'commander';
 import {
   type ConsentAnswer,
-  type ConsentAttempt,
   createTokenEndpoint,
   GRANT,
   GrantRefused,
@@ -10,7 +9,6 @@ import {
   scopesFor,
   sealTokens,
   startConsent,
-  type TokenEndpoint,
   type Tokens,
 } from '../compliance/oauth.ts';
 import { type Clock, systemClock } from '../platform/clock.ts';
@@ -54,17 +52,14 @@ export async function login(cli: Cli, options: LoginOptions): Promise<void> {
   const config = configHere(cli, 'login', 'the tokens go into the database and nowhere else');
   const settings = settingsFor(config);
   const key = keyOf(config);
-  const clock = systemClock();
-  const endpoint = createTokenEndpoint({ settings, clock });
   await withStore(cli, 'make', async (store) => {
-    const attempt = startConsent(settings);
-    const scopes = scopesFor(settings.scopes, options.write ? 'write' : 'read');
-    const sign = { cli, options, settings, endpoint, store, clock, attempt, scopes };
+    const clock = systemClock();
     const isListening = !options.paste && isLoopbackRedirect(settings.redirectUri);
     if (!options.paste && !isListening) {
       cli.err.write('COMPLIANCE_REDIRECT_URI is not on this machine, so the answer must be pasted.\n');
     }
-    const tokens = await (isListening ? overListener(sign) : overPaste(sign));
+    const attempt = signIn(cli, options, settings, store, clock);
+    const tokens = await (isListening ? attempt.overListener() : attempt.overPaste());
     const entry = { actor: ACTOR, action: 'token_grant', outcome: 'ok', target: GRANT };
     await store.saveTokens(GRANT, sealTokens(key, tokens), null, entry, nowOf(clock));
     report(cli, tokens);
@@ -72,17 +67,6 @@ export async function login(cli: Cli, options: LoginOptions): Promise<void> {
 }
 
 type OauthSettings = ComplianceSettings & { redirectUri: string };
-
-interface SignIn {
-  cli: Cli;
-  options: LoginOptions;
-  settings: OauthSettings;
-  endpoint: TokenEndpoint;
-  store: Store;
-  clock: Clock;
-  attempt: ConsentAttempt;
-  scopes: readonly string[];
-}
 
 function settingsFor({ compliance }: Config): OauthSettings {
   if (compliance === null)
@@ -106,129 +90,117 @@ function keyOf({ credentialsKey }: Config): Uint8Array {
   );
 }
 
-async function overListener(sign: SignIn): Promise<Tokens> {
-  const { cli, attempt, options } = sign;
-  const foreign = foreignAnswers(sign);
-  const listener = await listenForConsent(sign.settings.redirectUri, attempt, foreign.note);
-  let page: Page = { title: 'Not signed in', text: 'The terminal says why. You can close this page.' };
-  try {
-    const address = addressOf(sign, listener.redirectUri);
-    cli.out.write(`Open this address to sign in:\n\n${address}\n\n`);
-    if (options.browser && cli.out.isTerminal) openBrowser(address);
-    const answer = await withinTime(listener.answer, sign);
-    const tokens = await tokensFor(sign, answer, listener.redirectUri);
-    page = { title: 'Signed in', text: 'compliance-mirror has what it needs. You can close this page.' };
-    return tokens;
-  } finally {
-    await listener.finish(page);
-    await foreign.written();
-  }
-}
-
-async function overPaste(sign: SignIn): Promise<Tokens> {
-  const { cli, settings, attempt } = sign;
-  const { redirectUri } = settings;
-  cli.out.write(`Open this address in any browser and consent:\n\n${addressOf(sign, redirectUri)}\n\n`);
-  cli.out.write('The page it ends at may fail to load. Paste its whole address here: ');
-  const lines = createInterface({ input: process.stdin });
-  const ended = new Promise<null>((resolve) => lines.once('close', () => resolve(null)));
-  const line = await withinTime(
-    Promise.race([new Promise<string>((resolve) => lines.once('line', resolve)), ended]),
-    sign,
-  ).finally(() => lines.close());
-  cli.out.write('\n');
-  if (line === null) throw new MirrorError('no_answer', 'standard input ended before anything was pasted');
-  const text = line.trim();
-  if (!URL.canParse(text)) {
-    throw new UsageError('what was pasted is not an address', 'it begins with COMPLIANCE_REDIRECT_URI');
-  }
-  return await tokensFor(sign, readConsent(new URL(text).searchParams, attempt), redirectUri);
-}
-
-function addressOf({ endpoint, scopes, attempt }: SignIn, redirectUri: string): string {
-  const challenge = attempt.proof?.challenge ?? null;
-  return endpoint.authorizationUrl({ redirectUri, scopes, state: attempt.state, challenge }).href;
-}
-
-async function tokensFor(sign: SignIn, answer: ConsentAnswer, redirectUri: string): Promise<Tokens> {
-  const { endpoint, attempt, scopes } = sign;
-  if (answer.outcome === 'foreign') {
-    await audit(sign, answer.noState ? NO_STATE : FOREIGN);
-    if (answer.noState) throw new MirrorError('no_state', WITHOUT_STATE, { remedy: STATE_REMEDY });
-    throw new MirrorError(
-      'foreign_answer',
-      'that is not the answer to this sign-in: its state is another one',
-      {
-        remedy: 'open the address just printed, and paste where it ends',
-      },
-    );
-  }
-  if (answer.outcome === 'refused') {
-    await audit(sign, answer.reason);
-    throw new MirrorError('consent_refused', `the compliance service did not consent: ${answer.reason}`, {
-      remedy: 'sign in again and allow it; COMPLIANCE_SCOPES is what is asked for',
-    });
-  }
-  const verifier = attempt.proof?.verifier ?? null;
-  try {
-    const never = new AbortController().signal;
-    return await endpoint.exchangeCode({ code: answer.code, redirectUri, verifier, scopes }, never);
-  } catch (error) {
-    if (error instanceof GrantRefused) await audit(sign, error.reason);
-    throw error;
-  }
-}
-
-/** Of an answer with another state: somebody else's sign-in, or somebody who tries. */
+/** In the audit, of an answer with another state: somebody else's sign-in, or somebody who tries. */
 const FOREIGN = 'foreign_state';
-/** Of an answer without any: somebody who tries, or a service that does not send it back. */
+/** The same, of an answer without any: somebody who tries, or a service that does not send it back. */
 const NO_STATE = 'missing_state';
 const WITHOUT_STATE = 'the redirect carried no state, so it may be the answer to somebody else’s sign-in';
 const STATE_REMEDY =
   'a service that does not send state back takes COMPLIANCE_OAUTH_STATE=off, with COMPLIANCE_OAUTH_PKCE on';
-/** Anybody on this machine can knock as often as he likes; so many tell enough. */
+/** Anybody on this machine can send as many as he likes; so many are enough to know. */
 const MAX_FOREIGN_NOTED = 10;
 
-/** Notes what is turned away while the right answer is waited for. */
-function foreignAnswers(sign: SignIn) {
-  const notes: Promise<void>[] = [];
+/** One attempt to get tokens, and the two ways by which its answer may come. */
+function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store: Store, clock: Clock) {
+  const endpoint = createTokenEndpoint({ settings, clock });
+  const attempt = startConsent(settings);
+  const scopes = scopesFor(settings.scopes, options.write ? 'write' : 'read');
+  const audit = (outcome: string) =>
+    store.audit({ actor: ACTOR, action: 'token_grant', outcome, target: GRANT }, nowOf(clock));
+  const addressFor = (redirectUri: string) => {
+    const challenge = attempt.proof?.challenge ?? null;
+    return endpoint.authorizationUrl({ redirectUri, scopes, state: attempt.state, challenge }).href;
+  };
+
   return {
-    note: (noState: boolean) => {
-      if (notes.length >= MAX_FOREIGN_NOTED) return;
-      const failed = (error: unknown) =>
-        sign.cli.err.write(`A foreign answer is not in the audit: ${printable(describeError(error))}\n`);
-      const tell = () =>
-        void (noState && sign.cli.err.write(`Not taken: ${WITHOUT_STATE}.\n${STATE_REMEDY}\n`));
-      // Printed once it is noted: the reader may end this at once.
-      notes.push(
-        audit(sign, noState ? NO_STATE : FOREIGN)
-          .catch(failed)
-          .then(tell),
-      );
+    async overListener(): Promise<Tokens> {
+      const notes: Promise<unknown>[] = [];
+      const listener = await listenForConsent(settings.redirectUri, attempt, (noState) => {
+        if (notes.length < MAX_FOREIGN_NOTED) notes.push(noteForeign(noState));
+      });
+      let page: Page = { title: 'Not signed in', text: 'The terminal says why. You can close this page.' };
+      try {
+        const address = addressFor(listener.redirectUri);
+        cli.out.write(`Open this address to sign in:\n\n${address}\n\n`);
+        if (options.browser && cli.out.isTerminal) openBrowser(address);
+        const tokens = await tokensFor(await withinTime(listener.answer), listener.redirectUri);
+        page = { title: 'Signed in', text: 'compliance-mirror has what it needs. You can close this page.' };
+        return tokens;
+      } finally {
+        await listener.finish(page);
+        await Promise.all(notes);
+      }
     },
-    written: async () => {
-      await Promise.all(notes);
+
+    async overPaste(): Promise<Tokens> {
+      const { redirectUri } = settings;
+      const address = addressFor(redirectUri);
+      cli.out.write(`Open this address in any browser and consent:\n\n${address}\n\n`);
+      cli.out.write('The page it ends at may fail to load. Paste its whole address here: ');
+      const lines = createInterface({ input: process.stdin });
+      const answer = Promise.withResolvers<string | null>();
+      lines.once('line', answer.resolve).once('close', () => answer.resolve(null));
+      const line = await withinTime(answer.promise).finally(() => lines.close());
+      cli.out.write('\n');
+      if (line === null)
+        throw new MirrorError('no_answer', 'standard input ended before anything was pasted');
+      const pasted = URL.parse(line.trim());
+      if (pasted === null) {
+        throw new UsageError('what was pasted is not an address', 'it begins with COMPLIANCE_REDIRECT_URI');
+      }
+      return await tokensFor(readConsent(pasted.searchParams, attempt), redirectUri);
     },
   };
-}
 
-async function audit({ store, clock }: SignIn, outcome: string): Promise<void> {
-  await store.audit({ actor: ACTOR, action: 'token_grant', outcome, target: GRANT }, nowOf(clock));
-}
+  async function tokensFor(answer: ConsentAnswer, redirectUri: string): Promise<Tokens> {
+    if (answer.outcome === 'foreign') {
+      await audit(answer.noState ? NO_STATE : FOREIGN);
+      if (answer.noState) throw new MirrorError('no_state', WITHOUT_STATE, { remedy: STATE_REMEDY });
+      const what = 'that is not the answer to this sign-in: its state is another one';
+      const remedy = 'open the address just printed, and paste where it ends';
+      throw new MirrorError('foreign_answer', what, { remedy });
+    }
+    if (answer.outcome === 'refused') {
+      await audit(answer.reason);
+      throw new MirrorError('consent_refused', `the compliance service did not consent: ${answer.reason}`, {
+        remedy: 'sign in again and allow it; COMPLIANCE_SCOPES is what is asked for',
+      });
+    }
+    const verifier = attempt.proof?.verifier ?? null;
+    try {
+      const never = new AbortController().signal;
+      return await endpoint.exchangeCode({ code: answer.code, redirectUri, verifier, scopes }, never);
+    } catch (error) {
+      if (error instanceof GrantRefused) await audit(error.reason);
+      throw error;
+    }
+  }
 
-async function withinTime<T>(answer: Promise<T>, { options, clock }: SignIn): Promise<T> {
-  const done = new AbortController();
-  const late = clock.sleep(options.wait, done.signal).then((): never => {
-    throw new MirrorError('no_answer', 'nobody consented in time', {
-      remedy: 'run it again, or allow more with --wait',
+  /** Of what is rejected while the right answer is waited for. Never rejects. */
+  async function noteForeign(noState: boolean): Promise<void> {
+    try {
+      await audit(noState ? NO_STATE : FOREIGN);
+    } catch (error) {
+      cli.err.write(`A foreign answer is not in the audit: ${printable(describeError(error))}\n`);
+    }
+    // Printed once it is noted: the reader may end this at once.
+    if (noState) cli.err.write(`Not taken: ${WITHOUT_STATE}.\n${STATE_REMEDY}\n`);
+  }
+
+  async function withinTime<T>(answer: Promise<T>): Promise<T> {
+    const done = new AbortController();
+    const late = clock.sleep(options.wait, done.signal).then((): never => {
+      throw new MirrorError('no_answer', 'nobody consented in time', {
+        remedy: 'run it again, or allow more with --wait',
+      });
     });
-  });
-  // When the answer wins, ending the sleep makes this reject with nobody listening.
-  late.catch(() => {});
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    done.abort();
+    // When the answer wins, ending the sleep makes this reject with nobody listening.
+    late.catch(() => {});
+    try {
+      return await Promise.race([answer, late]);
+    } finally {
+      done.abort();
+    }
   }
 }
 
