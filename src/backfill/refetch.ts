@@ -1,7 +1,7 @@
 import type { Lane } from '../compliance/budget.ts';
 import type { Candidate } from '../compliance/candidates.ts';
 import { isUnreadable, UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
-import type { FetchedKind } from '../compliance/kinds.ts';
+import type { FetchedKind, Kind } from '../compliance/kinds.ts';
 import { firstPageOf } from '../compliance/paging.ts';
 import {
   type IdPointers,
@@ -13,7 +13,7 @@ import {
 } from '../compliance/pointers.ts';
 import { backoffMs, momentOf } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
-import type { Applied, BackfillStore, MissingOutcome, ReadMoment } from '../store/store.ts';
+import type { Applied, MissingOutcome, ReadMoment, ReadObject } from '../store/store.ts';
 import type { IdsBeside } from './candidate-search.ts';
 import { type Context, causeOf, listed } from './context.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
@@ -42,19 +42,16 @@ interface RefetchRequest {
   absentFromList: boolean;
 }
 
-type Witnessed = Pick<
-  Parameters<BackfillStore['recordMissing']>[3],
-  'witnessedAt' | 'witnessedAfter' | 'needsWitness'
->;
-
 /** How it was asked. */
 interface Asked {
   /** What lives may be read to compare with, before it is asked again. */
   seeksWitness: boolean;
   /** When the first request of this refetch was sent, steady. */
   since: number;
-  again: () => Promise<RefetchOutcome>;
 }
+
+/** What another read showed of our sight. `none`: the mirror holds nothing to compare with. */
+type Sight = 'seen' | 'failed' | 'none';
 
 export type Refetch = ReturnType<typeof createRefetch>;
 
@@ -92,42 +89,52 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   const seldom = ({ attempts }: RefetchRequest) =>
     backoffMs(UNRESOLVED_BACKOFF, attempts + 1, options.random());
 
-  /** Reads a live record of the mirror, to tell a deletion from credentials that no longer see anything. */
-  async function seekWitness(request: RefetchRequest): Promise<'seen' | 'failed' | 'none'> {
+  /** Reads another live record of the mirror. */
+  async function readAnother(
+    request: RefetchRequest,
+    kind: FetchedKind,
+    asked?: Partial<Asked>,
+  ): Promise<Sight> {
+    const other = await store.someLiveRecord(kind, request.id);
+    if (other === null) return 'none';
+    const seen = await refetch({ ...request, kind, id: other, attempts: 0, absentFromList: false }, asked);
+    return seen.outcome === 'applied' && seen.applied.witness ? 'seen' : 'failed';
+  }
+
+  /** Tells a deletion from credentials that no longer see anything. */
+  async function seekWitness(request: RefetchRequest): Promise<Sight> {
+    // Only where its own kind holds nothing else may another kind speak for it.
     for (const kind of [request.kind, request.kind === 'vendor' ? 'risk_assessment' : 'vendor'] as const) {
-      const other = await store.someLiveRecord(kind, request.id);
-      if (other === null) continue;
-      const from = clock.steady();
-      const seen = await refetch({ ...request, kind, id: other, attempts: 0, absentFromList: false });
-      if (seen.outcome !== 'applied' || !seen.applied.witness) return 'failed';
-      // Only where its own kind holds nothing else may another kind speak for it.
-      upstream.witness(request.kind, { beganAt: from, endedAt: clock.steady() });
-      return 'seen';
+      const beganAt = clock.steady();
+      const sight = await readAnother(request, kind);
+      if (sight === 'seen') upstream.witness(request.kind, { beganAt, endedAt: clock.steady() });
+      if (sight !== 'none') return sight;
     }
     return await seePolicies(request);
   }
 
-  /** Whether another live record of the kind can be read. `none`: the mirror has none. */
-  async function seesItsKind(request: RefetchRequest): Promise<'seen' | 'failed' | 'none'> {
-    const other = await store.someLiveRecord(request.kind, request.id);
-    if (other === null) return 'none';
-    const seen = await refetch({ ...request, id: other, attempts: 0, absentFromList: false }, false);
-    return seen.outcome === 'applied' && seen.applied.witness ? 'seen' : 'failed';
-  }
+  const seesItsKind = (request: RefetchRequest) =>
+    readAnother(request, request.kind, { seeksWitness: false });
 
-  async function seePolicies(request: RefetchRequest): Promise<'seen' | 'failed' | 'none'> {
+  async function seePolicies(request: RefetchRequest): Promise<Sight> {
     const { answer, read } = await upstream.page('policy', firstPageOf(options.paging), request.lane);
     const objects = answer.objects.flatMap((data) => {
       const id = recordIdIn(data, 'policy', options.pointers);
       return id === null ? [] : [{ id, data }];
     });
-    const context = { cause: 'refetch', syncRunId: null, timing, pointers: options.pointers };
-    const applied = await store.applyReads('policy', objects, read, context);
-    options.onApplied('policy', applied, 'refetch');
-    // What came to light by this very read was not there to be compared with before it; from now on it is.
+    const applied = await apply('policy', objects, read, null);
+    // What this very read brought to light could not be compared with before it; from now on it can.
     if (!applied.some((one) => one.witness)) return applied.length > 0 ? 'failed' : 'none';
     upstream.witness(request.kind, read);
     return 'seen';
+  }
+
+  async function apply(kind: Kind, objects: ReadObject[], read: ReadMoment, syncRunId: number | null) {
+    const cause = causeOf(syncRunId);
+    const context = { cause, syncRunId, timing, pointers: options.pointers };
+    const applied = await store.applyReads(kind, objects, read, context);
+    options.onApplied(kind, applied, cause);
+    return applied;
   }
 
   /** A record that the list shows and no request can ask for: the next complete list shows what an event reported. */
@@ -142,31 +149,12 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return later(request, 'unaddressable', seldom(request));
   }
 
-  /** Of an id that no request can carry and nothing has ever shown: a service cannot know it by its address either. */
-  async function notAsked(): ReturnType<Upstream['record']> {
+  /** The moment of an answer without a request: of an id that no path can carry, no service shows a record. */
+  async function unasked(): Promise<ReadMoment> {
     const number = await store.currentNumber();
     const marginMs = clock.marginMs?.() ?? 0;
-    const at = { beganAt: clock.steady() - marginMs, endedAt: clock.steady() + marginMs };
-    const moment = { steadyMs: clock.steady(), wallMs: clock.wall() };
-    return {
-      answer: { outcome: 'missing', began: moment, ended: moment },
-      read: { number, ...at, endedWall: clock.wall() },
-    };
-  }
-
-  async function missing(
-    request: RefetchRequest,
-    read: Parameters<BackfillStore['recordMissing']>[2],
-    { since, ...how }: Witnessed & { since: number },
-  ) {
-    const { kind, id } = request;
-    return await store.recordMissing(kind, id, read, {
-      // The one that was sought for this very read will do, however long the budget let that wait.
-      witnessFrom: Math.min(read.beganAt - timing.settleMs, since),
-      timing,
-      absentFromList: request.absentFromList,
-      ...how,
-    });
+    const { wall: endedWall, steady } = momentOf(clock);
+    return { number, beganAt: steady - marginMs, endedAt: steady + marginMs, endedWall };
   }
 
   /** The last record of all: only a person can tell its end from that of our sight. It goes on being looked for. */
@@ -183,21 +171,17 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
 
   async function refetch(
     request: RefetchRequest,
-    seeksWitness = true,
-    since = clock.steady() - (clock.marginMs?.() ?? 0),
+    { seeksWitness = true, since = clock.steady() - (clock.marginMs?.() ?? 0) }: Partial<Asked> = {},
   ): Promise<RefetchOutcome> {
     const { kind, id } = request;
     const isAskable = isAddressable(id);
     if (!isAskable && (await store.shownIds(kind, [id])).length > 0) return await listedOnly(request);
     try {
-      const { answer, read } = isAskable ? await upstream.record(kind, id, request.lane) : await notAsked();
-      await options.idsBeside.answered(kind, id, answer.outcome);
-      if (answer.outcome === 'found') return await show(request, answer.object, read);
-      return await absent(request, read, {
-        seeksWitness,
-        since,
-        again: () => refetch(request, false, since),
-      });
+      const seen = isAskable ? await upstream.record(kind, id, request.lane) : null;
+      const read = seen?.read ?? (await unasked());
+      await options.idsBeside.answered(kind, id, seen?.answer.outcome ?? 'missing');
+      if (seen?.answer.outcome === 'found') return await show(request, seen.answer.object, read);
+      return await absent(request, read, { seeksWitness, since });
     } catch (error) {
       if (error instanceof UpstreamError || error instanceof UnaddressableError) {
         if (error instanceof UpstreamError && isUnreadable(error)) {
@@ -211,36 +195,36 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
 
   async function show(request: RefetchRequest, data: JsonObject, read: ReadMoment): Promise<RefetchOutcome> {
     const { kind, id, syncRunId } = request;
-    const cause = causeOf(syncRunId);
-    const context = { cause, syncRunId, timing, pointers: options.pointers };
-    const [applied] = await store.applyReads(kind, [{ id, data }], read, context);
+    const [applied] = await apply(kind, [{ id, data }], read, syncRunId);
     if (applied === undefined) throw new Error('the store judged nothing');
     if (applied.witness) upstream.witness(kind, read);
-    options.onApplied(kind, [applied], cause);
     return { outcome: 'applied', applied };
   }
 
   /** The API shows no such record: what that is worth. */
   async function absent(request: RefetchRequest, read: ReadMoment, asked: Asked): Promise<RefetchOutcome> {
     const { kind, id } = request;
-    const seen = {
+    const { since } = asked;
+    const how = {
+      ...{ timing, absentFromList: request.absentFromList, witnessedAfter: false, needsWitness: true },
       witnessedAt: upstream.witnessedAt(kind, read.beganAt),
-      witnessedAfter: false,
-      needsWitness: true,
-      since: asked.since,
+      // The one that was sought for this very read will do, however long the budget let that wait.
+      witnessFrom: Math.min(read.beganAt - timing.settleMs, since),
     };
-    let outcome = await missing(request, read, seen);
+    let outcome = await store.recordMissing(kind, id, read, how);
     if ((outcome === 'unwitnessed' && asked.seeksWitness) || outcome === 'witnessed_before') {
       const witness = await seekWitness(request);
       // One before the last 404 and one after it: else the last 404 of a path that was lost for a while and the first answer
       // of the path found again would be a proof, or the 404s of two such times and an answer between them.
-      if (witness === 'seen' && outcome === 'unwitnessed') return await asked.again();
+      if (witness === 'seen' && outcome === 'unwitnessed')
+        return await refetch(request, { seeksWitness: false, since });
       // After a long wait, for the budget or because the service asked for it, it tells nothing of that moment any more.
       const isAtOnce = clock.steady() - read.endedAt <= Math.max(timing.settleMs, AT_ONCE_MS);
       if (witness === 'seen' && isAtOnce)
-        outcome = await missing(request, read, { ...seen, witnessedAfter: true });
+        outcome = await store.recordMissing(kind, id, read, { ...how, witnessedAfter: true });
       // Nothing lives that could be compared with: then what an event has announced is believed without.
-      if (witness === 'none') outcome = await missing(request, read, { ...seen, needsWitness: false });
+      if (witness === 'none')
+        outcome = await store.recordMissing(kind, id, read, { ...how, needsWitness: false });
       if (witness === 'none' && outcome === 'unwitnessed' && request.attempts + 1 >= WITNESS_TRIES) {
         return await askForApproval(request);
       }
@@ -266,7 +250,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       // This answer would settle what an event said: it must not be one that every record gets. Of assessments it may be one
       // that all of their ids get that events name, so that none but another assessment can tell.
       const sight = kind === 'vendor' ? await seekWitness(request) : await seesItsKind(request);
-      if (sight === 'seen') return await asked.again();
+      if (sight === 'seen') return await refetch(request, { seeksWitness: false, since: asked.since });
       if (sight === 'failed') return later(request, 'no witness', soon(request));
       // Of vendors the list that is read because of it shows what this answer is worth.
       if (kind === 'risk_assessment') return await unproven(request, kind, read);

@@ -9,7 +9,7 @@ import {
 } from '../compliance/client.ts';
 import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
-import type { Kind } from '../compliance/kinds.ts';
+import type { FetchedKind, Kind, ListedKind } from '../compliance/kinds.ts';
 import { firstPageOf } from '../compliance/paging.ts';
 import { backoffMs } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
@@ -67,44 +67,16 @@ export function unreachableSince(
   return since !== null && nowWall - since >= UNREACHABLE_AFTER_MS ? since : null;
 }
 
+/** An answer, and when it was asked for. */
+interface Seen<T> {
+  answer: T;
+  read: ReadMoment;
+}
+
 export type Witness = Pick<ReadMoment, 'beganAt' | 'endedAt'>;
 
 /** Reads overlap by a few at most, so one of the last few had ended before any given read began. */
 const WITNESSES_KEPT = 8;
-
-/** The upstream as backfill reads it: every read with its moment, every failure remembered. */
-export interface Upstream {
-  /** `isBehindLast`: all that the list says it holds has been seen, so that no content, a 404 or a 400 ends it as an empty page does. */
-  page(
-    kind: 'policy' | 'vendor',
-    page: number,
-    lane: Lane,
-    how?: Pick<PageCallOptions, 'isBehindLast' | 'query'>,
-  ): Promise<{ answer: Page; read: ReadMoment }>;
-  record(
-    kind: 'risk_assessment' | 'vendor',
-    id: string,
-    lane: Lane,
-  ): Promise<{ answer: RecordAnswer; read: ReadMoment }>;
-  /**
-   * Asks for an assessment that nobody has made. No list shows assessments, so while none is `known`, a 404 for this one shows
-   * that they can be asked for at all. A service that answers with a record would do so for a deleted one as well: then it
-   * throws MirrorError `unreadable_answer`. While none is known, it also throws whatever else kept it from an answer.
-   */
-  probe(kind: 'risk_assessment', lane: Lane, known: number): Promise<void>;
-  /**
-   * Whether the API shows a record under what may be no id at all. That it will not hear of it is an answer, and says
-   * nothing of its health. Rejects with an UpstreamError of kind `malformed` where it answers, and nobody understands it.
-   */
-  shows(kind: 'risk_assessment' | 'vendor', id: string, lane: Lane): Promise<boolean>;
-  health(): UpstreamHealth;
-  /** A person asks: what waits because of failures is sent now. */
-  tryNow(): void;
-  /** A read showed a live record of the mirror: the credentials still see what exists. */
-  witness(kind: Kind, read: Witness): void;
-  /** When the latest such read began, among those that had ended by `before`; null without one. */
-  witnessedAt(kind: Kind, before: number): number | null;
-}
 
 /**
  * Asks until there is an answer, at most `triesMax` times, as long as the error is one that may pass. After each wait
@@ -136,6 +108,9 @@ const isNoRecord = ({ kind }: UpstreamError) => kind === 'malformed' || kind ===
 const isGarbled = ({ kind, cause }: UpstreamError) =>
   kind === 'malformed' && !(cause instanceof OtherRecordAnswered);
 
+export type Upstream = ReturnType<typeof createUpstream>;
+
+/** The upstream as backfill reads it: every read with its moment, every failure remembered. */
 export function createUpstream(
   options: Pick<Context, 'gaps' | 'clock' | 'paging' | 'random' | 'signal'> & {
     client: ComplianceClient;
@@ -143,13 +118,12 @@ export function createUpstream(
     /** Gets each kind that can be read with the credentials as they are, and how that showed. */
     onReadable?: (kind: Kind, how: 'read' | 'absence') => Promise<void>;
   },
-): Upstream {
+) {
   const { client, store, gaps, clock, signal } = options;
   const health = { ...NOTHING_KNOWN };
   const witnesses = new Map<Kind, Witness[]>();
-  const rejected = new Set<Kind>();
-  /** Kinds read since the start, or since their last refusal: the first read resolves what an earlier process opened, too. */
-  const accepted = new Set<Kind>();
+  /** What the last answer about each kind said of our credentials. None since the start: an earlier process may have opened a gap. */
+  const standing = new Map<Kind, 'accepted' | 'rejected'>();
   /** Whose last answer was of no use. */
   const failing = new Set<string>();
   let silentSince: number | null = null;
@@ -168,7 +142,7 @@ export function createUpstream(
     lane: Lane,
     ask: Ask<T>,
     isAnswer: (error: UpstreamError) => boolean = () => false,
-  ): Promise<{ answer: T; read: ReadMoment }> {
+  ): Promise<Seen<T>> {
     const asked = `${kind} ${address ?? ''}`;
     await patience();
     try {
@@ -198,7 +172,7 @@ export function createUpstream(
     kind: Kind,
     ask: Ask<T>,
     isAnswer: (error: UpstreamError) => boolean = () => false,
-  ): Promise<{ answer: T; read: ReadMoment }> {
+  ): Promise<Seen<T>> {
     signal.throwIfAborted();
     let number = 0;
     let sentWall = clock.wall();
@@ -256,14 +230,16 @@ export function createUpstream(
     useless = 0;
     answered();
     waitNoMore();
-    if (accepted.has(kind)) return;
-    accepted.add(kind);
+    const before = standing.get(kind);
+    if (before === 'accepted') return;
+    standing.set(kind, 'accepted');
     try {
       await gaps.resolve({ reason: 'credentials_rejected', kind, recordId: null });
-      if (rejected.delete(kind)) await gaps.credentials(kind, 'accepted');
+      if (before === 'rejected') await gaps.credentials(kind, 'accepted');
     } catch (error) {
       // The database could not commit: the next read tries again.
-      accepted.delete(kind);
+      if (before === undefined) standing.delete(kind);
+      else standing.set(kind, before);
       throw error;
     }
   }
@@ -295,13 +271,12 @@ export function createUpstream(
     if (isRefused) {
       // Without a status nothing was sent: we have no usable credentials.
       if (error.status !== null) answered();
-      const first = !rejected.has(kind);
-      rejected.add(kind);
-      accepted.delete(kind);
+      const first = standing.get(kind) !== 'rejected';
+      standing.set(kind, 'rejected');
       await gaps.open({ reason: 'credentials_rejected', kind, recordId: null }, health.lastError);
       if (first) await gaps.credentials(kind, String(error.status ?? error.kind));
+      return;
     }
-    if (isRefused) return;
     silentSince ??= clock.steady();
     health.silentSinceWall ??= sentWall;
     const isLasting =
@@ -310,6 +285,24 @@ export function createUpstream(
       await gaps.open({ reason: 'upstream_unavailable', kind: null, recordId: null }, health.lastError);
       outage = true;
     }
+  }
+
+  /** Its answer; one with a record shows that the kind can be read. */
+  async function recordAt(
+    kind: FetchedKind,
+    id: string,
+    lane: Lane,
+    isAnswer?: (error: UpstreamError) => boolean,
+  ): Promise<Seen<RecordAnswer>> {
+    const seen = await read(
+      kind,
+      id,
+      lane,
+      (call) => client.getRecord(kind, id, { ...call, lane }),
+      isAnswer,
+    );
+    if (seen.answer.outcome === 'found') await options.onReadable?.(kind, 'read');
+    return seen;
   }
 
   async function probe(kind: 'risk_assessment', lane: Lane, known: number): Promise<void> {
@@ -335,37 +328,51 @@ export function createUpstream(
   }
 
   return {
-    async page(kind, page, lane, how = {}) {
+    /**
+     * One page of a list. `isBehindLast`: all that the list says it holds has been seen, so that no content, a 404 or a 400 ends it
+     * as an empty page does.
+     */
+    async page(
+      kind: ListedKind,
+      page: number,
+      lane: Lane,
+      how: Pick<PageCallOptions, 'isBehindLast' | 'query'> = {},
+    ): Promise<Seen<Page>> {
       const seen = await read(kind, null, lane, (call) =>
         client.listPage(kind, page, { ...call, ...how, lane }),
       );
       await options.onReadable?.(kind, 'read');
       return { ...seen, read: { ...seen.read, isOfList: true } };
     },
-    async record(kind, id, lane) {
-      const seen = await read(kind, id, lane, (call) => client.getRecord(kind, id, { ...call, lane }));
-      if (seen.answer.outcome === 'found') await options.onReadable?.(kind, 'read');
-      return seen;
-    },
+    record: (kind: FetchedKind, id: string, lane: Lane): Promise<Seen<RecordAnswer>> =>
+      recordAt(kind, id, lane),
+    /**
+     * Asks for an assessment that nobody has made. No list shows assessments, so while none is `known`, a 404 for this one shows
+     * that they can be asked for at all. A service that answers with a record would do so for a deleted one as well: then it
+     * throws MirrorError `unreadable_answer`. While none is known, it also throws whatever else kept it from an answer.
+     */
     probe,
-    async shows(kind, id, lane) {
+    /**
+     * Whether the API shows a record under what may be no id at all. If it rejects the id, that is an answer and says
+     * nothing of its health. Throws an UpstreamError of kind `malformed` where nobody understands the answer.
+     */
+    async shows(kind: FetchedKind, id: string, lane: Lane): Promise<boolean> {
       try {
-        const ask = (call: Pick<CallOptions, 'signal' | 'onSend'>) =>
-          client.getRecord(kind, id, { ...call, lane });
-        const { answer } = await read(kind, id, lane, ask, isNoRecord);
-        if (answer.outcome === 'found') await options.onReadable?.(kind, 'read');
-        return answer.outcome === 'found';
+        return (await recordAt(kind, id, lane, isNoRecord)).answer.outcome === 'found';
       } catch (error) {
         if (error instanceof UpstreamError && isNoRecord(error) && !isGarbled(error)) return false;
         throw error;
       }
     },
-    health: () => ({ ...health }),
+    health: (): UpstreamHealth => ({ ...health }),
+    /** A person asks: what waits because of failures is sent now. */
     tryNow: waitNoMore,
-    witness(kind, { beganAt, endedAt }) {
+    /** A read showed a live record of the mirror: the credentials still see what exists. */
+    witness(kind: Kind, { beganAt, endedAt }: Witness): void {
       witnesses.set(kind, [{ beganAt, endedAt }, ...(witnesses.get(kind) ?? [])].slice(0, WITNESSES_KEPT));
     },
-    witnessedAt(kind, before) {
+    /** When the latest such read began, among those that had ended by `before`; null without one. */
+    witnessedAt(kind: Kind, before: number): number | null {
       const ended = (witnesses.get(kind) ?? []).filter((witness) => witness.endedAt <= before);
       return ended.length === 0 ? null : Math.max(...ended.map((witness) => witness.beganAt));
     },
