@@ -8,10 +8,10 @@ import type { Context } from './context.ts';
 import { createConclude } from './differences.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
 import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
-import { FULL_SYNC_BACKOFF, fullSyncDueAt, scanCost, wayToVerify } from './plan.ts';
+import { FULL_SYNC_BACKOFF, scanCost, wayToVerify } from './plan.ts';
 import { createRefetch } from './refetch.ts';
 import { createUnnamedEvents } from './unnamed-events.ts';
-import { createUpstream, type UpstreamHealth } from './upstream.ts';
+import { createUpstream } from './upstream.ts';
 
 /** Live repairs under way at once. The request budget is what really bounds them. */
 const REPAIRS_AT_ONCE = 4;
@@ -50,55 +50,31 @@ export interface BackfillOptions
   onError: (error: unknown) => void;
 }
 
-export interface Backfill {
-  run(signal: AbortSignal): Promise<void>;
-  requestFullSync(kinds: readonly Kind[], reason: string): void;
-  /** A person asks for these records now. */
-  refetch(kind: Kind, ids: readonly string[]): Promise<void>;
-  /**
-   * Compares a whole kind with the API and writes nothing. Rejects with UpstreamError when the API cannot be read, and
-   * with the signal's reason when that aborts.
-   */
-  dryRun(kind: Kind, signal: AbortSignal): Promise<DryRunReport>;
-  wake(): void;
-  pause(): void;
-  resume(): void;
-  health(): UpstreamHealth;
-  runningSyncRuns(): RunningSyncRun[];
-}
+export type Backfill = ReturnType<typeof createBackfill>;
 
-interface FullSyncPlan {
-  /** The reasons asked for since the last one began; empty: none. */
-  reasons: Set<string>;
-  lastStartedAt: number | null;
-  failures: number;
-  retryAt: number | null;
+/** What is to be done about the full syncs of a kind. Instants are steady. */
+const newPlan = () => ({
+  /** What asked for one since the last began. */
+  reasons: new Set<string>(),
+  lastStartedAt: null as number | null,
+  failures: 0,
+  retryAt: null as number | null,
   /** A list scan on behalf of dirty marks is not begun again before this. */
-  dirtyNotBefore: number;
-  running: Promise<void> | null;
-}
+  dirtyNotBefore: 0,
+  running: null as Promise<void> | null,
+});
+
+type FullSyncPlan = ReturnType<typeof newPlan>;
 
 /** Whether a person asked for it. */
 const isAsked = (reason: string) => /^(operator|approval)\b/.test(reason);
 
 /** Looks for what is due, repairs it the cheaper way, and runs a full sync for what only a whole reading can repair. */
-export function createBackfill(options: BackfillOptions): Backfill {
+export function createBackfill(options: BackfillOptions) {
   const { store, clock, gaps } = options;
   const { timing, pointers } = options.rules;
   const now = () => momentOf(clock);
-  const plans = new Map<Kind, FullSyncPlan>(
-    KINDS.map((kind) => [
-      kind,
-      {
-        reasons: new Set(),
-        lastStartedAt: null,
-        failures: 0,
-        retryAt: null,
-        dirtyNotBefore: 0,
-        running: null,
-      },
-    ]),
-  );
+  const plans = new Map(KINDS.map((kind) => [kind, newPlan()]));
   const planOf = (kind: Kind) => plans.get(kind)!;
   const reserved = new Set<string>();
   const repairs = new Map<string, Promise<void>>();
@@ -141,12 +117,12 @@ export function createBackfill(options: BackfillOptions): Backfill {
 
   // ─── full syncs ───────────────────────────────────────────────────────────────────────────────────────────
 
-  function startSyncRun(kind: Kind, reason: string, lane: 'live' | 'scan'): void {
+  function startSyncRun(kind: Kind, reason: string): void {
     const plan = planOf(kind);
     plan.reasons.clear();
     plan.retryAt = null;
     if (reason !== 'events') plan.lastStartedAt = clock.steady();
-    plan.running = runFullSync(kind, reason, lane)
+    plan.running = runFullSync(kind, reason)
       .catch((error) => {
         options.onError(error);
         // The database failed it, not the upstream; what asked for it must not be forgotten.
@@ -159,7 +135,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
       });
   }
 
-  async function runFullSync(kind: Kind, reason: string, lane: 'live' | 'scan'): Promise<void> {
+  async function runFullSync(kind: Kind, reason: string): Promise<void> {
     const plan = planOf(kind);
     if (kind === 'risk_assessment') await store.makeKnown(kind, await options.riskIds(), now());
     const read = resumable.get(kind) ?? 0;
@@ -167,7 +143,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     // More pages than the list can have: it was interrupted in a later list scan, after a complete first one.
     const fits = read < scanCost(await store.countKnown(kind), options.paging.pageSize);
     const skip = fits ? read : 0;
-    const result = await fullSyncer.fullSync(kind, reason, lane, skip);
+    const result = await fullSyncer.fullSync(kind, reason, skip);
     if (result.resumed) {
       // Its rows are fresh; only a whole one shows what is gone.
       plan.reasons.add('resumed');
@@ -193,6 +169,14 @@ export function createBackfill(options: BackfillOptions): Backfill {
     plan.retryAt = clock.steady() + backoffMs(FULL_SYNC_BACKOFF, plan.failures, options.random());
   }
 
+  /** Again because the last one failed, because of what asked for it, or by the timer. Infinity: not yet. */
+  function fullSyncDueAt({ failures, retryAt, reasons, lastStartedAt }: FullSyncPlan): number {
+    if (failures > 0 && retryAt !== null) return retryAt;
+    if (reasons.size > 0) return 0;
+    const hasTimer = options.fullSyncMs > 0 && lastStartedAt !== null;
+    return hasTimer ? lastStartedAt + options.fullSyncMs : Number.POSITIVE_INFINITY;
+  }
+
   async function planSyncRuns(): Promise<void> {
     for (const kind of await store.kindsWantingFullSync(now())) {
       const plan = planOf(kind);
@@ -201,14 +185,11 @@ export function createBackfill(options: BackfillOptions): Backfill {
     for (const kind of KINDS) {
       const plan = planOf(kind);
       if (plan.running !== null) continue;
-      const requested = plan.reasons.size > 0;
-      const dueAt = fullSyncDueAt({ ...plan, requested, everyMs: options.fullSyncMs });
       // A person who asks is not made to wait for a backoff.
       const asked = [...plan.reasons].some(isAsked);
-      if (asked || (dueAt !== null && dueAt <= clock.steady())) {
-        const reason = requested ? [...plan.reasons].sort().join('+') : plan.failures > 0 ? 'again' : 'timer';
-        startSyncRun(kind, reason, 'scan');
-      }
+      if (!asked && fullSyncDueAt(plan) > clock.steady()) continue;
+      const unasked = plan.failures > 0 ? 'again' : 'timer';
+      startSyncRun(kind, [...plan.reasons].sort().join('+') || unasked);
     }
   }
 
@@ -235,7 +216,7 @@ export function createBackfill(options: BackfillOptions): Backfill {
     );
     if (way === 'scan') {
       const free = plan.running === null && clock.steady() >= plan.dirtyNotBefore;
-      if (free && (plan.retryAt ?? 0) <= clock.steady()) startSyncRun(kind, 'events', 'live');
+      if (free && (plan.retryAt ?? 0) <= clock.steady()) startSyncRun(kind, 'events');
     } else if (way === 'refetch') {
       for (const { id, attempts } of due) repair(kind as FetchedKind, id, attempts);
     }
@@ -305,28 +286,34 @@ export function createBackfill(options: BackfillOptions): Backfill {
 
   return {
     wake,
-    pause() {
+    pause(): void {
       paused = true;
     },
-    resume() {
+    resume(): void {
       paused = false;
       wake();
     },
-    requestFullSync(kinds, reason) {
+    requestFullSync(kinds: readonly Kind[], reason: string): void {
       for (const kind of kinds) planOf(kind).reasons.add(reason);
       if (isAsked(reason)) upstream.tryNow();
       wake();
     },
-    async refetch(kind, ids) {
+    /** A person asks for these records now. */
+    async refetch(kind: Kind, ids: readonly string[]): Promise<void> {
       await store.makeDue(kind, ids, now());
       upstream.tryNow();
       wake();
     },
-    dryRun: (kind, stop) => dryRun(kind, 'person', stop),
+    /**
+     * Compares a whole kind with the API and writes nothing. Rejects with UpstreamError when the API cannot be read, and
+     * with the signal's reason when that aborts.
+     */
+    dryRun: (kind: Kind, stop: AbortSignal): Promise<DryRunReport> =>
+      dryRun(kind, AbortSignal.any([signal, stop])),
     health: upstream.health,
     runningSyncRuns: fullSyncer.running,
 
-    async run(outer) {
+    async run(outer: AbortSignal): Promise<void> {
       const stop = () => end.abort(outer.reason);
       if (outer.aborted) stop();
       else outer.addEventListener('abort', stop, { once: true });

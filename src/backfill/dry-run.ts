@@ -1,4 +1,3 @@
-import type { Lane } from '../compliance/budget.ts';
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
 import type { FetchedKind, Kind, ListedKind } from '../compliance/kinds.ts';
@@ -32,7 +31,7 @@ export interface DryRunReport extends DifferencesReport {
  * before it believed that. Rejects with UpstreamError when the API cannot be read, and with the signal's reason.
  */
 export function createDryRun(
-  options: Pick<Context, 'clock' | 'pointers' | 'paging' | 'random' | 'signal'> & {
+  options: Pick<Context, 'clock' | 'pointers' | 'paging' | 'random'> & {
     store: Pick<BackfillStore, 'compareReads' | 'knownIds' | 'currentNumber' | 'touchedSince'>;
     client: ComplianceClient;
     /** Ids of assessments to look for besides those known. */
@@ -41,8 +40,8 @@ export function createDryRun(
 ) {
   const { store } = options;
 
-  return async (kind: Kind, lane: Lane, stop?: AbortSignal): Promise<DryRunReport> => {
-    const signal = stop === undefined ? options.signal : AbortSignal.any([options.signal, stop]);
+  return async (kind: Kind, signal: AbortSignal): Promise<DryRunReport> => {
+    const lane = 'person';
     // Not the one that repairs use: what that learns of outages and credentials, it writes down.
     const upstream = createUpstream({ ...options, gaps: SILENT_GAPS, signal });
     const pages = createPages({ ...options, upstream, signal });

@@ -112,10 +112,12 @@ export function createFullSyncer(
    * Brings a whole kind into sync, leaving out the first `skip` pages. Resolves with how it went; rejects only when
    * the store fails.
    */
-  async function fullSync(kind: Kind, reason: string, lane: Lane, skip: number): Promise<FullSyncResult> {
+  async function fullSync(kind: Kind, reason: string, skip: number): Promise<FullSyncResult> {
     const startedAt = clock.steady();
     const { id, ...begun } = await store.startSyncRun(kind, reason, momentOf(clock));
     const counts = { pages: skip, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
+    // What events have reported does not wait behind other list scans.
+    const lane = reason === 'events' ? 'live' : 'scan';
     const estimatedTotal = totals.get(kind) ?? null;
     const run: Running = {
       shown: { id, kind, reason, startedWall: clock.wall(), estimatedTotal, ...counts },

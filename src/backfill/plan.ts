@@ -43,22 +43,6 @@ export const OUTAGE_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 60_000 };
 /** A full sync that could not finish is begun again. */
 export const FULL_SYNC_BACKOFF: Backoff = { firstMs: 2_000, longestMs: 10 * 60_000 };
 
-/** When a kind is to be fully synced: by its timer, by what asked for it, or again because the last one failed. */
-export function fullSyncDueAt(state: {
-  /** Asked for, and not begun since. */
-  requested: boolean;
-  lastStartedAt: number | null;
-  /** 0: no timer. */
-  everyMs: number;
-  failures: number;
-  retryAt: number | null;
-}): number | null {
-  if (state.failures > 0 && state.retryAt !== null) return state.retryAt;
-  if (state.requested) return 0;
-  if (state.everyMs === 0 || state.lastStartedAt === null) return null;
-  return state.lastStartedAt + state.everyMs;
-}
-
 /** How fast a full sync goes, and how long it has still to go. */
 export interface Pace {
   /** Null: nothing has been read yet. */

@@ -40,47 +40,52 @@ export function createUnnamedEvents(
   /** Of the wall clock, by which searches are put off, to the steady one. At a start nothing is known of the last run's. */
   let lastOffset = Number.POSITIVE_INFINITY;
 
+  /** All that `read` gives, batch by batch; it takes the place of the last one before. */
+  async function* inBatches<T, Place>(
+    first: Place,
+    placeOf: (one: T) => Place,
+    read: (after: Place) => Promise<readonly T[]>,
+  ): AsyncGenerator<T, void, undefined> {
+    for (let after = first; !signal.aborted; ) {
+      const batch = await read(after);
+      for (const one of batch) {
+        if (signal.aborted) return;
+        after = placeOf(one);
+        yield one;
+      }
+      if (batch.length < REREAD_BATCH) return;
+    }
+  }
+
+  const seqOf = ({ seq }: UnreadEvent) => seq;
+
+  async function readAgain(event: UnreadEvent): Promise<void> {
+    const tried = await store.retryEvent(event.id, rules, now());
+    if (tried.outcome === 'processed') options.onFound();
+  }
+
   /** Those of all that failed which name their record by now, without a request. */
   async function reread(): Promise<void> {
     const pointers = withLearned(rules.pointers, await store.learnedPointers());
-    for (let after = 0; !signal.aborted; ) {
-      const batch = await store.failedWithoutRecord(after, REREAD_BATCH);
-      for (const event of batch) {
-        after = event.seq;
-        if (signal.aborted || recordIdIn(payloadOf(event), event.kind, pointers) === null) continue;
-        const tried = await store.retryEvent(event.id, rules, now());
-        if (tried.outcome === 'processed') options.onFound();
-      }
-      if (batch.length < REREAD_BATCH) return;
+    const failed = (after: number) => store.failedWithoutRecord(after, REREAD_BATCH);
+    for await (const event of inBatches(0, seqOf, failed)) {
+      if (recordIdIn(payloadOf(event), event.kind, pointers) !== null) await readAgain(event);
     }
   }
 
   /**
-   * Called at a start, before anything is read. The settings may be others than those by which events were taken to be about
-   * what the API has never shown. Such events are read again.
+   * Called at a start, before anything is read. Under other settings, events may have been taken to be about what the API has
+   * never shown. Such events are read again.
    */
   async function rereadProcessed(): Promise<void> {
-    for (let last = ''; !signal.aborted; ) {
-      const ids = await store.neverShown(UNLISTED, last, REREAD_BATCH);
-      for (const id of ids) {
-        last = id;
-        await rereadNaming(id);
-      }
-      if (ids.length < REREAD_BATCH) return;
-    }
-  }
-
-  async function rereadNaming(recordId: string): Promise<void> {
-    for (let after = 0; !signal.aborted; ) {
-      const batch = await store.eventsNaming(UNLISTED, recordId, { after, limit: REREAD_BATCH });
-      for (const event of batch) {
-        after = event.seq;
+    const neverShown = (after: string) => store.neverShown(UNLISTED, after, REREAD_BATCH);
+    for await (const recordId of inBatches('', String, neverShown)) {
+      const naming = (after: number) =>
+        store.eventsNaming(UNLISTED, recordId, { after, limit: REREAD_BATCH });
+      for await (const event of inBatches(0, seqOf, naming)) {
         const named = recordIdIn(payloadOf(event), UNLISTED, rules.pointers);
-        if (signal.aborted || named === null || named === recordId) continue;
-        const tried = await store.retryEvent(event.id, rules, now());
-        if (tried.outcome === 'processed') options.onFound();
+        if (named !== null && named !== recordId) await readAgain(event);
       }
-      if (batch.length < REREAD_BATCH) return;
     }
   }
 

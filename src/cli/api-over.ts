@@ -53,11 +53,11 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
       const { riskIdsFile } = config;
       const compare = createDryRun({
         client: commandClient(cli, config, store, { actor: 'cli', needs: 'read', silent: true }),
-        ...{ store, clock, random: Math.random, pointers: config.idPointers, signal },
+        ...{ store, clock, random: Math.random, pointers: config.idPointers },
         riskIds: async () => (riskIdsFile === null ? [] : await readRiskIds(riskIdsFile)),
         paging: complianceSettings(config).paging,
       });
-      return await compare(kind, 'person');
+      return await compare(kind, signal);
     },
     async pause() {
       pausedSince = await beginPause(store, clock.wall());

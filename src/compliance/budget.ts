@@ -35,34 +35,14 @@ export interface BudgetState {
   limit: number;
   /** Requests that may be sent at once, by the window alone. */
   left: number;
-  /** Until the next place is free: 0 if one is, null while that waits for requests under way. */
-  nextFreeInMs: number | null;
   /** What is left of a pause that the service asked for. */
   pausedForMs: number;
-  waiting: Record<Lane, number>;
   /** Of processes that share the budget and are gone. */
   lost: readonly LostPlaces[];
 }
 
-export interface Budget {
-  /** Resolves when a request may leave; rejects with the signal's reason when that aborts first. */
-  take(lane: Lane, signal: AbortSignal): Promise<Ticket>;
-  /** Nothing leaves on any lane before this instant of the steady clock. A later pause wins over an earlier. */
-  pauseUntil(steadyMs: number): void;
-  left(): BudgetState;
-}
-
-/** A part of the budget, whose size may change with the needs of other processes. */
-export interface PartialBudget extends Budget {
-  /** From now on so many requests may be in the window. Those in it stay in it. */
-  setPlaces(places: number): void;
-  /** Requests in the window now, and those that wait for a place in it. */
-  demand(): { inUse: number; waiting: number };
-}
-
-interface Waiter {
-  ticket: (ticket: Ticket) => void;
-}
+/** What sends requests needs of it. */
+export type Budget = Pick<ReturnType<typeof createBudget>, 'take' | 'pauseUntil' | 'left'>;
 
 /**
  * An upper bound on requests in ANY 60 s, as the service counts them. A request takes its place before it is sent and keeps it
@@ -73,23 +53,20 @@ interface Waiter {
  * by weight (stride scheduling: the lane whose turn is earliest goes, and each turn moves it on by 1 / weight),
  * so that none starves at any limit; and the parts above stay free of list scans, and of list scans and repairs together.
  */
-export function createBudget(options: { requestsPerMinute: number; clock: Clock }): Budget {
-  return createPartialBudget({ ...options, places: options.requestsPerMinute, onWaiting: () => undefined });
-}
-
-/** A budget of another size than the whole. `onWaiting`: a request waits for a place, which a larger part would have. */
-export function createPartialBudget(options: {
+export function createBudget(options: {
   requestsPerMinute: number;
-  places: number;
   clock: Clock;
-  onWaiting: () => void;
-}): PartialBudget {
+  /** Of a part of the budget, its present size. Default: the whole. */
+  places?: number;
+  /** A request waits for a place, which a larger part would have. */
+  onWaiting?: () => void;
+}) {
   const { requestsPerMinute, clock } = options;
-  let limit = options.places;
+  let limit = options.places ?? requestsPerMinute;
   const scanLimit = () => limit - Math.floor(limit * KEPT_FROM_SCANS);
   const automaticLimit = () => limit - Math.floor(limit * KEPT_FOR_PERSONS);
 
-  const queues: Record<Lane, Waiter[]> = { person: [], live: [], scan: [] };
+  const queues: Record<Lane, ((ticket: Ticket) => void)[]> = { person: [], live: [], scan: [] };
   const used: Record<Lane, number> = { person: 0, live: 0, scan: 0 };
   const turns: Record<Lane, number> = { person: 0, live: 0, scan: 0 };
   /** Requests known to have arrived, oldest first. */
@@ -132,11 +109,11 @@ export function createPartialBudget(options: {
         turn = turns[lane];
         turns[lane] += 1 / LANE_WEIGHTS[lane];
         used[lane]++;
-        queues[lane].shift()!.ticket(ticketFor(lane));
+        queues[lane].shift()!(ticketFor(lane));
       }
     }
     if (LANES.every((lane) => queues[lane].length === 0)) return;
-    options.onWaiting();
+    options.onWaiting?.();
     const wakeInMs = now < pausedUntil ? pausedUntil - now : untilNextForgotten(now);
     if (wakeInMs === null) return;
     const own = new AbortController();
@@ -166,7 +143,8 @@ export function createPartialBudget(options: {
   }
 
   return {
-    take(lane, signal) {
+    /** Resolves when a request may leave; rejects with the signal's reason when that aborts first. */
+    take(lane: Lane, signal: AbortSignal): Promise<Ticket> {
       if (signal.aborted) return Promise.reject(signal.reason);
       const { promise, resolve, reject } = Promise.withResolvers<Ticket>();
       const leave = () => {
@@ -174,11 +152,9 @@ export function createPartialBudget(options: {
         reject(signal.reason);
         advance();
       };
-      const waiter: Waiter = {
-        ticket: (ticket) => {
-          signal.removeEventListener('abort', leave);
-          resolve(ticket);
-        },
+      const waiter = (ticket: Ticket) => {
+        signal.removeEventListener('abort', leave);
+        resolve(ticket);
       };
       signal.addEventListener('abort', leave, { once: true });
       // A lane that was idle does not save up turns.
@@ -188,33 +164,33 @@ export function createPartialBudget(options: {
       return promise;
     },
 
-    pauseUntil(steadyMs) {
+    /** Nothing leaves on any lane before this instant of the steady clock. A later pause wins over an earlier. */
+    pauseUntil(steadyMs: number): void {
       if (steadyMs <= pausedUntil) return;
       pausedUntil = steadyMs;
       advance();
     },
 
-    setPlaces(places) {
+    /** From now on so many requests may be in the window. Those in it stay in it. */
+    setPlaces(places: number): void {
       if (places === limit) return;
       limit = places;
       advance();
     },
 
-    demand() {
+    /** Requests in the window now, and those that wait for a place in it. */
+    demand(): { inUse: number; waiting: number } {
       forget(clock.steady());
       return { inUse: inUse(), waiting: LANES.reduce((sum, lane) => sum + queues[lane].length, 0) };
     },
 
-    left() {
+    left(): BudgetState {
       const now = clock.steady();
       forget(now);
-      const left = Math.max(0, limit - inUse());
       return {
         limit: requestsPerMinute,
-        left,
-        nextFreeInMs: left > 0 ? 0 : untilNextForgotten(now),
+        left: Math.max(0, limit - inUse()),
         pausedForMs: Math.max(0, pausedUntil - now),
-        waiting: { person: queues.person.length, live: queues.live.length, scan: queues.scan.length },
         lost: [],
       };
     },

@@ -1,4 +1,4 @@
-import { type Budget, createPartialBudget, KEPT_FROM_SCANS, WINDOW_MS } from '../compliance/budget.ts';
+import { type Budget, createBudget, KEPT_FROM_SCANS, WINDOW_MS } from '../compliance/budget.ts';
 import { type Clock, createNap } from '../platform/clock.ts';
 import type { PlacesGiven, ReplicaStore } from '../store/replicas.ts';
 
@@ -42,7 +42,7 @@ export function createSharedBudget(options: {
   onError: (error: unknown) => void;
 }): SharedBudget {
   const { store, replica, requestsPerMinute: limit, clock } = options;
-  const budget = createPartialBudget({
+  const budget = createBudget({
     requestsPerMinute: limit,
     places: 0,
     clock,
