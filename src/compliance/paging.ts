@@ -67,31 +67,28 @@ export async function explainRepeat(
 ): Promise<PagingFinding> {
   const { pageParam, perPageParam, firstPage, pageSize } = asked;
   const seen = new Set(first.ids);
-  const isNew = (page: SeenPage | null) =>
-    page !== null && page.ids.length > 0 && page.ids.every((id) => !seen.has(id));
-  const stillRepeats = async () => {
-    const again = await ask(isOffset(pageParam) ? seen.size : firstPage + 1, null);
-    return again?.ids.every((id) => seen.has(id)) ?? false;
-  };
-  const proven = async (name: string, value: string, sentence: string): Promise<PagingFinding | null> =>
-    (await stillRepeats()) ? { set: { name, value }, sentence } : null;
-
-  if (firstPage === 0 && !isOffset(pageParam) && isNew(await ask(2, null))) {
-    const why =
-      'pages 0 and 1 are the same, and page 2 is another: the first page of this list has the number 1';
-    const found = await proven('COMPLIANCE_FIRST_PAGE', '1', why);
-    if (found !== null) return found;
-  }
+  const second = isOffset(pageParam) ? seen.size : firstPage + 1;
+  const sameFromZero =
+    'pages 0 and 1 are the same, and page 2 is another: the first page of this list has the number 1';
+  const attempts = [
+    ...(firstPage === 0 && !isOffset(pageParam)
+      ? [{ page: 2, query: null, name: 'COMPLIANCE_FIRST_PAGE', value: '1', sentence: sameFromZero }]
+      : []),
+    ...KNOWN_PARAMS.filter((param) => param !== pageParam).map((param) => {
+      const page = isOffset(param) ? seen.size : 2;
+      const query = { [param]: String(page), [perPageParam]: String(pageSize) };
+      const sentence = `the service ignores “${pageParam}”, and “${param}=${page}” shows what comes next`;
+      return { page, query, name: 'COMPLIANCE_PAGE_PARAM', value: param, sentence };
+    }),
+  ];
   let failures = 0;
-  for (const param of KNOWN_PARAMS) {
-    if (param === pageParam || failures >= FAILURES_MAX) continue;
-    const value = isOffset(param) ? seen.size : 2;
-    const page = await ask(value, { [param]: String(value), [perPageParam]: String(pageSize) });
-    failures = page === null ? failures + 1 : 0;
-    if (!isNew(page)) continue;
-    const why = `the service pays no heed to “${pageParam}”, and “${param}=${value}” shows what comes next`;
-    const found = await proven('COMPLIANCE_PAGE_PARAM', param, why);
-    if (found !== null) return found;
+  for (const { page, query, name, value, sentence } of attempts) {
+    const shown = await ask(page, query);
+    failures = shown === null ? failures + 1 : 0;
+    if (failures >= FAILURES_MAX) break;
+    if (shown === null || shown.ids.length === 0 || shown.ids.some((id) => seen.has(id))) continue;
+    const again = await ask(second, null);
+    if (again?.ids.every((id) => seen.has(id))) return { set: { name, value }, sentence };
   }
   const shown = `the second page shows the same ${first.ids.length} records as the first`;
   if (first.next !== null) {
@@ -106,7 +103,7 @@ export async function explainRepeat(
       : `of ${first.meta.total}`;
   return {
     set: null,
-    sentence: `${shown}, ${inAll}. The service pays no heed to “${pageParam}”; none of ${KNOWN_PARAMS.join(', ')} helps. Set COMPLIANCE_PAGE_PARAM to what its documentation names`,
+    sentence: `${shown}, ${inAll}. The service ignores “${pageParam}”; none of ${KNOWN_PARAMS.join(', ')} helps. Set COMPLIANCE_PAGE_PARAM to what its documentation names`,
   };
 }
 

@@ -18,23 +18,16 @@ const UNAUTHORIZED_TEXT = problemText(
 /** RFC 9110 wants a challenge in every 401; no registered scheme describes a signed webhook. */
 const UNAUTHORIZED_HEADERS = { 'content-type': PROBLEM_CONTENT_TYPE, 'www-authenticate': 'Signature' };
 
-export function accepted(id: string): Response {
-  return new Response(`{"status":"accepted","id":${JSON.stringify(id)}}`, {
-    status: 202,
-    headers: JSON_HEADERS,
-  });
-}
+const json = (status: number, text: string): Response =>
+  new Response(text, { status, headers: JSON_HEADERS });
 
-export function duplicate(id: string): Response {
-  return new Response(`{"status":"duplicate","id":${JSON.stringify(id)}}`, {
-    status: 200,
-    headers: JSON_HEADERS,
-  });
-}
+export const accepted = (id: string): Response =>
+  json(202, `{"status":"accepted","id":${JSON.stringify(id)}}`);
 
-export function alive(): Response {
-  return new Response('{"status":"ok"}', { status: 200, headers: JSON_HEADERS });
-}
+export const duplicate = (id: string): Response =>
+  json(200, `{"status":"duplicate","id":${JSON.stringify(id)}}`);
+
+export const alive = (): Response => json(200, '{"status":"ok"}');
 
 /** One text for every reason: a forger must not learn what is wrong. */
 export function unauthorized(): Response {
@@ -68,23 +61,19 @@ export function interrupted(): Response {
   return problem(400, 'incomplete_body', 'The body ended early.');
 }
 
-export function storeUnavailable(): Response {
-  return problem(503, 'unavailable', 'The delivery cannot be kept now.', 'Send it again later.', {
-    'retry-after': STORE_RETRY_AFTER_SECONDS,
-  });
-}
+const later = (code: string, title: string, retryAfterSeconds: string): Response =>
+  problem(503, code, title, 'Send it again later.', { 'retry-after': retryAfterSeconds });
+
+export const storeUnavailable = (): Response =>
+  later('unavailable', 'The delivery cannot be kept now.', STORE_RETRY_AFTER_SECONDS);
+
+export const tooMany = (): Response =>
+  later('too_many_deliveries', 'Too many deliveries come at once.', TOO_MANY_RETRY_AFTER_SECONDS);
 
 /** `isAwaited`: a registration is about to bring one. */
 export function noSecret(isAwaited: boolean): Response {
-  return problem(503, 'no_signing_secret', 'Deliveries cannot be verified yet.', 'Send it again later.', {
-    'retry-after': isAwaited ? AWAITED_SECRET_RETRY_AFTER_SECONDS : NO_SECRET_RETRY_AFTER_SECONDS,
-  });
-}
-
-export function tooMany(): Response {
-  return problem(503, 'too_many_deliveries', 'Too many deliveries come at once.', 'Send it again later.', {
-    'retry-after': TOO_MANY_RETRY_AFTER_SECONDS,
-  });
+  const seconds = isAwaited ? AWAITED_SECRET_RETRY_AFTER_SECONDS : NO_SECRET_RETRY_AFTER_SECONDS;
+  return later('no_signing_secret', 'Deliveries cannot be verified yet.', seconds);
 }
 
 export function internalError(): Response {

@@ -51,24 +51,29 @@ const SNIFFED_BYTES = 4096;
  * seems to be about, so that the API can be asked and nothing is lost.
  */
 export function parseEnvelope(body: Uint8Array, context: EnvelopeContext): ParsedEnvelope {
+  const { pointers, t, address = null } = context;
   const text = decode(body);
   if (typeof text !== 'string') return unreadable(body, context, text.reason);
   const root = jsonIn(text);
   if (root === undefined) return unreadable(body, context, 'not_json');
   if (!isObject(root)) return unreadable(body, context, 'not_an_object');
 
-  const createdMs = typeof root['created'] === 'string' ? parseInstant(root['created']) : null;
+  const { id, type, created, data } = root as unknown as Envelope;
+  const kind = typeof type === 'string' ? kindOfType(type) : null;
+  const recordId = kind !== null && isObject(data) ? recordIdIn(data, kind, pointers) : null;
+  const createdMs = typeof created === 'string' ? parseInstant(created) : null;
   const reason = isTooDeep(root, text) ? 'nested_too_deep' : faultOf(root, createdMs);
-  if (reason !== null) {
-    const kind = typeof root['type'] === 'string' ? kindOfType(root['type']) : null;
-    const recordId = recordIdOf(root['data'], kind, context.pointers);
-    const { t, address = null } = context;
-    const unusable = { reason, t, body, kind, recordId, address };
-    return { ok: false, code: 'invalid_event', reason, unusable };
+  if (reason !== null || createdMs === null) {
+    const fault = reason ?? 'invalid_created';
+    const unusable = { reason: fault, t, body, kind, recordId, address };
+    return { ok: false, code: 'invalid_event', reason: fault, unusable };
   }
-  return { ok: true, event: eventOf(root as unknown as Envelope, createdMs ?? Number.NaN, text, context) };
+  const known = isKnownType(type);
+  const event = { id, type, created, createdMs, kind, recordId, known, body: text, data, t, address };
+  return { ok: true, event };
 }
 
+/** Once `faultOf` has found nothing. */
 interface Envelope {
   id: string;
   type: string;
@@ -76,41 +81,17 @@ interface Envelope {
   data: JsonObject;
 }
 
-function eventOf(
-  envelope: Envelope,
-  createdMs: number,
-  body: string,
-  { pointers, t, address = null }: EnvelopeContext,
-): IncomingEvent {
-  const { id, type, created, data } = envelope;
-  const kind = kindOfType(type);
-  return {
-    id,
-    type,
-    created,
-    createdMs,
-    kind,
-    recordId: recordIdOf(data, kind, pointers),
-    known: isKnownType(type),
-    body,
-    data,
-    t,
-    address,
-  };
-}
-
 /** Why the object is no event; null: it is one. */
-function faultOf(root: JsonObject, createdMs: number | null): NoEvent | null {
-  if (root['id'] === undefined) return 'missing_id';
-  if (!isUsableId(root['id'])) return 'invalid_id';
-  if (root['type'] === undefined) return 'missing_type';
+function faultOf({ id, type, created, data }: JsonObject, createdMs: number | null): NoEvent | null {
+  if (id === undefined) return 'missing_id';
+  if (!isUsableId(id)) return 'invalid_id';
+  if (type === undefined) return 'missing_type';
   // A type is a label of logs and tables: the same limits as an id's.
-  if (!isUsableId(root['type'])) return 'invalid_type';
-  if (root['created'] === undefined) return 'missing_created';
+  if (!isUsableId(type)) return 'invalid_type';
+  if (created === undefined) return 'missing_created';
   if (createdMs === null) return 'invalid_created';
-  if (root['data'] === undefined) return 'missing_data';
-  if (!isObject(root['data'])) return 'invalid_data';
-  return null;
+  if (data === undefined) return 'missing_data';
+  return isObject(data) ? null : 'invalid_data';
 }
 
 /** Counting brackets first saves nearly every delivery the pass over the parsed value. */
@@ -160,10 +141,6 @@ function sniffKind(body: Uint8Array): Kind | null {
   const start = Buffer.from(body.buffer, body.byteOffset, Math.min(body.byteLength, SNIFFED_BYTES));
   const type = /"type"\s*:\s*"([a-z_]+\.)/.exec(start.toString('latin1'))?.[1];
   return type === undefined ? null : kindOfType(type);
-}
-
-function recordIdOf(data: unknown, kind: Kind | null, pointers: IdPointers): string | null {
-  return kind !== null && isObject(data) ? recordIdIn(data, kind, pointers) : null;
 }
 
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d(?::?\d\d)?)$/;

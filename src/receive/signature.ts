@@ -20,15 +20,8 @@ export type VerificationSettings = Pick<SignatureSettings, 'template' | 'algorit
 
 /** Why a delivery is rejected. Stable codes of metrics, logs and the table `rejections`. */
 export type SignatureRejectionReason =
-  | 'missing_header'
-  | 'header_too_long'
-  | 'malformed_header'
-  | 'no_timestamp'
+  | BadSignatureHeader['reason']
   | 'bad_timestamp'
-  | 'conflicting_timestamps'
-  | 'no_signature'
-  | 'malformed_signature'
-  | 'too_many_signatures'
   /** `{header:NAME}` is part of what is signed, and the request has no such header. */
   | 'missing_signed_header'
   | 'bad_signature'
