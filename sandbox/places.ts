@@ -28,10 +28,12 @@ export function areNested(...places: (string | null)[]): boolean {
   return held.some((one, at) => held.some((other, index) => index !== at && other.startsWith(one)));
 }
 
-/** Any of the fields at any depth. */
-export type Patch<Whole> = Whole extends object
-  ? { [Field in keyof Whole]?: Patch<Whole[Field]> | undefined }
-  : Whole;
+/** Any of the fields at any depth; of a list all of it. */
+export type Patch<Whole> = Whole extends readonly unknown[]
+  ? Whole
+  : Whole extends object
+    ? { [Field in keyof Whole]?: Patch<Whole[Field]> | undefined }
+    : Whole;
 
 /** What a patch of such an object must be like. Rules about several fields are for the whole, see `patched`. */
 export function patchOf<Schema extends z.ZodObject>(schema: Schema): z.ZodType<Patch<z.infer<Schema>>> {
@@ -42,17 +44,19 @@ export function patchOf<Schema extends z.ZodObject>(schema: Schema): z.ZodType<P
   return z.strictObject(Object.fromEntries(fields)) as unknown as z.ZodType<Patch<z.infer<Schema>>>;
 }
 
-/** `whole` with the fields of the patch; what the patch leaves out stays. Throws a Problem when the result contradicts itself. */
+/** `whole` with the fields of the patch; what the patch leaves out stays. */
+export function merged<Whole>(whole: Whole, patch: Patch<Whole>): Whole {
+  if (!isObject(whole) || !isObject(patch)) return patch as Whole;
+  const fields = Object.entries(patch).filter(([, value]) => value !== undefined);
+  const changed = fields.map(([name, value]) => [name, merged(whole[name], value as never)]);
+  return { ...whole, ...Object.fromEntries(changed) };
+}
+
+/** Likewise. Throws a Problem when the result contradicts itself. */
 export function patched<Schema extends z.ZodObject>(
   schema: Schema,
   whole: z.infer<Schema>,
   patch: Patch<z.infer<Schema>>,
 ): z.infer<Schema> {
   return parseOrRefuse(schema, merged(whole, patch));
-}
-
-function merged(whole: unknown, patch: unknown): unknown {
-  if (!isObject(whole) || !isObject(patch)) return patch;
-  const fields = Object.entries(patch).map(([name, value]) => [name, merged(whole[name], value)]);
-  return { ...whole, ...Object.fromEntries(fields) };
 }

@@ -39,28 +39,34 @@ describe('settings', () => {
       seedNumber: 42,
       timeScale: 2.5,
       shapes: { paging: { size: 7, maxSize: 9 } },
+      faults: { rateLimit: 60 },
+      signing: { secret: 'also sixteen or more' },
+    });
+    expect(resolveOptions(options)).toMatchObject({
+      shapes: { paging: { size: 7, maxSize: 9, by: 'page' } },
       faults: { rateLimit: 60, drop: 0 },
       signing: { secret: 'also sixteen or more', algorithm: 'sha256' },
     });
   });
 
   test('name the OAuth client and the service accounts, in part or whole', () => {
-    const { oauth } = sandboxOptionsFromEnv({
+    const given = sandboxOptionsFromEnv({
       SANDBOX_CLIENT_ID: 'mine',
       SANDBOX_REDIRECT_URI: 'http://127.0.0.1:7999/back',
       SANDBOX_SERVICE_ACCOUNTS: 'one:0123456789abcdef:read policies:write, two:fedcba9876543210:vendors:read',
       SANDBOX_TOKEN_SECONDS: '90',
     });
-    expect(oauth?.application).toEqual({
+    const { oauth } = resolveOptions(given);
+    expect(oauth.application).toEqual({
       id: 'mine',
       secret: expect.stringMatching(/^sandbox_secret_/),
       redirectUri: 'http://127.0.0.1:7999/back',
     });
-    expect(oauth?.serviceAccounts).toEqual([
+    expect(oauth.serviceAccounts).toEqual([
       { id: 'one', secret: '0123456789abcdef', scopes: ['read', 'policies:write'] },
       { id: 'two', secret: 'fedcba9876543210', scopes: ['vendors:read'] },
     ]);
-    expect(oauth?.accessTokenSeconds).toBe(90);
+    expect(oauth.accessTokenSeconds).toBe(90);
   });
 
   test('that were made for the run are shown at its start, those that were given are not', async () => {
