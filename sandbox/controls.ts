@@ -5,10 +5,8 @@ import { EVENT_TYPES, KINDS, type Kind } from '../src/compliance/kinds.ts';
 import { requireOwnOrigin } from './access.ts';
 import { changedFaults, faultsPatchSchema } from './faults.ts';
 import { trigger } from './lively.ts';
-import type { Grants } from './oauth/grants.ts';
-import { type OauthOptions, tokenSeconds } from './options.ts';
-import { bodyOf, FAULT_FIELDS, jsonIn, OAUTH_FIELDS, TIME_FIELDS } from './page/forms.tsx';
-import { Problem, parseOrRefuse, readJson, unfit } from './problems.ts';
+import { bodyOf, FAULT_FIELDS, jsonIn, TIME_FIELDS } from './page/forms.tsx';
+import { parseOrRefuse, readJson, unfit } from './problems.ts';
 import { type Random, seededRandom } from './random.ts';
 import { recordId } from './records.ts';
 import type { Registrations } from './registrations.ts';
@@ -27,8 +25,6 @@ export interface SandboxParts {
   atStart: Readonly<Settings>;
   scenarios: Scenarios;
   timers: ScaledTimers;
-  oauth: OauthOptions;
-  grants: Grants;
   seedNumber: number;
   random: Random;
 }
@@ -77,7 +73,6 @@ const VIEWS: Readonly<Record<string, (parts: SandboxParts) => unknown>> = {
   faults: ({ settings }) => settings.faults,
   shapes: ({ settings }) => settings.shapes,
   time: ({ timers }) => ({ scale: timers.scale }),
-  oauth: oauthView,
 };
 
 const DEFAULT_QUIESCE_TIMEOUT_MS = 30_000;
@@ -178,23 +173,6 @@ const CONTROLS: readonly Control[] = [
       timers.scale = scale;
     },
   }),
-  control('oauth', {
-    schema: z.strictObject({ accessTokenSeconds: tokenSeconds }),
-    form: (fields) => bodyOf(OAUTH_FIELDS, fields),
-    act({ grants }, { accessTokenSeconds }) {
-      grants.accessTokenSeconds = accessTokenSeconds;
-    },
-  }),
-  // Without a grant: all of them.
-  ...(['expire', 'revoke'] as const).map((verb) =>
-    control(`oauth/${verb}`, {
-      schema: z.strictObject({ grant: z.string().optional() }),
-      form: ({ grant }) => ({ grant }),
-      act({ grants }, { grant }) {
-        if (!grants[verb](grant)) throw new Problem(404, 'not_found', 'There is no such grant.');
-      },
-    }),
-  ),
 ];
 
 /** Does what a form of the page asks for. Throws a Problem that says why it cannot be done. */
@@ -239,17 +217,6 @@ function stateView(parts: SandboxParts) {
     scenario: scenarios.status,
     timeScale: timers.scale,
     seedNumber,
-  };
-}
-
-/** Who may ask for tokens and what was granted, without any secret. */
-function oauthView({ oauth, grants }: SandboxParts) {
-  const { id, redirectUri } = oauth.application;
-  return {
-    client: { id, redirectUri },
-    serviceAccounts: oauth.serviceAccounts.map((account) => ({ id: account.id, scopes: account.scopes })),
-    accessTokenSeconds: grants.accessTokenSeconds,
-    grants: grants.list(),
   };
 }
 

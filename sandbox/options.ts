@@ -80,8 +80,6 @@ const MADE_SECRET_PREFIX = 'sandbox_secret_';
 
 export const isMadeSecret = (secret: string): boolean => secret.startsWith(MADE_SECRET_PREFIX);
 
-export const tokenSeconds = z.number().positive().max(MAX_TOKEN_SECONDS);
-
 /** Keys and secrets are made anew each time. */
 function defaults(): Omit<SandboxOptions, 'seed'> {
   const secret = () => `${MADE_SECRET_PREFIX}${randomBytes(24).toString('hex')}`;
@@ -219,7 +217,10 @@ const SETTINGS: Readonly<Record<string, [option: string, rule: z.ZodType]>> = {
         'an id appears twice',
       ),
   ],
-  SANDBOX_TOKEN_SECONDS: ['oauth.accessTokenSeconds', decimal.pipe(tokenSeconds)],
+  SANDBOX_TOKEN_SECONDS: [
+    'oauth.accessTokenSeconds',
+    decimal.pipe(z.number().positive().max(MAX_TOKEN_SECONDS)),
+  ],
 };
 
 /** Of every variable that is read. */

@@ -111,7 +111,7 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   const grants = new Grants(oauth.accessTokenSeconds);
   const parts = {
     ...{ upstream, registrations, settings, atStart, scenarios, timers },
-    ...{ oauth, grants, seedNumber, random: random.fork('trigger') },
+    ...{ seedNumber, random: random.fork('trigger') },
   };
 
   const rest = restRoutes({

@@ -3,16 +3,13 @@ import { includesAll, type Scopes } from '../authentication.ts';
 
 /** RFC 6749 wants ten minutes at most; a redirect takes seconds. */
 const CODE_LIFE_MS = 60_000;
-/** Bounds on memory. Beyond them the oldest go first. */
-const MAX_CODES = 1_000;
-const MAX_GRANTS = 1_000;
-const MAX_TOKENS = 10_000;
+/** Of codes, access tokens and refresh tokens each: a bound on memory, beyond which the oldest go first. */
+const MAX_KEPT = 1_000;
 
 const SECRET_BYTES = 32;
 
 /** One consent, or one service account's request: every token belongs to a grant. */
 interface Grant {
-  id: string;
   clientId: string;
   scopes: Scopes;
   /** Renewals so far; null: it cannot be renewed. */
@@ -40,9 +37,8 @@ export interface IssuedTokens {
 
 /** Codes, access tokens and refresh tokens, known by their digests alone. */
 export class Grants {
-  accessTokenSeconds: number;
+  readonly #accessTokenSeconds: number;
   readonly #codes = new Map<string, Code>();
-  readonly #grants = new Map<string, Grant>();
   readonly #accessTokens = new Map<string, { grant: Grant; scopes: Scopes; expiresAtMs: number }>();
   /** Used ones too: only so is the second use of one recognised. `number` counts them within their grant. */
   readonly #refreshTokens = new Map<string, { grant: Grant; number: number }>();
@@ -50,18 +46,14 @@ export class Grants {
 
   /** `now`: monotonic milliseconds. */
   constructor(accessTokenSeconds: number, now: () => number = () => performance.now()) {
-    this.accessTokenSeconds = accessTokenSeconds;
+    this.#accessTokenSeconds = accessTokenSeconds;
     this.#now = now;
   }
 
   issueCode(request: Omit<Code, 'expiresAtMs' | 'grant'>): string {
     const code = newSecret();
-    remember(
-      this.#codes,
-      digestOf(code),
-      { ...request, expiresAtMs: this.#now() + CODE_LIFE_MS, grant: null },
-      MAX_CODES,
-    );
+    const expiresAtMs = this.#now() + CODE_LIFE_MS;
+    remember(this.#codes, digestOf(code), { ...request, expiresAtMs, grant: null });
     return code;
   }
 
@@ -78,8 +70,9 @@ export class Grants {
     }
     if (stored.expiresAtMs <= this.#now() || stored.redirectUri !== given.redirectUri) return null;
     if (!isProven(stored.challenge, given.verifier)) return null;
-    stored.grant = this.#addGrant({ clientId: stored.clientId, scopes: stored.scopes, refreshes: 0 });
-    return this.#issue(stored.grant, stored.scopes);
+    const { clientId, scopes } = stored;
+    stored.grant = { clientId, scopes, refreshes: 0, revoked: false };
+    return this.#issue(stored.grant, scopes);
   }
 
   /** Null when the token is not good. One that was used before revokes its whole grant (RFC 9700, 4.14). */
@@ -97,7 +90,7 @@ export class Grants {
 
   /** For service accounts: nothing to renew, they ask again. */
   issueToAccount(clientId: string, scopes: Scopes): IssuedTokens {
-    return this.#issue(this.#addGrant({ clientId, scopes, refreshes: null }), scopes);
+    return this.#issue({ clientId, scopes, refreshes: null, revoked: false }, scopes);
   }
 
   /** Null for an access token that is not good now. */
@@ -107,60 +100,19 @@ export class Grants {
     return token.scopes;
   }
 
-  /** Ends grants for good: the one of this id, or all. False when there is none of this id. */
-  revoke(id?: string): boolean {
-    return this.#each(id, (grant) => {
-      grant.revoked = true;
-    });
-  }
-
-  /** Likewise, but ends only their access tokens, as if they had expired. */
-  expire(id?: string): boolean {
-    return this.#each(id, (grant) => {
-      for (const [digest, token] of this.#accessTokens) {
-        if (token.grant === grant) this.#accessTokens.delete(digest);
-      }
-    });
-  }
-
-  list() {
-    const now = this.#now();
-    const live = [...this.#accessTokens.values()].filter((token) => token.expiresAtMs > now);
-    return [...this.#grants.values()].map((grant) => ({
-      ...grant,
-      scopes: [...grant.scopes],
-      /** Those that would be let in now. */
-      accessTokens: grant.revoked ? 0 : live.filter((token) => token.grant === grant).length,
-    }));
-  }
-
-  #each(id: string | undefined, act: (grant: Grant) => void): boolean {
-    const grants = [...this.#grants.values()].filter((grant) => id === undefined || grant.id === id);
-    grants.forEach(act);
-    return id === undefined || grants.length > 0;
-  }
-
-  #addGrant(fields: Omit<Grant, 'id' | 'revoked'>): Grant {
-    const grant = { id: randomBytes(8).toString('hex'), ...fields, revoked: false };
-    const forgotten = remember(this.#grants, grant.id, grant, MAX_GRANTS);
-    // No longer listed, so nobody could revoke it any more.
-    if (forgotten !== null) forgotten.revoked = true;
-    return grant;
-  }
-
   #issue(grant: Grant, scopes: Scopes): IssuedTokens {
     const now = this.#now();
     for (const [digest, token] of this.#accessTokens) {
       if (token.expiresAtMs <= now) this.#accessTokens.delete(digest);
     }
     const accessToken = `sandbox_access_${newSecret()}`;
-    const expiresInSeconds = this.accessTokenSeconds;
+    const expiresInSeconds = this.#accessTokenSeconds;
     const expiresAtMs = now + expiresInSeconds * 1000;
-    remember(this.#accessTokens, digestOf(accessToken), { grant, scopes, expiresAtMs }, MAX_TOKENS);
+    remember(this.#accessTokens, digestOf(accessToken), { grant, scopes, expiresAtMs });
     const number = grant.refreshes;
     const refreshToken = number === null ? null : `sandbox_refresh_${newSecret()}`;
     if (number !== null && refreshToken !== null) {
-      remember(this.#refreshTokens, digestOf(refreshToken), { grant, number }, MAX_TOKENS);
+      remember(this.#refreshTokens, digestOf(refreshToken), { grant, number });
     }
     return { accessToken, refreshToken, expiresInSeconds, scopes };
   }
@@ -178,11 +130,8 @@ const newSecret = (): string => randomBytes(SECRET_BYTES).toString('base64url');
 
 const digestOf = (text: string): string => createHash('sha256').update(text).digest('base64');
 
-/** Returns the entry that had to go for it, or null. */
-function remember<T>(map: Map<string, T>, key: string, value: T, limit: number): T | null {
+function remember<T>(map: Map<string, T>, key: string, value: T): void {
   map.set(key, value);
-  const [oldest] = map;
-  if (map.size <= limit || oldest === undefined) return null;
-  map.delete(oldest[0]);
-  return oldest[1];
+  const [oldest] = map.keys();
+  if (map.size > MAX_KEPT && oldest !== undefined) map.delete(oldest);
 }

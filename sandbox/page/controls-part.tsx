@@ -1,9 +1,7 @@
 import type { SandboxParts } from '../controls.ts';
 import { STORY_NAMES } from '../scenarios.ts';
-import { FAULT_FIELDS, Field, OAUTH_FIELDS, PostForm, TIME_FIELDS, type View } from './forms.tsx';
+import { FAULT_FIELDS, Field, PostForm, TIME_FIELDS, type View } from './forms.tsx';
 import { Card } from './layout.tsx';
-
-const GRANTS_SHOWN = 10;
 
 interface PartProps {
   parts: SandboxParts;
@@ -84,7 +82,12 @@ export function FaultsPart({ parts: { settings, timers }, view }: PartProps) {
           </button>
         </p>
       </PostForm>
-      <SmallForm view={view} action="time" fields={TIME_FIELDS} values={{ scale: timers.scale }} />
+      <PostForm view={view} action="time" class="row form-end">
+        {TIME_FIELDS.map((field) => (
+          <Field field={field} values={timers} />
+        ))}
+        <button type="submit">Set</button>
+      </PostForm>
     </Card>
   );
 }
@@ -121,76 +124,6 @@ export function ShapesPart({ parts, view }: PartProps) {
           as at the start
         </button>
       </PostForm>
-    </Card>
-  );
-}
-
-/** A setting and its button, in one row. */
-function SmallForm(props: {
-  view: View;
-  action: string;
-  fields: readonly { name: string; label: string }[];
-  values: object;
-}) {
-  const { view, action, fields, values } = props;
-  return (
-    <PostForm view={view} action={action} class="row form-end">
-      {fields.map((field) => (
-        <Field field={field} values={values} />
-      ))}
-      <button type="submit">Set</button>
-    </PostForm>
-  );
-}
-
-export function AccessPart({ parts: { oauth, grants }, view }: PartProps) {
-  const { application, serviceAccounts } = oauth;
-  const shownGrants = grants.list().slice(-GRANTS_SHOWN).toReversed();
-  return (
-    <Card part="access" title="OAuth">
-      <dl class="pairs">
-        <dt>Client</dt>
-        <dd>
-          <code>{application.id}</code>
-        </dd>
-        <dt>Redirects to</dt>
-        <dd>
-          <code>{application.redirectUri}</code>
-        </dd>
-        {serviceAccounts.map(({ id, scopes }) => (
-          <>
-            <dt>Service account</dt>
-            <dd>
-              <code>{id}</code> <span class="note">{scopes.join(' ')}</span>
-            </dd>
-          </>
-        ))}
-      </dl>
-      <SmallForm view={view} action="oauth" fields={OAUTH_FIELDS} values={grants} />
-      <ul class="list">
-        {shownGrants.map(({ id, clientId, scopes, refreshes, revoked, accessTokens }) => (
-          <li>
-            <p>
-              <code>{clientId}</code> {revoked && <span class="bad">revoked</span>}
-            </p>
-            <p class="note">
-              {scopes.join(' ')} · {accessTokens} live
-              {refreshes === null ? '' : ` · renewed ${refreshes} times`}
-            </p>
-            {!revoked && (
-              <PostForm view={view} class="row">
-                <input type="hidden" name="grant" value={id} />
-                <button type="submit" name="action" value="oauth/expire">
-                  expire tokens
-                </button>
-                <button type="submit" name="action" value="oauth/revoke" class="danger">
-                  revoke
-                </button>
-              </PostForm>
-            )}
-          </li>
-        ))}
-      </ul>
     </Card>
   );
 }

@@ -73,7 +73,6 @@ export const FAULT_FIELDS = {
 } as const satisfies Record<string, readonly SettingField[]>;
 
 export const TIME_FIELDS = [{ name: 'scale', label: 'Retries come sooner by the factor' }];
-export const OAUTH_FIELDS = [{ name: 'accessTokenSeconds', label: 'New access tokens live, s' }];
 
 /** The request of a control for what a form sent. Throws a Problem that names the field. */
 export function bodyOf(fields: readonly SettingField[], form: Readonly<Record<string, string>>): JsonObject {

@@ -4,7 +4,7 @@ import { streamSSE } from 'hono/streaming';
 import { requireOwnOrigin } from '../access.ts';
 import { actOnForm, type SandboxParts } from '../controls.ts';
 import { Problem, toProblem } from '../problems.ts';
-import { AccessPart, FaultsPart, RegistrationsPart, ScenariosPart, ShapesPart } from './controls-part.tsx';
+import { FaultsPart, RegistrationsPart, ScenariosPart, ShapesPart } from './controls-part.tsx';
 import { DeliveriesPart } from './deliveries-part.tsx';
 import { queryOf, type View, viewSchema } from './forms.tsx';
 import { Layout, pageHeaders } from './layout.tsx';
@@ -92,7 +92,6 @@ function Parts({ parts, view, notice }: PageProps) {
           <RegistrationsPart parts={parts} />
           <FaultsPart parts={parts} view={view} />
           <ShapesPart parts={parts} view={view} />
-          <AccessPart parts={parts} view={view} />
         </div>
       </div>
     </>

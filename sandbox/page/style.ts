@@ -80,8 +80,6 @@ fieldset { min-width: 0; margin: 0; padding: 0; border: 0 } legend { font-size: 
 .card > form > fieldset + fieldset { margin-top: .9rem }
 .card .row + .list, .card form + .list { margin-top: 1rem }
 .pager { display: flex; gap: 1rem; margin-top: .7rem; font-size: .8125rem; color: var(--soft) }
-.pairs { display: grid; grid-template-columns: auto minmax(0, 1fr); gap: .25rem .9rem; font-size: .875rem }
-.pairs dt { color: var(--soft) } .pairs dd { text-align: right; overflow-wrap: anywhere }
 .list > li { padding: .55rem 0; border-top: 1px solid var(--line) } .list > li:first-child { border-top: 0; padding-top: 0 }
 .list p { overflow-wrap: anywhere }
 .empty { padding: 1rem 0; color: var(--soft) }

@@ -105,7 +105,6 @@ describe('the page', () => {
     [422, { action: 'quiesce' }, 'action'],
     [422, { action: 'time', scale: '0x10' }, 'factor'],
     [422, { action: 'faults', drop: '300', payloads: 'full' }, 'drop'],
-    [404, { action: 'oauth/revoke', grant: 'none' }, 'no such grant'],
   ])('says what is wrong with a form (%i, %o)', async (status, fields, text) => {
     const { url } = await testSandbox();
     const answer = await post(`${url}/act`, fields);
