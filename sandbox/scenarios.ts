@@ -1,24 +1,103 @@
 import { z } from 'zod';
 import { KINDS, type Kind } from '../src/compliance/kinds.ts';
+import type { JsonObject } from '../src/compliance/pointers.ts';
 import { describeError } from '../src/platform/errors.ts';
 import type { EventAbout } from './deliveries.ts';
-import { UNDISTURBED } from './faults.ts';
+import { type Fate, UNDISTURBED } from './faults.ts';
 import { type LivelySettings, runLively } from './lively.ts';
 import { isAllowed, nextVersion, operationNamed } from './machines.ts';
 import { Problem } from './problems.ts';
 import type { Random } from './random.ts';
 import { recordId } from './records.ts';
 import { shownId } from './shaping.ts';
-import type { Change, Mutation, Upstream } from './upstream.ts';
+import type { Upstream } from './upstream.ts';
 
-export const STORY_NAMES = [
-  'lost-policy-delete',
-  'lost-vendor-removal',
-  'overtaken-update',
-  'lost-identification',
-  'unannounced-assessment',
-  'duplicate-delivery',
-] as const;
+interface StoryRequest {
+  kind?: Kind | undefined;
+  /** The record to use, as readers see its id, instead of one picked by chance. */
+  id?: string | undefined;
+  copies?: number | undefined;
+  clockSkewMs?: number | undefined;
+}
+
+/** Which records a story hit, and the events it gave out in order of their making, unsent ones included. */
+interface StoryOutcome {
+  records: { kind: Kind; id: string }[];
+  events: { id: string; type: string; created: string; fate: string }[];
+}
+
+/** Changes of one record, and what becomes of the event of each, in words and in deed; null: it is not sent. */
+interface Story {
+  kind: Kind;
+  steps: { op: string; fields?: (record: JsonObject | null) => JsonObject; fate: [string, Fate] | null }[];
+  /** The last event arrives first, and the one before it bears a time so much later than its own. */
+  overtakenBySkewMs?: number;
+}
+
+const DROPPED: [string, Fate] = ['dropped', { ...UNDISTURBED, drop: true }];
+const DEFAULT_COPIES = 3;
+
+/**
+ * The older of two events bears the later `created`, as if another clock had stamped it: a mirror that
+ * goes by that field ends with the older state.
+ */
+const DEFAULT_CLOCK_SKEW_MS = 1_500;
+
+/** Each stages one way in which a mirror goes wrong, independent of the faults that are set. Options that it does not use are ignored. */
+const STORIES = {
+  'lost-policy-delete': () => ({ kind: 'policy', steps: [{ op: 'delete', fate: DROPPED }] }),
+  'lost-vendor-removal': () => ({ kind: 'vendor', steps: [{ op: 'delete', fate: DROPPED }] }),
+  'overtaken-update': ({ kind = 'policy', clockSkewMs = DEFAULT_CLOCK_SKEW_MS }) => ({
+    kind,
+    steps: [
+      { op: UPDATES[kind][0], fields: edit(kind, 'first'), fate: ['arrives last', UNDISTURBED] },
+      { op: UPDATES[kind][1], fields: edit(kind, 'second'), fate: ['arrives first', UNDISTURBED] },
+    ],
+    overtakenBySkewMs: clockSkewMs,
+  }),
+  'lost-identification': () => ({
+    kind: 'risk_assessment',
+    steps: [
+      { op: 'create', fields: assessment('Assessment whose first event is lost'), fate: DROPPED },
+      { op: 'assess', fields: () => ({ likelihood: 3, impact: 3 }), fate: ['delivered', UNDISTURBED] },
+    ],
+  }),
+  'unannounced-assessment': () => ({
+    kind: 'risk_assessment',
+    steps: [{ op: 'create', fields: assessment('Assessment that nobody is told of'), fate: null }],
+  }),
+  'duplicate-delivery': ({ kind = 'vendor', copies = DEFAULT_COPIES }) => ({
+    kind,
+    steps: [
+      {
+        ...{ op: UPDATES[kind][0], fields: edit(kind, 'only') },
+        fate: [`delivered ${copies} times`, { ...UNDISTURBED, copies }],
+      },
+    ],
+  }),
+} satisfies Record<string, (request: StoryRequest) => Story>;
+
+/** Two changes in a row that a record of the kind allows. */
+const UPDATES = {
+  policy: ['update', 'update'],
+  risk_assessment: ['assess', 'mitigate'],
+  vendor: ['update', 'update'],
+} as const;
+
+const assessment = (name: string) => () => ({ name, category: 'Operations' });
+
+/** Some of it is in events (a policy's name and version), some only in the API (its owner). */
+const edit = (kind: Kind, which: string) => (record: JsonObject | null) => {
+  if (kind === 'risk_assessment') return { note: `${which} assessment` };
+  if (kind === 'vendor') return { contact: `${which}-contact@vendor.example` };
+  return {
+    name: `${String(record?.name).replace(/ \((?:first|second|only) edit\)$/, '')} (${which} edit)`,
+    version: nextVersion(String(record?.version)),
+    owner: `${which} owner`,
+  };
+};
+
+export const STORY_NAMES = Object.keys(STORIES) as (keyof typeof STORIES)[];
 
 /** Above this the loop's pauses are shorter than a timer can keep. */
 const MAX_PER_SECOND = 500;
@@ -53,6 +132,7 @@ type ScenarioAnswer = { name: string } & Partial<StoryOutcome>;
 export class Scenarios {
   readonly #upstream: Upstream;
   readonly #random: Random;
+  /** Keys (`kind/id`) of records that are not changed again, since a later change could repair what a story broke. */
   readonly #reserved = new Set<string>();
   #lively: { settings: LivelySettings; controller: AbortController; done: Promise<void> } | null = null;
   #failure: string | null = null;
@@ -76,8 +156,7 @@ export class Scenarios {
       this.#start({ perSecond: request.perSecond, maxRecords: request.maxRecords });
       return { name: 'lively' };
     }
-    const parts = { upstream: this.#upstream, random: this.#random, reserved: this.#reserved };
-    return { name: request.name, ...STORIES[request.name](parts, request) };
+    return { name: request.name, ...this.#play(STORIES[request.name](request), request.id) };
   }
 
   /** Resolves once the loop has made its last change. */
@@ -104,160 +183,51 @@ export class Scenarios {
     });
     this.#lively = { settings, controller, done };
   }
-}
 
-/** A story ignores the options that it does not use. */
-interface StoryRequest {
-  kind?: Kind | undefined;
-  /** The record to use, as readers see its id, instead of one picked by chance. */
-  id?: string | undefined;
-  copies?: number | undefined;
-  clockSkewMs?: number | undefined;
-}
+  #play({ kind, steps, overtakenBySkewMs }: Story, asked: string | undefined): StoryOutcome {
+    const upstream = this.#upstream;
+    const isNew = steps[0]!.op === 'create';
+    let id = isNew ? undefined : this.#choose(kind, steps[0]!.op, asked);
+    const made = steps.map(({ op, fields, fate }) => {
+      const record = id === undefined ? null : upstream.state.get(kind, id);
+      const change = upstream.apply({ kind, op, id, fields: fields?.(record) });
+      id = change.id;
+      return { change, fate };
+    });
+    this.#reserved.add(`${kind}/${id}`);
+    const isOvertaken = overtakenBySkewMs !== undefined;
+    let before: EventAbout | null = null;
+    const sent = (isOvertaken ? made.toReversed() : made).map(({ change, fate }) => {
+      if (fate === null) return [];
+      const late = isOvertaken && before !== null;
+      const options = late ? { clockSkewMs: overtakenBySkewMs, afterEventId: before!.event.id } : {};
+      before = upstream.announce(change, { fate: fate[1], ...options });
+      if (before === null) return [];
+      const { type, created } = before.event;
+      return [{ id: before.event.id, type, created, fate: fate[0] }];
+    });
+    return {
+      records: [{ kind, id: String(shownId(kind, id!, upstream.shapes)) }],
+      events: (isOvertaken ? sent.toReversed() : sent).flat(),
+    };
+  }
 
-/** Which records a story hit, and the events it gave out in order of their making, unsent ones included. */
-interface StoryOutcome {
-  records: { kind: Kind; id: string }[];
-  events: { id: string; type: string; created: string; fate: string }[];
-}
-
-interface StoryParts {
-  upstream: Upstream;
-  random: Random;
-  /** Keys (`kind/id`) of records that are not changed again, since a later change could repair what a story broke. */
-  reserved: Set<string>;
-}
-
-type Story = (parts: StoryParts, request: StoryRequest) => StoryOutcome;
-
-const DROPPED = { ...UNDISTURBED, drop: true };
-const DEFAULT_COPIES = 3;
-
-/**
- * The older of two events bears the later `created`, as if another clock had stamped it: a mirror that
- * goes by that field ends with the older state.
- */
-const DEFAULT_CLOCK_SKEW_MS = 1_500;
-
-/** Each stages one way in which a mirror goes wrong, independent of the faults that are set. */
-const STORIES: Readonly<Record<(typeof STORY_NAMES)[number], Story>> = {
-  'lost-policy-delete': (parts, request) => lostDelete(parts, 'policy', request),
-  'lost-vendor-removal': (parts, request) => lostDelete(parts, 'vendor', request),
-  'overtaken-update': overtakenUpdate,
-  'lost-identification': lostIdentification,
-  'unannounced-assessment': unannouncedAssessment,
-  'duplicate-delivery': duplicateDelivery,
-};
-
-function lostDelete(parts: StoryParts, kind: Kind, request: StoryRequest): StoryOutcome {
-  const id = choose(parts, kind, ['delete'], request.id);
-  const change = parts.upstream.apply({ kind, op: 'delete', id });
-  return outcome(parts, change, [[parts.upstream.announce(change, { fate: DROPPED }), 'dropped']]);
-}
-
-function overtakenUpdate(parts: StoryParts, request: StoryRequest): StoryOutcome {
-  const { upstream } = parts;
-  const kind = request.kind ?? 'policy';
-  const ops =
-    kind === 'risk_assessment' ? (['assess', 'mitigate'] as const) : (['update', 'update'] as const);
-  const id = choose(parts, kind, [ops[0]], request.id);
-  const older = upstream.apply({ kind, op: ops[0], id, fields: updateFields(upstream, kind, id, 'first') });
-  const newer = upstream.apply({ kind, op: ops[1], id, fields: updateFields(upstream, kind, id, 'second') });
-  const overtaking = upstream.announce(newer, { fate: UNDISTURBED });
-  const overtaken = upstream.announce(older, {
-    fate: UNDISTURBED,
-    clockSkewMs: request.clockSkewMs ?? DEFAULT_CLOCK_SKEW_MS,
-    ...(overtaking === null ? {} : { afterEventId: overtaking.event.id }),
-  });
-  return outcome(parts, newer, [
-    [overtaken, 'arrives last'],
-    [overtaking, 'arrives first'],
-  ]);
-}
-
-function lostIdentification(parts: StoryParts): StoryOutcome {
-  const { upstream } = parts;
-  const kind = 'risk_assessment';
-  const created = upstream.apply(newAssessment('Assessment whose first event is lost'));
-  const first = upstream.announce(created, { fate: DROPPED });
-  const assessed = upstream.apply({
-    kind,
-    op: 'assess',
-    id: created.id,
-    fields: { likelihood: 3, impact: 3 },
-  });
-  const second = upstream.announce(assessed, { fate: UNDISTURBED });
-  return outcome(parts, assessed, [
-    [first, 'dropped'],
-    [second, 'delivered'],
-  ]);
-}
-
-function unannouncedAssessment(parts: StoryParts): StoryOutcome {
-  return outcome(parts, parts.upstream.apply(newAssessment('Assessment that nobody is told of')), []);
-}
-
-function duplicateDelivery(parts: StoryParts, request: StoryRequest): StoryOutcome {
-  const { upstream } = parts;
-  const kind = request.kind ?? 'vendor';
-  const copies = request.copies ?? DEFAULT_COPIES;
-  const op = kind === 'risk_assessment' ? 'assess' : 'update';
-  const id = choose(parts, kind, [op], request.id);
-  const change = upstream.apply({ kind, op, id, fields: updateFields(upstream, kind, id, 'only') });
-  const about = upstream.announce(change, { fate: { ...UNDISTURBED, copies } });
-  return outcome(parts, change, [[about, `delivered ${copies} times`]]);
-}
-
-function newAssessment(name: string): Mutation {
-  return { kind: 'risk_assessment', op: 'create', fields: { name, category: 'Operations' } };
-}
-
-/** Some of it is in events (a policy's name and version), some only in the API (its owner). */
-function updateFields(upstream: Upstream, kind: Kind, id: string, which: string) {
-  const record = upstream.state.get(kind, id);
-  if (kind === 'risk_assessment') return { note: `${which} assessment` };
-  if (kind === 'vendor') return { contact: `${which}-contact@vendor.example` };
-  return {
-    name: `${String(record?.name).replace(/ \((?:first|second|only) edit\)$/, '')} (${which} edit)`,
-    version: nextVersion(String(record?.version)),
-    owner: `${which} owner`,
-  };
-}
-
-/** The record asked for, or one by chance among those that allow all of `ops` and that no story has used. */
-function choose({ upstream, random, reserved }: StoryParts, kind: Kind, ops: string[], id?: string): string {
-  if (id !== undefined) return upstream.idShownAs(kind, id);
-  const operations = ops.map((op) => operationNamed(kind, op)!);
-  const fitting = upstream.state
-    .list(kind)
-    .filter((record) => operations.every((operation) => isAllowed(operation, record.status)))
-    .map((record) => recordId(kind, record))
-    .filter((candidate) => !reserved.has(`${kind}/${candidate}`));
-  const known = fitting.filter((candidate) => isKnowable(upstream, kind, candidate));
-  const chosen = random.pick(known.length > 0 ? known : fitting);
-  if (chosen === undefined) {
+  /** The record asked for, or one by chance among those that allow `op` and that no story has used. */
+  #choose(kind: Kind, op: string, asked: string | undefined): string {
+    const { state, deliveries } = this.#upstream;
+    if (asked !== undefined) return this.#upstream.idShownAs(kind, asked);
+    const operation = operationNamed(kind, op)!;
+    const fitting = state
+      .list(kind)
+      .filter((record) => isAllowed(operation, record.status))
+      .map((record) => recordId(kind, record))
+      .filter((id) => !this.#reserved.has(`${kind}/${id}`));
+    // A story about an assessment that the mirror does not know would show nothing.
+    const known = fitting.filter(
+      (id) => kind !== 'risk_assessment' || deliveries.announced.has(`${kind}/${id}`),
+    );
+    const chosen = this.#random.pick(known.length > 0 ? known : fitting);
+    if (chosen !== undefined) return chosen;
     throw new Problem(409, 'no_such_record', `No ${kind} is left for this story; create one first.`);
   }
-  return chosen;
-}
-
-/** A story about a record that the mirror does not know would show nothing. */
-function isKnowable(upstream: Upstream, kind: Kind, id: string): boolean {
-  return kind !== 'risk_assessment' || upstream.deliveries.announced.has(`${kind}/${id}`);
-}
-
-function outcome(
-  { reserved, upstream }: StoryParts,
-  { kind, id }: Change,
-  events: [EventAbout | null, string][],
-): StoryOutcome {
-  reserved.add(`${kind}/${id}`);
-  return {
-    records: [{ kind, id: String(shownId(kind, id, upstream.shapes)) }],
-    events: events.flatMap(([about, fate]) =>
-      about === null
-        ? []
-        : [{ id: about.event.id, type: about.event.type, created: about.event.created, fate }],
-    ),
-  };
 }
