@@ -234,7 +234,7 @@ const deliveriesQuerySchema = z.strictObject({
 
 function deliveriesView({ upstream, settings }: SandboxParts, query: Record<string, string>) {
   const { limit, ...wanted } = parseOrRefuse(deliveriesQuerySchema, query);
-  const matching = upstream.deliveries.log
+  const matching = upstream.deliveries
     .list()
     .filter((delivery) =>
       Object.entries(wanted).every(([field, value]) => delivery[field as keyof typeof wanted] === value),

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { EventType, Kind } from '../src/compliance/kinds.ts';
 import type { JsonObject } from '../src/compliance/pointers.ts';
@@ -32,6 +33,8 @@ interface Delivery {
   outcome: Outcome;
   faults: string[];
   attempts: Attempt[];
+  /** While it waits: for its timer, or for another delivery to the same address. */
+  hold: { isReleasedBy: (attempted: Delivery) => boolean; cancelTimer: () => void } | null;
 }
 
 interface DeliverySettings extends SendSettings {
@@ -62,23 +65,21 @@ const MAX_OPEN = 20_000;
 /** How long a delivery that is to be overtaken waits for the one that overtakes it, in case none comes. */
 const OVERTAKE_WAIT_MS = 2_000;
 
-/** A delivery that waits: for its timer, or for the attempt of another one. */
-interface Hold {
-  delivery: Delivery;
-  isReleasedBy: (attempted: Delivery) => boolean;
-  cancelTimer: () => void;
-}
+/** Settled deliveries that are remembered; those under way are kept besides. */
+const MAX_SETTLED = 5_000;
+/** How often to look whether all is settled. */
+const QUIET_LOOK_MS = 20;
 
 /** Sends events to their subscribers, with retries and with the faults that are switched on. */
 export class Deliveries {
-  readonly log = new DeliveryLog();
   /** Records (`kind/id`) that at least one delivered event was about. */
   readonly announced = new Set<string>();
-  readonly #queue: PQueue;
-  readonly #holds = new Map<string, Hold>();
-  readonly #stopping = new AbortController();
-  #quietWaiters: ((isQuiet: boolean) => void)[] = [];
   readonly #parts: DeliveryParts;
+  readonly #queue: PQueue;
+  /** In the order of their making. */
+  readonly #unsettled = new Set<Delivery>();
+  #settled: DeliveryView[] = [];
+  readonly #stopping = new AbortController();
 
   constructor(parts: DeliveryParts) {
     this.#parts = parts;
@@ -90,65 +91,52 @@ export class Deliveries {
    * event's delivery to the same address is settled.
    */
   dispatch(about: EventAbout, fate: Fate | null = null, afterEventId: string | null = null): void {
-    for (const registration of this.#parts.registrations.subscribedTo(about.event.type)) {
+    const { id, type, created, data } = about.event;
+    const body = JSON.stringify({ id, type, created, data });
+    for (const registration of this.#parts.registrations.subscribedTo(type)) {
       // Its own generator: what is drawn for an event must not depend on which attempts of others failed.
-      const random = this.#parts.random.fork(`${about.event.id}/${registration.id}`);
+      const random = this.#parts.random.fork(`${id}/${registration.id}`);
       const drawn = fate ?? drawFate(this.#parts.settings.faults, random);
       for (let copy = 1; copy <= drawn.copies; copy += 1) {
-        const delivery = this.#create(about, registration, random.id('delivery-'));
-        if (copy > 1) delivery.faults.push('duplicate');
+        const delivery: Delivery = {
+          ...{ id: random.id('delivery-'), registration, ...about, body, outcome: 'queued' },
+          ...{ faults: copy > 1 ? ['duplicate'] : [], attempts: [], hold: null },
+        };
+        this.#unsettled.add(delivery);
         this.#start(delivery, drawn, afterEventId);
       }
     }
   }
 
   get open(): { underWay: number; waiting: number; retrying: number } {
-    const waiting = this.log.countOpen('waiting');
-    const retrying = this.log.countOpen('retrying');
-    return { underWay: this.log.openCount - waiting - retrying, waiting, retrying };
+    const count = (outcome: Outcome) =>
+      [...this.#unsettled].filter((delivery) => delivery.outcome === outcome).length;
+    return { underWay: count('queued'), waiting: count('waiting'), retrying: count('retrying') };
+  }
+
+  /** Settled ones in the order in which they settled, then those under way. */
+  list(): DeliveryView[] {
+    return [...this.#settled.slice(-MAX_SETTLED), ...[...this.#unsettled].map(view)];
   }
 
   /** Resolves once nothing is under way, waiting or to be retried; false if `timeoutMs` passes first. */
   async whenQuiet(timeoutMs: number): Promise<boolean> {
-    if (this.log.openCount === 0) return true;
-    return await new Promise<boolean>((resolve) => {
-      const timer = setTimeout(() => answer(false), timeoutMs);
-      const answer = (isQuiet: boolean) => {
-        clearTimeout(timer);
-        this.#quietWaiters = this.#quietWaiters.filter((waiter) => waiter !== answer);
-        resolve(isQuiet);
-      };
-      this.#quietWaiters.push(answer);
-    });
+    const until = performance.now() + timeoutMs;
+    while (this.#unsettled.size > 0 && performance.now() < until && !this.#stopping.signal.aborted) {
+      await sleep(QUIET_LOOK_MS);
+    }
+    return this.#unsettled.size === 0;
   }
 
   /** Cuts attempts short and forgets what was still to be sent. */
   async stop(): Promise<void> {
     this.#stopping.abort();
-    for (const answer of this.#quietWaiters) answer(false);
     this.#queue.clear();
     await this.#queue.onIdle();
   }
 
-  #create({ event, kind, recordId }: EventAbout, registration: Registration, deliveryId: string): Delivery {
-    const { id, type, created, data } = event;
-    const delivery: Delivery = {
-      id: deliveryId,
-      registration,
-      event,
-      kind,
-      recordId,
-      body: JSON.stringify({ id, type, created, data }),
-      outcome: 'queued',
-      faults: [],
-      attempts: [],
-    };
-    this.log.add(delivery);
-    return delivery;
-  }
-
   #start(delivery: Delivery, fate: Fate, afterEventId: string | null): void {
-    if (fate.drop || this.log.openCount > MAX_OPEN) {
+    if (fate.drop || this.#unsettled.size > MAX_OPEN) {
       delivery.faults.push(fate.drop ? 'drop' : 'backlog');
       this.#settle(delivery, fate.drop ? 'dropped' : 'abandoned');
       return;
@@ -156,34 +144,29 @@ export class Deliveries {
     if (fate.delayMs > 0) delivery.faults.push('delay');
     if (fate.overtaken || afterEventId !== null) delivery.faults.push('reorder');
 
-    if (afterEventId !== null && this.#isUnsettled(afterEventId, delivery.registration)) {
+    const others = fate.overtaken || afterEventId !== null ? this.#toTheSameAddress(delivery) : [];
+    if (others.some((other) => other.event.id === afterEventId)) {
       const isReleasedBy = (other: Delivery) => isSettled(other) && other.event.id === afterEventId;
       this.#hold(delivery, 'waiting', null, isReleasedBy);
-    } else if (fate.overtaken && !this.#overtakesOther(delivery)) {
+    } else if (fate.overtaken && !others.some((other) => other.hold?.isReleasedBy(delivery))) {
+      // If each of them waited for the next one, their timers would send all of them in order.
       const isReleasedBy = (other: Delivery) => other.event.id !== delivery.event.id;
-      const timer = { ms: fate.delayMs + OVERTAKE_WAIT_MS, scaled: false };
-      this.#hold(delivery, 'waiting', timer, isReleasedBy);
+      this.#hold(delivery, 'waiting', { ms: fate.delayMs + OVERTAKE_WAIT_MS, scaled: false }, isReleasedBy);
     } else if (fate.delayMs > 0) {
-      this.#hold(delivery, 'waiting', { ms: fate.delayMs, scaled: false }, () => false);
+      this.#hold(delivery, 'waiting', { ms: fate.delayMs, scaled: false });
     } else this.#sendAfter(delivery, this.#parts.sending.retryDelaysMs[0] ?? 0);
+  }
+
+  /** Of those that are not settled, the others to its registration. */
+  #toTheSameAddress(delivery: Delivery): Delivery[] {
+    return [...this.#unsettled].filter(
+      (other) => other !== delivery && other.registration.id === delivery.registration.id,
+    );
   }
 
   #sendAfter(delivery: Delivery, waitMs: number): void {
     if (waitMs <= 0) this.#enqueue(delivery);
-    else this.#hold(delivery, 'retrying', { ms: waitMs, scaled: true }, () => false);
-  }
-
-  #isUnsettled(eventId: string, registration: Registration): boolean {
-    return this.log.open.some(
-      (delivery) => delivery.event.id === eventId && delivery.registration.id === registration.id,
-    );
-  }
-
-  /** If each of them waited for the next one, their timers would send all of them in order. */
-  #overtakesOther(delivery: Delivery): boolean {
-    return [...this.#holds.values()].some(
-      (hold) => hold.delivery.registration.id === delivery.registration.id && hold.isReleasedBy(delivery),
-    );
+    else this.#hold(delivery, 'retrying', { ms: waitMs, scaled: true });
   }
 
   /** Until the timer (null: none) or an attempt that `isReleasedBy` accepts lets it go. */
@@ -191,43 +174,37 @@ export class Deliveries {
     delivery: Delivery,
     outcome: 'waiting' | 'retrying',
     timer: { ms: number; scaled: boolean } | null,
-    isReleasedBy: Hold['isReleasedBy'],
+    isReleasedBy: (attempted: Delivery) => boolean = () => false,
   ): void {
     delivery.outcome = outcome;
-    const release = () => this.#release(delivery);
-    const cancelTimer =
-      timer === null ? () => {} : this.#parts.timers.after(timer.ms, release, { scaled: timer.scaled });
-    this.#holds.set(delivery.id, { delivery, isReleasedBy, cancelTimer });
-  }
-
-  #release(delivery: Delivery): void {
-    this.#holds.get(delivery.id)?.cancelTimer();
-    this.#holds.delete(delivery.id);
-    this.#enqueue(delivery);
+    const release = () => this.#enqueue(delivery);
+    const cancelTimer = timer === null ? () => {} : this.#parts.timers.after(timer.ms, release, timer);
+    delivery.hold = { isReleasedBy, cancelTimer };
   }
 
   #enqueue(delivery: Delivery): void {
+    endHold(delivery);
     delivery.outcome = 'queued';
     // The queue holds the promise: stop() awaits it through onIdle, and an attempt does not reject.
     this.#queue.add(() => this.#attempt(delivery));
   }
 
   async #attempt(delivery: Delivery): Promise<void> {
-    if (isSettled(delivery) || this.#stopping.signal.aborted) return;
-    const attempt = await sendOnce(
-      delivery.registration,
-      delivery.body,
-      this.#parts.sending,
-      this.#stopping.signal,
-    );
-    delivery.attempts.push(attempt);
-    if (this.#stopping.signal.aborted) return;
-    if (attempt.status === 410) this.#disable(delivery.registration);
-    else if (attempt.status !== null && attempt.status >= 200 && attempt.status < 300) {
+    const { registration, body, attempts } = delivery;
+    const { signal } = this.#stopping;
+    if (isSettled(delivery) || signal.aborted) return;
+    const attempt = await sendOnce(registration, body, this.#parts.sending, signal);
+    attempts.push(attempt);
+    if (signal.aborted) return;
+    const { status } = attempt;
+    if (status === 410) this.#disable(registration);
+    else if (status !== null && status >= 200 && status < 300) {
       this.announced.add(`${delivery.kind}/${delivery.recordId}`);
       this.#settle(delivery, 'delivered');
     } else this.#retry(delivery);
-    this.#releaseOvertaken(delivery);
+    for (const other of this.#toTheSameAddress(delivery)) {
+      if (other.hold?.isReleasedBy(delivery)) this.#enqueue(other);
+    }
   }
 
   #retry(delivery: Delivery): void {
@@ -241,76 +218,35 @@ export class Deliveries {
     }
   }
 
-  #releaseOvertaken(attempted: Delivery): void {
-    for (const { delivery, isReleasedBy } of [...this.#holds.values()]) {
-      if (delivery.registration.id === attempted.registration.id && isReleasedBy(attempted)) {
-        this.#release(delivery);
-      }
-    }
-  }
-
   #disable(registration: Registration): void {
     registration.disabled = true;
-    for (const delivery of this.log.open) {
+    for (const delivery of [...this.#unsettled]) {
       if (delivery.registration.id === registration.id) this.#settle(delivery, 'cancelled');
     }
   }
 
+  /** Its outcome is final: only what is shown of it is kept. */
   #settle(delivery: Delivery, outcome: Outcome): void {
     if (isSettled(delivery)) return;
-    this.#holds.get(delivery.id)?.cancelTimer();
-    this.#holds.delete(delivery.id);
+    endHold(delivery);
     delivery.outcome = outcome;
-    this.log.settle(delivery);
-    if (this.log.openCount > 0) return;
-    for (const answer of this.#quietWaiters) answer(true);
-  }
-}
-
-export type DeliveryView = ReturnType<typeof view>;
-
-/** Settled deliveries that are remembered; those under way are kept besides. */
-const MAX_SETTLED = 5_000;
-
-const SETTLED: ReadonlySet<Outcome> = new Set(['delivered', 'dropped', 'abandoned', 'cancelled']);
-
-function isSettled(delivery: Delivery): boolean {
-  return SETTLED.has(delivery.outcome);
-}
-
-class DeliveryLog {
-  readonly #open = new Map<string, Delivery>();
-  #settled: DeliveryView[] = [];
-
-  add(delivery: Delivery): void {
-    this.#open.set(delivery.id, delivery);
-  }
-
-  /** Its outcome is final: only what the log shows of it is kept. */
-  settle(delivery: Delivery): void {
-    this.#open.delete(delivery.id);
+    this.#unsettled.delete(delivery);
     this.#settled.push(view(delivery));
     // In halves: removing one from the front each time would move the rest each time.
     if (this.#settled.length > MAX_SETTLED * 2) this.#settled = this.#settled.slice(-MAX_SETTLED);
   }
-
-  get open(): Delivery[] {
-    return [...this.#open.values()];
-  }
-
-  get openCount(): number {
-    return this.#open.size;
-  }
-
-  countOpen(outcome: Outcome): number {
-    return this.open.filter((delivery) => delivery.outcome === outcome).length;
-  }
-
-  /** Settled ones in the order in which they settled, then those under way. */
-  list(): DeliveryView[] {
-    return [...this.#settled.slice(-MAX_SETTLED), ...this.open.map(view)];
-  }
 }
+
+const SETTLED: ReadonlySet<Outcome> = new Set(['delivered', 'dropped', 'abandoned', 'cancelled']);
+
+const isSettled = (delivery: Delivery) => SETTLED.has(delivery.outcome);
+
+function endHold(delivery: Delivery): void {
+  delivery.hold?.cancelTimer();
+  delivery.hold = null;
+}
+
+export type DeliveryView = ReturnType<typeof view>;
 
 function view(delivery: Delivery) {
   const { id, registration, event, kind, recordId, outcome, faults, attempts } = delivery;

@@ -84,7 +84,7 @@ export function FaultsPart({ parts: { settings, timers }, view }: PartProps) {
       </PostForm>
       <PostForm view={view} action="time" class="row form-end">
         {TIME_FIELDS.map((field) => (
-          <Field field={field} values={timers} />
+          <Field field={field} values={{ scale: timers.scale }} />
         ))}
         <button type="submit">Set</button>
       </PostForm>

@@ -17,8 +17,9 @@ const OUTCOMES: Record<Outcome, { text: string; tone: 'good' | 'wait' | 'bad' }>
 const DELIVERIES_SHOWN = 15;
 
 export function DeliveriesPart({ parts }: { parts: SandboxParts }) {
-  const { open, log } = parts.upstream.deliveries;
-  const deliveries = log.list().slice(-DELIVERIES_SHOWN).toReversed();
+  const { deliveries: sent } = parts.upstream;
+  const { open } = sent;
+  const deliveries = sent.list().slice(-DELIVERIES_SHOWN).toReversed();
   const registrations = parts.registrations.list();
   const addresses = new Map(registrations.map(({ id, url }) => [id, url]));
   const hasSeveral = registrations.length > 1;
