@@ -1,5 +1,7 @@
+import type { HTTPException } from 'hono/http-exception';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import type { Now, RetryOutcome } from '../store/store.ts';
+import { notFound, refusal } from './api/answers.ts';
 import type { Comparison } from './api/schemas.ts';
 import type { AuditLog } from './audit.ts';
 import type { OpsContext } from './context.ts';
@@ -7,17 +9,8 @@ import { gapText, isEndedByPerson } from './gap-texts.ts';
 import { APPROVAL_MS, namedBy } from './pending-deletions.ts';
 import { kindPlural } from './words.ts';
 
-export type Done<T> =
-  | { status: 'done'; value: T }
-  | { status: 'missing' }
-  /** It exists, and its state does not allow this. */
-  | { status: 'conflict'; code: string; detail: string };
-
-const DONE = { status: 'done', value: null } as const;
-const MISSING = { status: 'missing' } as const;
-function conflict(code: string, detail: string) {
-  return { status: 'conflict' as const, code, detail };
-}
+const conflict = (code: string, detail: string) =>
+  refusal(409, code, 'Its state does not allow this.', detail);
 
 /** The audit's outcome of a verb that answers whether it did something. */
 const didIt = (could: boolean) => (could ? 'ok' : 'not_possible');
@@ -85,15 +78,15 @@ function whyNot(tried: Exclude<RetryOutcome, { outcome: 'processed' }>): string 
   }
 }
 
-/** Resolves one gap, if a person's word is what ends it. */
+/** Resolves one gap, if a person's word is what ends it. Otherwise returns why not. */
 async function resolveGap(
   store: Pick<OpsContext['store'], 'show' | 'resolveGapById'>,
   id: number,
   eventsOnly: boolean,
   now: Now,
-): Promise<Done<null>> {
+): Promise<HTTPException | null> {
   const gap = await store.show('gaps', id);
-  if (gap === null) return MISSING;
+  if (gap === null) return notFound();
   if (gap.resolved_at === null && !isEndedByPerson(gap, eventsOnly)) {
     const { title, remedy } = gapText(gap.reason);
     const why =
@@ -102,21 +95,18 @@ async function resolveGap(
         : `No person’s word ends this gap. ${title}: ${remedy}`;
     return conflict('not_by_a_person', why);
   }
-  if (gap.resolved_at === null && (await store.resolveGapById(id, now))) return DONE;
+  if (gap.resolved_at === null && (await store.resolveGapById(id, now))) return null;
   return conflict('resolved_already', 'It is resolved already.');
 }
 
 const CODES = { failed: 'failed_again', trimmed: 'body_trimmed', other_state: 'event_state' } as const;
 
-const NOT_APPROVED = {
-  changed: conflict(
-    'deletions_changed',
-    'The pending deletions have changed since they were shown. Look at them again.',
-  ),
-  none: conflict('nothing_pending', 'No deletion waits for approval.'),
-};
+const DELETIONS_CHANGED = 'The pending deletions have changed since they were shown. Look at them again.';
 
-/** Everything that an operator can change, audited by the token's name; the JSON API and the buttons of the pages call the same. */
+/**
+ * Everything that an operator can change, audited by the token's name; the JSON API and the buttons of the pages call the
+ * same. Each rejects with the problem to answer where there is no such thing, or its state does not allow it.
+ */
 export function createOperations(
   context: Pick<OpsContext, 'store' | 'actions' | 'clock' | 'facts'>,
   audit: AuditLog,
@@ -128,22 +118,18 @@ export function createOperations(
   let comparing = false;
 
   /** Without a service the request waits for the next one, whose settings are not known here. */
-  const needsApi = () =>
-    context.facts().eventsOnly && !isElsewhere()
-      ? conflict(
-          'events_only',
-          'There are no API credentials: set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY.',
-        )
-      : null;
-
-  const needsService = () =>
-    context.facts().state === 'stopped'
-      ? conflict('not_running', 'no service is running on this database, and it is what runs full syncs')
-      : null;
+  const requireApi = () => {
+    if (context.facts().eventsOnly && !isElsewhere()) {
+      throw conflict(
+        'events_only',
+        'There are no API credentials: set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY.',
+      );
+    }
+  };
 
   return {
-    /** A conflict says why it failed again. */
-    async retryEvent(actor: string, id: string): Promise<Done<{ kind: Kind; recordId: string }>> {
+    /** Where it fails again, the problem says why. */
+    async retryEvent(actor: string, id: string): Promise<{ kind: Kind; recordId: string }> {
       const tried = await audit.change(
         actor,
         'event_retry',
@@ -152,49 +138,45 @@ export function createOperations(
         ({ outcome }) =>
           outcome === 'processed' ? 'ok' : outcome === 'failed' ? 'failed_again' : 'not_possible',
       );
-      if (tried.outcome === 'processed') {
-        return { status: 'done', value: { kind: tried.kind, recordId: tried.recordId } };
-      }
-      if (tried.outcome === 'unknown') return MISSING;
-      return conflict(CODES[tried.outcome], whyNot(tried));
+      if (tried.outcome === 'processed') return tried;
+      throw tried.outcome === 'unknown' ? notFound() : conflict(CODES[tried.outcome], whyNot(tried));
     },
-    async retryWithoutRecord(actor: string): Promise<Done<RetriedAll>> {
-      const value = await audit.change(
+    async retryWithoutRecord(actor: string): Promise<RetriedAll> {
+      return await audit.change(
         actor,
         'events_retry',
         'no_record_id',
         () => retryAllWithoutRecord(store, now),
         ({ processed, failed }) => `ok:${processed}${failed > 0 ? ` failed_again:${failed}` : ''}`,
       );
-      return { status: 'done', value };
     },
-    async discardEvent(actor: string, id: string): Promise<Done<null>> {
+    async discardEvent(actor: string, id: string): Promise<void> {
       const discard = () => store.discardEvent(id, now());
-      if (await audit.change(actor, 'event_discard', id, discard, didIt)) return DONE;
+      if (await audit.change(actor, 'event_discard', id, discard, didIt)) return;
       // The verb answers false both for what is not there and for what is in another state.
       const event = await store.showEvent(id);
-      return event === null ? MISSING : conflict('event_state', `The event is ${event.state}.`);
+      throw event === null ? notFound() : conflict('event_state', `The event is ${event.state}.`);
     },
 
-    async fullSync(actor: string, kinds: Kind[] = [...KINDS]): Promise<Done<{ kinds: Kind[] }>> {
-      const refused = needsApi() ?? needsService();
-      if (refused !== null) return refused;
+    async fullSync(actor: string, kinds: readonly Kind[] = KINDS): Promise<Kind[]> {
+      requireApi();
+      if (context.facts().state === 'stopped') {
+        const why = 'no service is running on this database, and it is what runs full syncs';
+        throw conflict('not_running', why);
+      }
       const distinct = KINDS.filter((kind) => kinds.includes(kind));
       await audit.change(actor, 'sync', distinct.join(','), () =>
         actions.requestFullSync(distinct, `operator:${actor}`),
       );
-      return { status: 'done', value: { kinds: distinct } };
+      return distinct;
     },
 
     /** Writes nothing. Rejects with MirrorError when the API cannot be read, and when the signal aborts. */
-    async dryRun(kinds: Kind[] = [...KINDS], signal: AbortSignal): Promise<Done<Compared[]>> {
-      const refused = needsApi();
-      if (refused !== null) return refused;
+    async dryRun(kinds: readonly Kind[] = KINDS, signal: AbortSignal): Promise<Compared[]> {
+      requireApi();
       if (comparing) {
-        return conflict(
-          'dry_run_under_way',
-          'One is under way, and two would only take the requests from each other.',
-        );
+        const why = 'One is under way, and two would only take the requests from each other.';
+        throw conflict('dry_run_under_way', why);
       }
       comparing = true;
       try {
@@ -202,16 +184,17 @@ export function createOperations(
         for (const kind of KINDS) {
           if (kinds.includes(kind)) compared.push({ kind, ...(await actions.dryRun(kind, signal)) });
         }
-        return { status: 'done', value: compared };
+        return compared;
       } finally {
         comparing = false;
       }
     },
 
-    /** Exactly the ids that were shown with this digest, or a conflict. */
-    async approveDeletions(actor: string, digest: string): Promise<Done<ApprovedDeletions>> {
+    /** Exactly the ids that were shown with this digest, and no others. */
+    async approveDeletions(actor: string, digest: string): Promise<ApprovedDeletions> {
       const named = await namedBy(store, digest, clock.wall());
-      if (typeof named === 'string') return NOT_APPROVED[named];
+      if (named === 'none') throw conflict('nothing_pending', 'No deletion waits for approval.');
+      if (named === 'changed') throw conflict('deletions_changed', DELETIONS_CHANGED);
       const { syncRunId, kind } = named;
       const until = clock.wall() + APPROVAL_MS;
       const { ids } = await audit.change(
@@ -221,54 +204,40 @@ export function createOperations(
         () => store.approveDeletions(syncRunId, until, named.ids),
         (approved) => (approved.ids.length > 0 ? `ok:${approved.ids.length}` : 'not_possible'),
       );
-      if (ids.length === 0) return NOT_APPROVED.changed;
+      if (ids.length === 0) throw conflict('deletions_changed', DELETIONS_CHANGED);
       // An approval deletes nothing by itself, and would lapse before a slow timer's next proof.
       await actions.requestFullSync([kind], `approval:${syncRunId}`);
-      return { status: 'done', value: { syncRunId, kind, ids, until: new Date(until).toISOString() } };
+      return { syncRunId, kind, ids, until: new Date(until).toISOString() };
     },
 
-    async refetch(actor: string, kind: Kind, ids: readonly string[]): Promise<Done<{ queued: number }>> {
-      const refused = needsApi();
-      if (refused !== null) return refused;
+    async refetch(actor: string, kind: Kind, ids: readonly string[]): Promise<{ queued: number }> {
+      requireApi();
       const distinct = [...new Set(ids)];
       const target = `${kind}/${distinct.join(',')}`.slice(0, TARGET_MAX);
-      const value = await audit.change(actor, 'refetch', target, () => actions.refetch(kind, distinct));
-      return { status: 'done', value };
+      return await audit.change(actor, 'refetch', target, () => actions.refetch(kind, distinct));
     },
 
-    async releaseQuarantined(actor: string, id: number): Promise<Done<null>> {
-      const released = await audit.change(
-        actor,
-        'quarantine_release',
-        String(id),
-        () => store.releaseQuarantined(id, now(), { settleMs: context.facts().settleMs }),
-        didIt,
-      );
-      if (released) return DONE;
+    async releaseQuarantined(actor: string, id: number): Promise<void> {
+      const { settleMs } = context.facts();
+      const release = () => store.releaseQuarantined(id, now(), { settleMs });
+      if (await audit.change(actor, 'quarantine_release', String(id), release, didIt)) return;
       const delivery = await store.show('quarantine', id);
-      if (delivery === null) return MISSING;
+      if (delivery === null) throw notFound();
       const why = delivery.released_at === null ? 'It cannot be released.' : 'It has been released already.';
-      return conflict('not_releasable', why);
+      throw conflict('not_releasable', why);
     },
 
-    /** For a gap that only a person can end. Of any other a conflict says what ends it. */
-    async resolveGap(actor: string, id: number): Promise<Done<null>> {
-      return await audit.change(
-        actor,
-        'gap_resolve',
-        String(id),
-        () => resolveGap(store, id, context.facts().eventsOnly, now()),
-        ({ status }) => (status === 'done' ? 'ok' : 'not_possible'),
+    /** For a gap that only a person can end. Of any other the problem says what ends it. */
+    async resolveGap(actor: string, id: number): Promise<void> {
+      const { eventsOnly } = context.facts();
+      const resolve = () => resolveGap(store, id, eventsOnly, now());
+      const whyNot = await audit.change(actor, 'gap_resolve', String(id), resolve, (why) =>
+        didIt(why === null),
       );
+      if (whyNot !== null) throw whyNot;
     },
 
-    async pause(actor: string): Promise<Done<null>> {
-      await audit.change(actor, 'pause', null, () => actions.pause());
-      return DONE;
-    },
-    async resume(actor: string): Promise<Done<null>> {
-      await audit.change(actor, 'resume', null, () => actions.resume());
-      return DONE;
-    },
+    pause: (actor: string) => audit.change(actor, 'pause', null, actions.pause),
+    resume: (actor: string) => audit.change(actor, 'resume', null, actions.resume),
   };
 }

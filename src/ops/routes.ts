@@ -1,5 +1,6 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import { bodyLimit } from 'hono/body-limit';
+import { HTTPException } from 'hono/http-exception';
 import { methodNotAllowed } from 'hono/method-not-allowed';
 import { describeError, MirrorError, StoreUnavailable } from '../platform/errors.ts';
 import { problem } from '../platform/problem.ts';
@@ -41,6 +42,7 @@ export function createOps(context: OpsContext): OpenAPIHono<OpsEnv> {
   const app = new OpenAPIHono<OpsEnv>();
 
   app.onError((error) => {
+    if (error instanceof HTTPException && error.res !== undefined) return error.res;
     const { logger, lines } = context;
     const reason = error instanceof MirrorError ? error.code : null;
     if (lines.admits(logger, 'error', 'operators’ request failed', { outcome: 'failed', reason }))

@@ -3,7 +3,8 @@ import { problem } from '../../platform/problem.ts';
 
 /** Thrown by a handler: the problem is what it answers. Takes what `problem` does. */
 export function refusal(...about: Parameters<typeof problem>): HTTPException {
-  return new HTTPException(about[0] as 400, { res: problem(...about) });
+  const [status, , title, detail = title] = about;
+  return new HTTPException(status as 400, { res: problem(...about), message: detail });
 }
 
 export const notFound = (): HTTPException => refusal(404, 'not_found', 'There is no such thing here.');

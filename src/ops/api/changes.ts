@@ -2,8 +2,8 @@ import { OpenAPIHono } from '@hono/zod-openapi';
 import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError, StoreUnavailable } from '../../platform/errors.ts';
 import type { OpsEnv, OpsHandlerContext } from '../access.ts';
-import type { Compared, Done, Operations } from '../operations.ts';
-import { notFound, refusal } from './answers.ts';
+import type { Compared, Operations } from '../operations.ts';
+import { refusal } from './answers.ts';
 import * as routes from './routes.ts';
 
 /** The changing half of the JSON API, and the dry run, which is asked for like a full sync. 202: it is queued; 200: it is done. */
@@ -12,7 +12,7 @@ export function createChanges(operations: Operations) {
 
   async function dryRun(kinds: Kind[] | undefined, signal: AbortSignal): Promise<Compared[]> {
     try {
-      return done(await operations.dryRun(kinds, signal));
+      return await operations.dryRun(kinds, signal);
     } catch (error) {
       if (!(error instanceof MirrorError) || error instanceof StoreUnavailable) throw error;
       const { code, message, remedy } = error;
@@ -25,17 +25,17 @@ export function createChanges(operations: Operations) {
     new OpenAPIHono<OpsEnv>()
       // Before the one of an event that is named so.
       .openapi(routes.retryEvents, async (c) => {
-        const all = done(await operations.retryWithoutRecord(actor(c)));
+        const all = await operations.retryWithoutRecord(actor(c));
         return c.json({ status: 'tried' as const, ...all }, 200);
       })
       .openapi(routes.retryEvent, async (c) => {
         const { id } = c.req.valid('param');
-        const { kind, recordId } = done(await operations.retryEvent(actor(c), id));
+        const { kind, recordId } = await operations.retryEvent(actor(c), id);
         return c.json({ status: 'processed' as const, id, kind, record_id: recordId }, 200);
       })
       .openapi(routes.discardEvent, async (c) => {
         const { id } = c.req.valid('param');
-        done(await operations.discardEvent(actor(c), id));
+        await operations.discardEvent(actor(c), id);
         return c.json({ status: 'discarded' as const, id }, 200);
       })
       .openapi(routes.startSyncRun, async (c) => {
@@ -45,47 +45,41 @@ export function createChanges(operations: Operations) {
           const in_sync = compared.every(isInSync);
           return c.json({ status: 'compared' as const, in_sync, kinds: compared }, 200);
         }
-        return c.json(
-          { status: 'queued' as const, ...done(await operations.fullSync(actor(c), kinds)) },
-          202,
-        );
+        return c.json({ status: 'queued' as const, kinds: await operations.fullSync(actor(c), kinds) }, 202);
       })
       .openapi(routes.approveDeletions, async (c) => {
         const { digest } = c.req.valid('json');
-        const { syncRunId, ...approved } = done(await operations.approveDeletions(actor(c), digest));
+        const { syncRunId, ...approved } = await operations.approveDeletions(actor(c), digest);
         return c.json({ status: 'approved' as const, sync_run_id: syncRunId, ...approved }, 200);
       })
       .openapi(routes.refetchMany, async (c) => {
         const { kind } = c.req.valid('param');
         const { ids } = c.req.valid('json');
-        return c.json(
-          { status: 'queued' as const, ...done(await operations.refetch(actor(c), kind, ids)) },
-          202,
-        );
+        return c.json({ status: 'queued' as const, ...(await operations.refetch(actor(c), kind, ids)) }, 202);
       })
       .openapi(routes.refetch, async (c) => {
         const { kind, id } = c.req.valid('param');
         return c.json(
-          { status: 'queued' as const, ...done(await operations.refetch(actor(c), kind, [id])) },
+          { status: 'queued' as const, ...(await operations.refetch(actor(c), kind, [id])) },
           202,
         );
       })
       .openapi(routes.releaseQuarantined, async (c) => {
         const { id } = c.req.valid('param');
-        done(await operations.releaseQuarantined(actor(c), id));
+        await operations.releaseQuarantined(actor(c), id);
         return c.json({ status: 'released' as const, id }, 200);
       })
       .openapi(routes.resolveGap, async (c) => {
         const { id } = c.req.valid('param');
-        done(await operations.resolveGap(actor(c), id));
+        await operations.resolveGap(actor(c), id);
         return c.json({ status: 'resolved' as const, id }, 200);
       })
       .openapi(routes.pause, async (c) => {
-        done(await operations.pause(actor(c)));
+        await operations.pause(actor(c));
         return c.json({ paused: true }, 200);
       })
       .openapi(routes.resume, async (c) => {
-        done(await operations.resume(actor(c)));
+        await operations.resume(actor(c));
         return c.json({ paused: false }, 200);
       })
   );
@@ -93,9 +87,3 @@ export function createChanges(operations: Operations) {
 
 const isInSync = ({ missing, extra, different, incomplete }: Compared) =>
   missing + extra + different === 0 && incomplete === null;
-
-function done<T>(outcome: Done<T>): T {
-  if (outcome.status === 'done') return outcome.value;
-  if (outcome.status === 'missing') throw notFound();
-  throw refusal(409, outcome.code, 'Its state does not allow this.', outcome.detail);
-}

@@ -8,7 +8,7 @@ import { createAnswers } from './answers.tsx';
 import { deliveriesList } from './deliveries-page.tsx';
 import { eventPage, quarantinedPage, rejectionPage } from './delivery-pages.tsx';
 import { eventsList } from './events-page.tsx';
-import { createForms, TICKED_PATH } from './forms.ts';
+import { createForms } from './forms.ts';
 import { type List, listHandlers } from './list-page.tsx';
 import { auditList, gapsList, quarantineList, rejectionsList } from './lists.tsx';
 import { idText, numberCursor } from './query.ts';
@@ -31,7 +31,6 @@ export function createPages(
   const { operations, snapshots } = parts;
   const answers = createAnswers(context, snapshots);
   const dryRuns = createDryRuns(operations, context);
-  const forms = createForms(context, operations, dryRuns);
   const stream = createStream(context, parts.mayGoOn);
   const status = statusPages(context, snapshots, answers);
   const records = recordsPages(context, snapshots, answers);
@@ -68,15 +67,6 @@ export function createPages(
   pages.get('/rejections/:id', rejectionPage(context, answers));
   addList('/audit', auditList(context));
 
-  pages.post('/actions/sync', forms.fullSync);
-  pages.post('/actions/retry', forms.retryWithoutRecord);
-  pages.post('/actions/sync-runs', forms.syncRuns);
-  pages.post('/actions/pause', forms.pause);
-  pages.post('/actions/resume', forms.resume);
-  pages.post(TICKED_PATH, forms.events);
-  pages.post('/actions/refetch', forms.refetch);
-  pages.post('/actions/release', forms.release);
-  pages.post('/actions/approve-deletions', forms.approveDeletions);
-  pages.post('/actions/resolve-gap', forms.resolveGap);
+  for (const [path, handler] of createForms(context, operations, dryRuns)) pages.post(path, handler);
   return pages;
 }

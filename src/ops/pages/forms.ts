@@ -1,9 +1,10 @@
+import { HTTPException } from 'hono/http-exception';
 import { isKind, KINDS } from '../../compliance/kinds.ts';
-import { problem } from '../../platform/problem.ts';
 import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
 import { formFields, type OpsHandlerContext, pathHere } from '../access.ts';
+import { refusal } from '../api/answers.ts';
 import type { OpsContext } from '../context.ts';
-import type { Done, Operations } from '../operations.ts';
+import type { Operations } from '../operations.ts';
 import { createNotices, type Outcome } from './form-outcome.ts';
 import { recordHref, rowNumber, TEXT_MAX_LENGTH } from './query.ts';
 import type { DryRuns } from './sync-runs-page.tsx';
@@ -16,120 +17,118 @@ const BYTES_PER_CHARACTER = 9;
 export const TICKED_PATH = '/actions/events';
 export const TICKED_BYTES = MAX_TICKED * ('id=&'.length + TEXT_MAX_LENGTH * BYTES_PER_CHARACTER);
 
-/** Handlers of the pages' forms. Success redirects to a page (303), so that a reload repeats nothing. */
-export function createForms(context: OpsContext, operations: Operations, dryRuns: DryRuns) {
+/** Where a form leads once it has done what it is for, and what that page says of it; without `what`: nothing. */
+type Done = { to: string } & ({ what?: never } | (Pick<Outcome, 'what'> & Partial<Outcome>));
+type Form = (actor: string, fields: URLSearchParams) => Promise<Done>;
+
+/** The pages' forms by their addresses. Success redirects to a page (303), so that a reload repeats nothing. */
+export function createForms(
+  context: OpsContext,
+  operations: Operations,
+  dryRuns: DryRuns,
+): [path: string, handler: (c: OpsHandlerContext) => Promise<Response>][] {
   const notices = createNotices(context);
-  const actor = (c: OpsHandlerContext) => c.get('identity').name;
 
-  /** To `path`, which then shows the outcome. */
-  const back = (c: OpsHandlerContext, path: string, outcome: Outcome | null): Response => {
-    if (outcome !== null) notices.leave(c, outcome);
-    return c.redirect(pathHere(path), 303);
-  };
+  const forms: Readonly<Record<string, Form>> = {
+    async '/actions/sync'(actor) {
+      await operations.fullSync(actor);
+      return { to: '/' };
+    },
+    async '/actions/pause'(actor) {
+      await operations.pause(actor);
+      return { to: '/' };
+    },
+    async '/actions/resume'(actor) {
+      await operations.resume(actor);
+      return { to: '/' };
+    },
 
-  const afterOne = async (
-    c: OpsHandlerContext,
-    done: Done<unknown>,
-    path: string,
-    what: Outcome['what'] | null,
-  ): Promise<Response> => {
-    if (done.status === 'missing') return problem(404, 'not_found', 'It is not there any more.');
-    if (done.status === 'conflict') {
-      return problem(409, done.code, 'Its state does not allow this.', done.detail);
-    }
-    return back(c, path, what === null ? null : { what, done: 1, not: 0 });
-  };
-
-  return {
     /** For all events that failed because they name no record. */
-    async retryWithoutRecord(c: OpsHandlerContext): Promise<Response> {
-      const done = await operations.retryWithoutRecord(actor(c));
-      if (done.status !== 'done') return afterOne(c, done, '/', null);
-      const { processed, failed } = done.value;
-      return back(c, '/events?state=failed', { what: 'retried', done: processed, not: failed });
-    },
-    async fullSync(c: OpsHandlerContext): Promise<Response> {
-      return afterOne(c, await operations.fullSync(actor(c)), '/', null);
-    },
-    async pause(c: OpsHandlerContext): Promise<Response> {
-      return afterOne(c, await operations.pause(actor(c)), '/', null);
-    },
-    async resume(c: OpsHandlerContext): Promise<Response> {
-      return afterOne(c, await operations.resume(actor(c)), '/', null);
+    async '/actions/retry'(actor) {
+      const { processed, failed } = await operations.retryWithoutRecord(actor);
+      return { to: '/events?state=failed', what: 'retried', done: processed, not: failed };
     },
 
     /** From the sync runs' page: a full sync or a dry run of the ticked kinds. */
-    async syncRuns(c: OpsHandlerContext): Promise<Response> {
-      const fields = await formFields(c);
+    async '/actions/sync-runs'(actor, fields) {
       const kinds = KINDS.filter((kind) => fields.getAll('kind').includes(kind));
-      if (kinds.length === 0) return invalid('Tick at least one kind.');
+      if (kinds.length === 0) throw invalid('Tick at least one kind.');
       if (fields.get('do') !== 'compare') {
-        return afterOne(c, await operations.fullSync(actor(c), kinds), '/sync-runs', 'queued');
+        await operations.fullSync(actor, kinds);
+        return { to: '/sync-runs', what: 'queued' };
       }
-      if (context.facts().eventsOnly) return invalid('There are no API credentials to compare with.');
+      if (context.facts().eventsOnly) throw invalid('There are no API credentials to compare with.');
       dryRuns.start(kinds);
-      return back(c, '/sync-runs', { what: 'compared', done: 1, not: 0 });
+      return { to: '/sync-runs', what: 'compared' };
     },
 
     /** One event or many. Those that cannot be changed any more are counted, and the others still change. */
-    async events(c: OpsHandlerContext): Promise<Response> {
-      const fields = await formFields(c);
+    async [TICKED_PATH](actor, fields) {
       const ids = [...new Set(fields.getAll('id'))];
       const verb = fields.get('do');
-      if (verb !== 'retry' && verb !== 'discard') return invalid('Press one of the buttons of the page.');
-      if (ids.length === 0) return invalid('Tick at least one event.');
-      if (ids.length > MAX_TICKED) return invalid(`Tick at most ${MAX_TICKED} events.`);
-      const change = verb === 'retry' ? operations.retryEvent : operations.discardEvent;
-      const outcome: Outcome = { what: verb === 'retry' ? 'retried' : 'discarded', done: 0, not: 0 };
+      if (verb !== 'retry' && verb !== 'discard') throw invalid('Press one of the buttons of the page.');
+      if (ids.length === 0) throw invalid('Tick at least one event.');
+      if (ids.length > MAX_TICKED) throw invalid(`Tick at most ${MAX_TICKED} events.`);
+      const [change, what] =
+        verb === 'retry'
+          ? ([operations.retryEvent, 'retried'] as const)
+          : ([operations.discardEvent, 'discarded'] as const);
+      let [done, not] = [0, 0];
       for (const id of ids) {
-        const { status } = await change(actor(c), id);
-        outcome[status === 'done' ? 'done' : 'not'] += 1;
+        try {
+          await change(actor, id);
+          done += 1;
+        } catch (error) {
+          if (!(error instanceof HTTPException)) throw error;
+          not += 1;
+        }
       }
-      return back(c, fields.get('back') ?? '/events', outcome);
+      return { to: fields.get('back') ?? '/events', what, done, not };
     },
 
-    async refetch(c: OpsHandlerContext): Promise<Response> {
-      const fields = await formFields(c);
+    async '/actions/refetch'(actor, fields) {
       const kind = fields.get('kind') ?? '';
       const id = fields.get('id') ?? '';
-      if (!isKind(kind) || id === '') return invalid('Go back, reload the page and try again.');
-      return afterOne(c, await operations.refetch(actor(c), kind, [id]), recordHref(kind, id), 'refetched');
+      if (!isKind(kind) || id === '') throw invalid(STALE);
+      await operations.refetch(actor, kind, [id]);
+      return { to: recordHref(kind, id), what: 'refetched' };
     },
-
-    async release(c: OpsHandlerContext): Promise<Response> {
-      const id = rowNumber((await formFields(c)).get('id'));
-      if (id === null) return invalid('Go back, reload the page and try again.');
-      return afterOne(c, await operations.releaseQuarantined(actor(c), id), `/quarantine/${id}`, 'released');
+    async '/actions/release'(actor, fields) {
+      const id = numberIn(fields);
+      await operations.releaseQuarantined(actor, id);
+      return { to: `/quarantine/${id}`, what: 'released' };
     },
-
-    async resolveGap(c: OpsHandlerContext): Promise<Response> {
-      const id = rowNumber((await formFields(c)).get('id'));
-      if (id === null) return invalid('Go back, reload the page and try again.');
-      return afterOne(c, await operations.resolveGap(actor(c), id), '/gaps', 'resolved');
+    async '/actions/resolve-gap'(actor, fields) {
+      await operations.resolveGap(actor, numberIn(fields));
+      return { to: '/gaps', what: 'resolved' };
     },
-
-    async approveDeletions(c: OpsHandlerContext): Promise<Response> {
-      const fields = await formFields(c);
+    async '/actions/approve-deletions'(actor, fields) {
       if (fields.get('sure') !== 'yes') {
-        return invalid('The box must be ticked: go back and tick it, if you are sure.');
+        throw invalid('The box must be ticked: go back and tick it, if you are sure.');
       }
       // The digest names the ids that the page showed, so that no later deletion is approved with them.
-      const done = await operations.approveDeletions(actor(c), fields.get('digest') ?? '');
-      if (done.status === 'conflict' && done.code === 'deletions_changed') {
-        return problem(
-          409,
-          'deletions_changed',
-          'The pending deletions have changed since the page was made.',
-          'Go back, reload the page, and look at them again.',
-        );
-      }
-      if (done.status !== 'done') return afterOne(c, done, '/sync-runs', null);
-      const { syncRunId, ids } = done.value;
-      return back(c, `/sync-runs/${syncRunId}`, { what: 'approved', done: ids.length, not: 0 });
+      const { syncRunId, ids } = await operations.approveDeletions(actor, fields.get('digest') ?? '');
+      return { to: `/sync-runs/${syncRunId}`, what: 'approved', done: ids.length };
     },
   };
+
+  return Object.entries(forms).map(([path, form]) => [
+    path,
+    async (c) => {
+      const { to, ...outcome } = await form(c.get('identity').name, await formFields(c));
+      if (outcome.what !== undefined) notices.leave(c, { done: 1, not: 0, ...outcome });
+      return c.redirect(pathHere(to), 303);
+    },
+  ]);
 }
 
-function invalid(detail: string): Response {
-  return problem(400, 'invalid_form', 'This form cannot be used as it is.', detail);
+const STALE = 'Go back, reload the page and try again.';
+
+function numberIn(fields: URLSearchParams): number {
+  const id = rowNumber(fields.get('id'));
+  if (id === null) throw invalid(STALE);
+  return id;
 }
+
+const invalid = (detail: string) =>
+  refusal(400, 'invalid_form', 'This form cannot be used as it is.', detail);

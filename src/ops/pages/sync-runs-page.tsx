@@ -167,11 +167,8 @@ export function createDryRuns(
 
   async function compare(kinds: readonly Kind[]): Promise<DryRun> {
     try {
-      const done = await operations.dryRun([...kinds], signal);
-      const endedAt = clock.wall();
-      if (done.status === 'done') return { state: 'done', endedAt, compared: done.value };
-      const error = done.status === 'conflict' ? done.detail : 'There is nothing to compare.';
-      return { state: 'failed', endedAt, error };
+      const compared = await operations.dryRun(kinds, signal);
+      return { state: 'done', endedAt: clock.wall(), compared };
     } catch (error) {
       logger.warn({ outcome: 'failed', error: describeError(error) }, 'dry run');
       return { state: 'failed', endedAt: clock.wall(), error: describeError(error) };
