@@ -1,9 +1,10 @@
 import { describeError } from '../platform/errors.ts';
 import type { GapReport, StoreSummary, SyncRunReport } from '../store/reports.ts';
+import { cached } from './cached.ts';
 import type { CredentialFacts, LiveFacts, OpsContext, PendingDeletions } from './context.ts';
 import { judge } from './judge.ts';
 import { waitingBySyncRun } from './pending-deletions.ts';
-import { RANGES, reasonsOf, seriesOf, seriesStart } from './series.ts';
+import { reasonsOf, seriesOf, seriesStart } from './series.ts';
 import type { Verdict } from './verdict.ts';
 
 /** Everything the status page, `/api/status` and `/metrics` show, read together. */
@@ -31,21 +32,19 @@ const SYNC_RUNS_SHOWN = 8;
 /** Enough to name a dozen records of each reason. */
 const GAPS_READ = 200;
 
-export interface Snapshots {
-  /** At most `SNAPSHOT_MS` old, and read after the last `forget`. For a listener it never rejects: a database that cannot be read is a verdict. */
-  current(): Promise<Snapshot>;
-  /** Something was just changed by a person, who must find it changed. */
-  forget(): void;
-}
+export type Snapshots = ReturnType<typeof createSnapshots>;
 
+/**
+ * `current` gives one at most `SNAPSHOT_MS` old, and never rejects for a listener: a database that cannot be read is a
+ * verdict. `forget` is for what a person just changed, and must find changed.
+ */
 export function createSnapshots(
   context: Pick<OpsContext, 'store' | 'clock' | 'facts' | 'traffic' | 'credentials'> & {
     /** Null: what the database cannot tell is no verdict, and `current` rejects with the reason. */
     logger: Pick<OpsContext['logger'], 'error'> | null;
   },
-): Snapshots {
+) {
   const { store, clock, logger } = context;
-  let last: { at: number; snapshot: Promise<Snapshot> } | null = null;
 
   const readStore = async () => {
     try {
@@ -55,9 +54,9 @@ export function createSnapshots(
         store.list('gaps', { open: true, limit: GAPS_READ }),
         waitingBySyncRun(store, now),
         store.list('sync_runs', { limit: SYNC_RUNS_SHOWN }),
-        context.traffic(seriesStart(RANGES.hour, now)),
+        context.traffic(seriesStart('hour', now)),
       ]);
-      const rejected = reasonsOf(seriesOf(traffic, RANGES.hour, now));
+      const rejected = reasonsOf(seriesOf(traffic, 'hour', now).total);
       return { summary, gaps, pending, syncRuns, rejected };
     } catch (error) {
       if (logger === null) throw error;
@@ -76,29 +75,12 @@ export function createSnapshots(
     }
   };
 
-  const read = async (): Promise<Snapshot> => {
+  return cached(clock, SNAPSHOT_MS, async (): Promise<Snapshot> => {
     const stored = await readStore();
     const credentials = await readCredentials();
     const live = context.facts();
     const at = clock.wall();
-    return {
-      at,
-      live,
-      ...stored,
-      credentials,
-      verdict: judge({ ...stored, gaps: stored.summary?.open_gaps_by ?? [], live, now: at }),
-    };
-  };
-
-  return {
-    current() {
-      if (last === null || clock.steady() - last.at >= SNAPSHOT_MS) {
-        last = { at: clock.steady(), snapshot: read() };
-      }
-      return last.snapshot;
-    },
-    forget() {
-      last = null;
-    },
-  };
+    const gaps = stored.summary?.open_gaps_by ?? [];
+    return { at, live, ...stored, credentials, verdict: judge({ ...stored, gaps, live, now: at }) };
+  });
 }

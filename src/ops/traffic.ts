@@ -15,6 +15,8 @@ const BUCKETS_PER_MINUTE = 60_000 / BUCKET_MS;
 /** What is counted without a reason. */
 const OUTCOMES = ['accepted', 'duplicate', 'quarantined'] as const;
 type CountedOutcome = (typeof OUTCOMES)[number];
+export const isCounted = (what: string): what is CountedOutcome =>
+  OUTCOMES.some((outcome) => outcome === what);
 
 export interface DeliveryCounts extends Record<CountedOutcome, number> {
   /** By reason; only those that occurred. */
@@ -26,28 +28,19 @@ export interface RecentDeliveries {
   lastHour: DeliveryCounts;
 }
 
-export interface Traffic {
-  delivered(outcome: CountedOutcome): void;
-  rejected(reason: string): void;
-  /** `ms` from an event's arrival to its provisional row, or from a record becoming unverified to its verification. */
-  lagged(what: 'provisional' | 'verification', ms: number): void;
-  /** Of the last hour, to the second. */
-  recent(): RecentDeliveries;
-  /** What is not written yet is included, by the minute. */
-  since(wall: number, step?: TrafficStep): Promise<TrafficReport[]>;
-  /** Writes what was counted since the last time. Rejects with StoreUnavailable, and then nothing is forgotten. */
-  flush(): Promise<void>;
-}
+export type Traffic = ReturnType<typeof createTraffic>;
 
 /**
  * Counts deliveries and lags by the minute. Written with the heartbeat and not with each delivery: a crash loses a
  * few seconds of a chart, and no delivery waits for it.
  */
-export function createTraffic(options: {
+export function createTraffic({
+  store,
+  clock,
+}: {
   store: Pick<Store, 'addTraffic' | 'listTraffic'>;
   clock: Clock;
-}): Traffic {
-  const { store, clock } = options;
+}) {
   const recent = createRecent(clock);
   const reasons = new Set<string>();
   let unwritten = new Map<string, TrafficReport>();
@@ -76,24 +69,28 @@ export function createTraffic(options: {
   }
 
   return {
-    delivered(outcome) {
+    delivered(outcome: CountedOutcome): void {
       recent.counts()[outcome] += 1;
       count(outcome);
     },
-    rejected(reason) {
+    rejected(reason: string): void {
       if (reasons.size < MAX_REASONS) reasons.add(reason);
       const known = reasons.has(reason) ? reason : 'other';
       addRejected(recent.counts(), known, 1);
       count(`rejected:${known}`);
     },
-    lagged: (what, ms) => count(`lag:${what}`, Math.max(0, ms)),
+    /** `ms` from an event's arrival to its provisional row, or from a record becoming unverified to its verification. */
+    lagged: (what: 'provisional' | 'verification', ms: number): void => count(`lag:${what}`, Math.max(0, ms)),
+    /** Of the last hour, to the second. */
     recent: recent.report,
-    async since(wall, step) {
+    /** What is not written yet is included, by the minute. */
+    async since(wall: number, step?: TrafficStep): Promise<TrafficReport[]> {
       const written = await store.listTraffic(wall, step);
       const from = new Date(wall).toISOString();
       return [...written, ...[...unwritten.values()].filter(({ minute }) => minute >= from)];
     },
-    async flush() {
+    /** Writes what was counted since the last time. Rejects with StoreUnavailable, and then nothing is forgotten. */
+    async flush(): Promise<void> {
       const counted = unwritten;
       unwritten = new Map();
       current = { began: Number.NaN, rows: new Map() };
@@ -120,7 +117,7 @@ export function noDeliveries(): DeliveryCounts {
   return { accepted: 0, duplicate: 0, quarantined: 0, rejected: {} };
 }
 
-function addRejected({ rejected }: DeliveryCounts, reason: string, times: number): void {
+export function addRejected({ rejected }: DeliveryCounts, reason: string, times: number): void {
   rejected[reason] = (Object.hasOwn(rejected, reason) ? rejected[reason]! : 0) + times;
 }
 
@@ -155,6 +152,9 @@ function createRecent(clock: Pick<Clock, 'steady'>) {
     },
   };
 }
+
+export const rejectedIn = ({ rejected }: DeliveryCounts): number =>
+  Object.values(rejected).reduce((sum, times) => sum + times, 0);
 
 function add(to: DeliveryCounts, counts: DeliveryCounts): void {
   for (const outcome of OUTCOMES) to[outcome] += counts[outcome];

@@ -11,7 +11,7 @@ import {
   utf8Text,
 } from '../../src/ops/body-text.ts';
 import { noticeOf } from '../../src/ops/pages/form-outcome.ts';
-import { RANGES, reasonsOf, seriesOf, seriesStart } from '../../src/ops/series.ts';
+import { reasonsOf, seriesOf, seriesStart } from '../../src/ops/series.ts';
 
 test.each([
   ['{"a":1,"b":[true,null]}', '{\n  "a": 1,\n  "b": [\n    true,\n    null\n  ]\n}'],
@@ -114,22 +114,22 @@ test('minutes are gathered into the bars of an hour and of a day, and those outs
     row('2026-11-20T12:03:00.000Z', 'lag:verification', 1, 9_000, 9_000),
     row('2026-11-18T12:00:00.000Z', 'accepted', 99),
   ];
-  const hour = seriesOf(rows, RANGES.hour, now);
+  const hour = seriesOf(rows, 'hour', now);
   expect(hour.points).toHaveLength(60);
   expect(hour.points.at(-1)).toMatchObject({ at: Date.parse('2026-11-20T12:07:00Z'), accepted: 3 });
   expect(hour.points.at(-8)).toMatchObject({ accepted: 4, duplicate: 1, quarantined: 2 });
-  const day = seriesOf(rows, RANGES.day, now);
+  const day = seriesOf(rows, 'day', now);
   expect(day.points).toHaveLength(96);
   expect(day.points.at(-1)).toMatchObject({
     at: Date.parse('2026-11-20T12:00:00Z'),
     accepted: 7,
     verification: { times: 3, totalMs: 12_000, maxMs: 9_000 },
   });
-  expect(reasonsOf(day)).toEqual([
+  expect(reasonsOf(day.total)).toEqual([
     ['late', 5],
     ['bad_signature', 2],
   ]);
-  expect(seriesStart(RANGES.day, now)).toBe(day.points[0]!.at);
+  expect(seriesStart('day', now)).toBe(day.points[0]!.at);
 });
 
 test('what a form did is told with how many it could not be done to', () => {

@@ -1,8 +1,8 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import { isKind, KINDS, type Kind } from '../../compliance/kinds.ts';
-import type { Clock } from '../../platform/clock.ts';
 import { type ChangeReport, PAGE_LIMIT_MAX, type RecordReport } from '../../store/reports.ts';
 import type { OpsEnv } from '../access.ts';
+import { cached } from '../cached.ts';
 import type { OpsContext, OpsStore } from '../context.ts';
 import { refusal } from './answers.ts';
 import { type FeedCursor, readFeedCursor } from './query.ts';
@@ -33,8 +33,17 @@ interface SnapshotCursor extends FeedCursor {
  * changes nothing, because changes carry values and not differences.
  */
 export function createFeed({ store, clock, signal }: FeedContext) {
-  const counter = createCounter(store, clock);
+  /** Looked at once for all that wait. */
+  const counter = cached(clock, LOOK_MS, () => store.currentNumber());
   let waiting = 0;
+
+  /** Until the counter has passed `seen`, `until` has come (steady), or `ended` aborts. */
+  async function pastNumber(seen: number, until: number, ended: AbortSignal): Promise<void> {
+    while (clock.steady() < until && !ended.aborted) {
+      await clock.sleep(Math.min(LOOK_MS, until - clock.steady()), ended);
+      if (ended.aborted || (await counter.current()) > seen) return;
+    }
+  }
 
   async function refuseExpired({ seq, epoch }: FeedCursor, present: string): Promise<void> {
     if (epoch !== null && epoch !== present) {
@@ -73,7 +82,7 @@ export function createFeed({ store, clock, signal }: FeedContext) {
         try {
           for (let from = start; ; ) {
             // Before the changes: what is made between the two is looked for once more.
-            const seen = isWaiting ? await counter.number() : 0;
+            const seen = isWaiting ? await counter.current() : 0;
             const { items, through } = await changesAfter(store, from.seq, limit, kind);
             const epoch = await store.epoch();
             // Asked after they were read: what was trimmed in between is found missing, never passed over.
@@ -81,7 +90,7 @@ export function createFeed({ store, clock, signal }: FeedContext) {
             if (items.length > 0 || clock.steady() >= until || ended.aborted) {
               return c.json({ epoch, items, next: `${epoch}.${through}` }, 200);
             }
-            if (through === from.seq) await counter.past(seen, until, ended);
+            if (through === from.seq) await pastNumber(seen, until, ended);
             // A backup that is put back meanwhile begins another epoch.
             from = { seq: through, epoch };
           }
@@ -136,38 +145,6 @@ async function changesAfter(
     if (items.length === limit || page.length < PAGE_LIMIT_MAX) break;
   }
   return { items, through };
-}
-
-/** The counter, looked at once for all that wait. */
-function createCounter(store: Pick<FeedStore, 'currentNumber'>, clock: Clock) {
-  let known = { number: 0, at: Number.NEGATIVE_INFINITY };
-  let look: Promise<void> | null = null;
-
-  /** As of the last LOOK_MS. */
-  async function number(): Promise<number> {
-    if (clock.steady() - known.at < LOOK_MS) return known.number;
-    look ??= store
-      .currentNumber()
-      .then((read) => {
-        known = { number: read, at: clock.steady() };
-      })
-      .finally(() => {
-        look = null;
-      });
-    await look;
-    return known.number;
-  }
-
-  return {
-    number,
-    /** Until it has passed `seen`, `until` has come (steady), or `signal` aborts. */
-    async past(seen: number, until: number, signal: AbortSignal): Promise<void> {
-      while (clock.steady() < until && !signal.aborted) {
-        await clock.sleep(Math.min(LOOK_MS, until - clock.steady()), signal);
-        if (signal.aborted || (await number()) > seen) return;
-      }
-    },
-  };
 }
 
 function gone(why: string) {

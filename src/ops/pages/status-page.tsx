@@ -2,12 +2,12 @@ import { pointersToSet } from '../../compliance/pointers.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { attentionOf } from '../attention.ts';
 import type { OpsContext, PendingDeletions } from '../context.ts';
-import { createCharts, isRange } from '../series.ts';
+import { createCharts, isRange, type TrafficSeries } from '../series.ts';
 import type { Snapshot, Snapshots } from '../snapshot.ts';
 import { age, count, kindPlural } from '../words.ts';
 import type { Answers } from './answers.tsx';
 import { ActionButton, mayOperate } from './controls.tsx';
-import { DeliveriesTile, streamOf, type Traffic } from './deliveries-tile.tsx';
+import { DeliveriesTile, streamOf } from './deliveries-tile.tsx';
 import { Frame } from './layout.tsx';
 import { Instant } from './pieces.tsx';
 import { SyncRunsTile } from './sync-runs.tsx';
@@ -15,7 +15,7 @@ import { EventsTile, GapsTile, KindCards, ServiceTile, UpstreamTile, VERDICT_WOR
 
 interface Shown {
   snapshot: Snapshot;
-  traffic: Traffic;
+  series: TrafficSeries;
 }
 
 export function statusPages(context: OpsContext, snapshots: Snapshots, { html, parts }: Answers) {
@@ -24,12 +24,12 @@ export function statusPages(context: OpsContext, snapshots: Snapshots, { html, p
     const asked = c.req.query('range') ?? '';
     const range = isRange(asked) ? asked : 'hour';
     const [snapshot, series] = await Promise.all([snapshots.current(), charts(range)]);
-    return { snapshot, traffic: { range, series } };
+    return { snapshot, series };
   };
   return {
     async page(c: OpsHandlerContext): Promise<Response> {
       const shown = await read(c);
-      const { range } = shown.traffic;
+      const { range } = shown.series;
       return html(
         c,
         <Frame title={shown.snapshot.verdict.sentence} current="Status" stream={streamOf(range)}>
@@ -48,14 +48,14 @@ export function statusPages(context: OpsContext, snapshots: Snapshots, { html, p
 }
 
 /** What the stream sends. Everything that changes is in a part. */
-function StatusParts({ snapshot, traffic }: Shown) {
+function StatusParts({ snapshot, series }: Shown) {
   return (
     <>
       <VerdictSection snapshot={snapshot} />
       <AttentionSection snapshot={snapshot} />
       <div class="grid">
         <KindCards snapshot={snapshot} />
-        <DeliveriesTile snapshot={snapshot} traffic={traffic} />
+        <DeliveriesTile {...{ snapshot, series }} />
         <SyncRunsTile snapshot={snapshot} />
         <GapsTile snapshot={snapshot} />
         <EventsTile snapshot={snapshot} />
