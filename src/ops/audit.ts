@@ -2,41 +2,36 @@ import { describeError } from '../platform/errors.ts';
 import { AUDIT_ASKED } from '../store/reports.ts';
 import type { OpsContext } from './context.ts';
 
-export interface AuditLog {
-  /** Notes what happened at the door. Never rejects: with a full disk an operator must still get in to see it. */
-  note(actor: string, action: string, outcome: string, target: string | null): Promise<void>;
-  /**
-   * Notes who asks for it, does `work`, and notes how it ended: where the process dies on the way, the entry says that it
-   * was asked for. Rejects as `work` does, and with StoreUnavailable, nothing done, when it cannot be noted.
-   */
-  change<T>(
-    actor: string,
-    action: string,
-    target: string | null,
-    work: () => Promise<T>,
-    /** Default: `ok`. */
-    outcomeOf?: (result: T) => string,
-  ): Promise<T>;
-}
+export type AuditLog = ReturnType<typeof createAuditLog>;
 
 export function createAuditLog({
   store,
   clock,
   logger,
-}: Pick<OpsContext, 'store' | 'clock'> & { logger: Pick<OpsContext['logger'], 'error'> }): AuditLog {
+}: Pick<OpsContext, 'store' | 'clock'> & { logger: Pick<OpsContext['logger'], 'error'> }) {
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
 
-  const note: AuditLog['note'] = async (actor, action, outcome, target) => {
-    try {
-      await store.audit({ actor, action, outcome, target }, now());
-    } catch (error) {
-      logger.error({ reason: action, outcome, error: describeError(error) }, 'audit entry lost');
-    }
-  };
-
   return {
-    note,
-    async change(actor, action, target, work, outcomeOf = () => 'ok') {
+    /** Notes what happened at the door. Never rejects: with a full disk an operator must still get in to see it. */
+    async note(actor: string, action: string, outcome: string, target: string | null): Promise<void> {
+      try {
+        await store.audit({ actor, action, outcome, target }, now());
+      } catch (error) {
+        logger.error({ reason: action, outcome, error: describeError(error) }, 'audit entry lost');
+      }
+    },
+
+    /**
+     * Notes who asks for it, does `work`, and notes how it ended: where the process dies on the way, the entry says that it
+     * was asked for. Rejects as `work` does, and with StoreUnavailable, nothing done, when it cannot be noted.
+     */
+    async change<T>(
+      actor: string,
+      action: string,
+      target: string | null,
+      work: () => Promise<T>,
+      outcomeOf: (result: T) => string = () => 'ok',
+    ): Promise<T> {
       const id = await store.audit({ actor, action, outcome: AUDIT_ASKED, target }, now());
       const settle = async (outcome: string) => {
         try {

@@ -45,21 +45,19 @@ export interface AnsweredDelivery {
   milliseconds: number;
 }
 
-/** How long deliveries took, as this process answered them. In memory: to write it with each would cost a commit after its commit. */
-export interface AnswerTimes {
-  note(answered: AnsweredDelivery): void;
-  /** Milliseconds, to the tenth. Null: it was answered by another process, or too long ago. */
-  of(delivery: Pick<DeliveryReport, 'outcome' | 'event_id' | 'address' | 'received_at'>): number | null;
-}
+type TimedDelivery = Pick<DeliveryReport, 'outcome' | 'event_id' | 'address' | 'received_at'>;
 
-export function createAnswerTimes(): AnswerTimes {
+export type AnswerTimes = ReturnType<typeof createAnswerTimes>;
+
+/** How long deliveries took, as this process answered them. In memory: to write it with each would cost a commit after its commit. */
+export function createAnswerTimes() {
   // Two halves: taking the oldest out of one map again and again is slow.
   let accepted = new Map<string, number>();
   let before = new Map<string, number>();
   const others: AnsweredDelivery[] = [];
   let place = 0;
   return {
-    note(answered) {
+    note(answered: AnsweredDelivery): void {
       if (answered.outcome === 'accepted' && answered.eventId !== null) {
         if (accepted.size >= ACCEPTED_KEPT) [before, accepted] = [accepted, new Map()];
         accepted.set(answered.eventId, answered.milliseconds);
@@ -68,7 +66,8 @@ export function createAnswerTimes(): AnswerTimes {
         place = (place + 1) % OTHERS_KEPT;
       }
     },
-    of({ outcome, event_id, address, received_at }) {
+    /** Milliseconds, to the tenth. Null: it was answered by another process, or too long ago. */
+    of({ outcome, event_id, address, received_at }: TimedDelivery): number | null {
       if (outcome === 'accepted') return toTenth(accepted.get(event_id ?? '') ?? before.get(event_id ?? ''));
       // Its row was stamped while it was being answered.
       const wall = Date.parse(received_at);

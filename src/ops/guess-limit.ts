@@ -21,18 +21,12 @@ export const ATTEMPTS_WINDOW_MS = 60_000;
 /** Addresses remembered at once; the longest silent is forgotten first. */
 const MAX_ADDRESSES = 10_000;
 
-export interface Attempts {
-  /** Milliseconds until this address may fail again without being asked to wait; 0: now. */
-  waitMs(address: string): number;
-  failed(address: string): void;
-}
-
 interface Window {
   startedAt: number;
   failures: number;
 }
 
-export function createAttempts(clock: Pick<Clock, 'steady'>): Attempts {
+export function createAttempts(clock: Pick<Clock, 'steady'>) {
   const windows = new Map<string, Window>();
   const everyone: Window = { startedAt: Number.NEGATIVE_INFINITY, failures: 0 };
 
@@ -50,11 +44,12 @@ export function createAttempts(clock: Pick<Clock, 'steady'>): Attempts {
   };
 
   return {
-    waitMs(address) {
+    /** Milliseconds until this address may fail again without being asked to wait; 0: now. */
+    waitMs(address: string): number {
       const own = remaining(windows.get(networkOf(address)), ATTEMPTS_PER_ADDRESS);
       return Math.max(own, remaining(everyone, ATTEMPTS_GLOBALLY));
     },
-    failed(address) {
+    failed(address: string): void {
       const key = networkOf(address);
       const window = windows.get(key) ?? { startedAt: Number.NEGATIVE_INFINITY, failures: 0 };
       bump(window);

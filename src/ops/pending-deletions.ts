@@ -1,4 +1,4 @@
-import { createHash, type Hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { Kind } from '../compliance/kinds.ts';
 import { PAGE_LIMIT_MAX, pendingDeletionKey } from '../store/reports.ts';
 import type { OpsStore, PendingDeletions } from './context.ts';
@@ -19,54 +19,36 @@ export interface PendingOfSyncRun {
   ids: string[];
 }
 
-function addTo(hash: Hash, kind: Kind, id: string): void {
-  hash.update(JSON.stringify([kind, id]));
-}
-
 /** The digest of ids as they were shown, in their order. */
 export function digestOf(kind: Kind, ids: readonly string[]): string {
   const hash = createHash('sha256');
-  for (const id of ids) addTo(hash, kind, id);
+  for (const id of ids) hash.update(JSON.stringify([kind, id]));
   return hash.digest('base64url');
 }
 
-/** All of them, or those of one sync run, each read once for the digest. */
+/** All of them, or those of one sync run. */
 export async function pendingBySyncRun(
   store: Pick<OpsStore, 'listPendingDeletions'>,
   wall: number,
   syncRunId?: number,
 ): Promise<PendingOfSyncRun[]> {
-  const bySyncRun = new Map<string, PendingOfSyncRun & { hash: Hash }>();
+  const bySyncRun = new Map<string, Omit<PendingOfSyncRun, 'waiting' | 'digest'>>();
   for (let after: string | undefined; ; ) {
     const rows = await store.listPendingDeletions({ syncRunId }, { limit: PAGE_LIMIT_MAX, after });
-    for (const { sync_run_id: found, kind, id, approved_until } of rows) {
-      const key = `${found} ${kind}`;
-      let of = bySyncRun.get(key);
-      if (of === undefined) {
-        of = {
-          syncRunId: found,
-          kind,
-          waiting: 0,
-          approved: 0,
-          digest: null,
-          ids: [],
-          hash: createHash('sha256'),
-        };
-        bySyncRun.set(key, of);
-      }
+    for (const { sync_run_id, kind, id, approved_until } of rows) {
+      const key = `${sync_run_id} ${kind}`;
+      const of = bySyncRun.get(key) ?? { syncRunId: sync_run_id, kind, approved: 0, ids: [] };
+      bySyncRun.set(key, of);
       if (approved_until !== null && Date.parse(approved_until) > wall) of.approved += 1;
-      else {
-        of.waiting += 1;
-        of.ids.push(id);
-        addTo(of.hash, kind, id);
-      }
+      else of.ids.push(id);
     }
     if (rows.length < PAGE_LIMIT_MAX) break;
     after = pendingDeletionKey(rows.at(-1)!);
   }
-  return [...bySyncRun.values()].map(({ hash, ...of }) => ({
+  return [...bySyncRun.values()].map((of) => ({
     ...of,
-    digest: of.waiting === 0 ? null : hash.digest('base64url'),
+    waiting: of.ids.length,
+    digest: of.ids.length === 0 ? null : digestOf(of.kind, of.ids),
   }));
 }
 

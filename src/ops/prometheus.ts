@@ -1,17 +1,9 @@
 import { KINDS } from '../compliance/kinds.ts';
 import type { Metrics } from '../platform/metrics.ts';
-import type { StoreSummary, VerdictName } from '../store/reports.ts';
+import { verdictName } from '../store/report-rows.ts';
+import type { StoreSummary } from '../store/reports.ts';
 import type { OpsStore } from './context.ts';
 import type { Snapshot } from './snapshot.ts';
-
-const VERDICTS: readonly VerdictName[] = [
-  'in_sync',
-  'catching_up',
-  'stale',
-  'unreachable',
-  'action_required',
-  'unverified',
-];
 
 /**
  * Gauges that show a state rather than count events are set when somebody scrapes, from the figures the page shows.
@@ -35,7 +27,8 @@ export async function scrape(
 /** What only the running process knows. */
 function setLive(metrics: Metrics, { live, verdict }: Snapshot): void {
   const { upstream } = live;
-  for (const one of VERDICTS) metrics.verdict.set({ verdict: one }, one === verdict.verdict ? 1 : 0);
+  for (const one of verdictName.options)
+    metrics.verdict.set({ verdict: one }, one === verdict.verdict ? 1 : 0);
   metrics.paused.set(live.paused ? 1 : 0);
   metrics.upstreamBudgetLeft.set(upstream.budgetLeft);
   metrics.upstreamFailures.set(upstream.consecutiveFailures);

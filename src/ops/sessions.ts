@@ -17,14 +17,6 @@ export interface Session extends Pick<KnownToken, 'name' | 'role'> {
   csrf: string;
 }
 
-export interface Sessions {
-  /** Returns the cookie's value. */
-  open(tokenKey: string): Promise<string>;
-  /** Null: unknown, expired, or its token is gone. Counts as use. */
-  find(id: string): Promise<Session | null>;
-  close(id: string): Promise<void>;
-}
-
 export type SessionStore = Pick<Store, 'openSession' | 'findSession' | 'touchSession' | 'closeSession'>;
 
 /**
@@ -36,10 +28,11 @@ export function createSessions(options: {
   clock: Pick<Clock, 'steady'>;
   /** Those that are good now. */
   tokens: () => readonly KnownToken[];
-}): Sessions {
+}) {
   const { store, clock, tokens } = options;
   return {
-    async open(tokenKey) {
+    /** Returns the cookie's value. */
+    async open(tokenKey: string): Promise<string> {
       const now = clock.steady();
       const id = randomBytes(32).toString('base64url');
       await store.openSession(
@@ -52,7 +45,8 @@ export function createSessions(options: {
       );
       return id;
     },
-    async find(id) {
+    /** Null: unknown, expired, or its token is gone. Counts as use. */
+    async find(id: string): Promise<Session | null> {
       const hash = digest('session', id);
       const session = await store.findSession(hash);
       if (session === null) return null;
@@ -67,7 +61,7 @@ export function createSessions(options: {
       if (now - session.usedAt >= NOTE_USE_MS) await store.touchSession(hash, now);
       return { name: token.name, role: token.role, csrf: digest('form', id) };
     },
-    async close(id) {
+    async close(id: string): Promise<void> {
       await store.closeSession(digest('session', id));
     },
   };

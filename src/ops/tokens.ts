@@ -18,19 +18,12 @@ export interface KnownToken extends Pick<OpsToken, 'name' | 'role'> {
   key: string;
 }
 
-export interface Tokens {
-  /** Null: no such token, now. */
-  match(presented: string): KnownToken | null;
-  /** All that are good now. */
-  known(): readonly KnownToken[];
-}
-
 /** Compares hashes of equal length in constant time, and always against every token. */
-export function createTokens(current: () => readonly OpsToken[]): Tokens {
+export function createTokens(current: () => readonly OpsToken[]) {
   let hashedOf: readonly OpsToken[] | null = null;
   let hashed: (KnownToken & { hash: Buffer })[] = [];
 
-  const known = () => {
+  const known = (): readonly (KnownToken & { hash: Buffer })[] => {
     const tokens = current();
     if (tokens !== hashedOf) {
       hashedOf = tokens;
@@ -43,8 +36,10 @@ export function createTokens(current: () => readonly OpsToken[]): Tokens {
   };
 
   return {
+    /** All that are good now. */
     known,
-    match(presented) {
+    /** Null: no such token, now. */
+    match(presented: string): KnownToken | null {
       if (presented.length === 0 || presented.length > MAX_TOKEN_LENGTH) return null;
       const hash = sha256(presented);
       let match: KnownToken | null = null;

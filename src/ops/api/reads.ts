@@ -1,5 +1,11 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
-import { pendingDeletionKey, type ReportStore } from '../../store/reports.ts';
+import {
+  type NumberedTable,
+  type Paging,
+  type Period,
+  pendingDeletionKey,
+  type ReportStore,
+} from '../../store/reports.ts';
 import type { OpsEnv } from '../access.ts';
 import type { OpsContext } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
@@ -17,6 +23,13 @@ export function createReads(
   { store, clock, answerTimes }: Pick<OpsContext, 'clock' | 'answerTimes'> & { store: ReportStore },
   snapshots: Snapshots,
 ) {
+  const listed = async <Name extends NumberedTable>(
+    table: Name,
+    paging: Paging & Period & { open?: boolean | undefined },
+  ) => pageOf(await store.list(table, paging), paging.limit);
+  const shown = async <Name extends NumberedTable>(table: Name, { id }: { id: number }) =>
+    found(await store.show(table, id));
+
   return new OpenAPIHono<OpsEnv>()
     .openapi(routes.status, async (c) => c.json(statusReport(await snapshots.current()), 200))
 
@@ -56,17 +69,9 @@ export function createReads(
       return c.json({ items: changes, next }, 200);
     })
 
-    .openapi(routes.listGaps, async (c) => {
-      const paging = c.req.valid('query');
-      return c.json(pageOf(await store.list('gaps', paging), paging.limit), 200);
-    })
-    .openapi(routes.listSyncRuns, async (c) => {
-      const paging = c.req.valid('query');
-      return c.json(pageOf(await store.list('sync_runs', paging), paging.limit), 200);
-    })
-    .openapi(routes.showSyncRun, async (c) =>
-      c.json(found(await store.show('sync_runs', c.req.valid('param').id)), 200),
-    )
+    .openapi(routes.listGaps, async (c) => c.json(await listed('gaps', c.req.valid('query')), 200))
+    .openapi(routes.listSyncRuns, async (c) => c.json(await listed('sync_runs', c.req.valid('query')), 200))
+    .openapi(routes.showSyncRun, async (c) => c.json(await shown('sync_runs', c.req.valid('param')), 200))
     .openapi(routes.listPendingDeletions, async (c) => {
       const { sync_run: syncRunId, ...paging } = c.req.valid('query');
       // All that waits is read for the digests: so they stand on the first page alone.
@@ -78,22 +83,15 @@ export function createReads(
       }));
       return c.json({ sync_runs, items, next: nextKey(items, paging.limit, pendingDeletionKey) }, 200);
     })
-    .openapi(routes.listQuarantine, async (c) => {
-      const paging = c.req.valid('query');
-      return c.json(pageOf(await store.list('quarantine', paging), paging.limit), 200);
-    })
+    .openapi(routes.listQuarantine, async (c) =>
+      c.json(await listed('quarantine', c.req.valid('query')), 200),
+    )
     .openapi(routes.showQuarantined, async (c) =>
-      c.json(found(await store.show('quarantine', c.req.valid('param').id)), 200),
+      c.json(await shown('quarantine', c.req.valid('param')), 200),
     )
-    .openapi(routes.listRejections, async (c) => {
-      const paging = c.req.valid('query');
-      return c.json(pageOf(await store.list('rejections', paging), paging.limit), 200);
-    })
-    .openapi(routes.showRejection, async (c) =>
-      c.json(found(await store.show('rejections', c.req.valid('param').id)), 200),
+    .openapi(routes.listRejections, async (c) =>
+      c.json(await listed('rejections', c.req.valid('query')), 200),
     )
-    .openapi(routes.listAudit, async (c) => {
-      const paging = c.req.valid('query');
-      return c.json(pageOf(await store.list('audit', paging), paging.limit), 200);
-    });
+    .openapi(routes.showRejection, async (c) => c.json(await shown('rejections', c.req.valid('param')), 200))
+    .openapi(routes.listAudit, async (c) => c.json(await listed('audit', c.req.valid('query')), 200));
 }

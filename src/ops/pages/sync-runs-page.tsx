@@ -148,21 +148,17 @@ function LastDryRun({ dryRun }: { dryRun: DryRun }) {
 /** The last dry run started on the page. Instants are wall-clock milliseconds. */
 type DryRun =
   | { state: 'none' }
-  | { state: 'running'; kinds: readonly Kind[]; startedAt: number }
+  | { state: 'running'; kinds: readonly Kind[] }
   | { state: 'done'; endedAt: number; compared: readonly Compared[] }
   | { state: 'failed'; endedAt: number; error: string };
 
-export interface DryRuns {
-  current(): DryRun;
-  /** Starts one, unless one is running. */
-  start(kinds: readonly Kind[]): void;
-}
+export type DryRuns = ReturnType<typeof createDryRuns>;
 
 /** The request budget makes a dry run too long for a browser to wait for: it runs alone, and the page shows its result. */
 export function createDryRuns(
   operations: Pick<Operations, 'dryRun'>,
   { clock, signal, logger }: Pick<OpsContext, 'clock' | 'signal' | 'logger'>,
-): DryRuns {
+) {
   let last: DryRun = { state: 'none' };
 
   async function compare(kinds: readonly Kind[]): Promise<DryRun> {
@@ -176,11 +172,11 @@ export function createDryRuns(
   }
 
   return {
-    current: () => last,
-    start(asked) {
+    current: (): DryRun => last,
+    /** Unless one is running. */
+    start(kinds: readonly Kind[]): void {
       if (last.state === 'running') return;
-      const kinds = asked.length === 0 ? KINDS : asked;
-      last = { state: 'running', kinds, startedAt: clock.wall() };
+      last = { state: 'running', kinds };
       // `compare` never rejects.
       void compare(kinds).then((outcome) => {
         last = outcome;
