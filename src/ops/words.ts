@@ -69,3 +69,7 @@ export function bytes(value: number): string {
 export function codeWords(code: string): string {
   return code.replaceAll('_', ' ');
 }
+
+export function sentenceCase(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

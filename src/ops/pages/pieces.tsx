@@ -248,8 +248,8 @@ export function RecordLink({ kind, id }: { kind: Kind; id: string }) {
 }
 
 /** A state, in its colour of the style sheet. */
-export function State({ state }: { state: string }) {
-  return <span class={`state ${state}`}>{state}</span>;
+export function State({ state, words = state }: { state: string; words?: Child }) {
+  return <span class={`state ${state}`}>{words}</span>;
 }
 
 /** The record of a delivery or event; `otherwise`: words where it is not known. */

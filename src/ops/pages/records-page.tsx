@@ -14,7 +14,7 @@ import { NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
 import { recordsCsv } from '../csv.ts';
 import type { Snapshots } from '../snapshot.ts';
-import { figure, kindPlural } from '../words.ts';
+import { figure, kindPlural, sentenceCase } from '../words.ts';
 import { type Answers, missing } from './answers.tsx';
 import { anyOf, Filters } from './controls.tsx';
 import { ListPage } from './list-page.tsx';
@@ -102,8 +102,7 @@ interface RecordsView extends Links {
 
 function RecordsPage(view: RecordsView) {
   const { kind, kinds, filter, records, searchedTo, next, first } = view;
-  const name = kindPlural(kind);
-  const title = name.charAt(0).toUpperCase() + name.slice(1);
+  const title = sentenceCase(kindPlural(kind));
   return (
     <ListPage
       {...{ title, next, first }}

@@ -11,7 +11,7 @@ import { DeliveriesTile, streamOf } from './deliveries-tile.tsx';
 import { Frame } from './layout.tsx';
 import { Instant } from './pieces.tsx';
 import { SyncRunsTile } from './sync-runs.tsx';
-import { EventsTile, GapsTile, KindCards, ServiceTile, UpstreamTile, VERDICT_WORDS } from './tiles.tsx';
+import { EventsTile, GapsTile, KindCards, ServiceTile, UpstreamTile, verdictWords } from './tiles.tsx';
 
 interface Shown {
   snapshot: Snapshot;
@@ -91,7 +91,7 @@ function VerdictSection({ snapshot }: { snapshot: Snapshot }) {
     <section class={`verdict ${verdict.verdict}`} data-part="verdict" role="status" aria-label="Verdict">
       <div>
         <p class="eyebrow">
-          <strong class={`state ${verdict.verdict}`}>{VERDICT_WORDS[verdict.verdict]}</strong>
+          <strong class={`state ${verdict.verdict}`}>{verdictWords(verdict.verdict)}</strong>
           {verdict.since === null ? null : (
             <span>
               since <Instant at={verdict.since} /> · {age(at - Date.parse(verdict.since))}

@@ -1,20 +1,16 @@
-import type { KindStatus, OpenGaps } from '../../store/reports.ts';
-import type { CredentialFacts, UpstreamFacts } from '../context.ts';
+import type { StoreSummary, VerdictName } from '../../store/reports.ts';
+import type { CredentialFacts, LiveFacts } from '../context.ts';
 import { gapText, oldestOf } from '../gap-texts.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { cycleOf, cycleWords } from '../status-report.ts';
-import { age, bytes, count, figure, kindPlural } from '../words.ts';
+import { sumOf } from '../verdict.ts';
+import { age, bytes, codeWords, count, figure, kindPlural, sentenceCase } from '../words.ts';
 import { gapsByReason } from './lists.tsx';
-import { Ago, Facts, Instant, Tile } from './pieces.tsx';
+import { Ago, Facts, Instant, quiet, State, Tile } from './pieces.tsx';
 
-export const VERDICT_WORDS = {
-  in_sync: 'In sync',
-  catching_up: 'Catching up',
-  stale: 'Stale',
-  unreachable: 'Unreachable',
-  action_required: 'Action required',
-  unverified: 'Unverified',
-} as const;
+export const verdictWords = (verdict: VerdictName) => sentenceCase(codeWords(verdict));
+
+const UNREAD = <p class="note">The database could not be read.</p>;
 
 /** For each kind: how many records there are, and how far they can be trusted. */
 export function KindCards({ snapshot }: { snapshot: Snapshot }) {
@@ -22,75 +18,50 @@ export function KindCards({ snapshot }: { snapshot: Snapshot }) {
   if (summary === null) {
     return (
       <Tile part="records" title="Records">
-        <p class="note">The database could not be read.</p>
+        {UNREAD}
       </Tile>
     );
   }
-  return summary.kinds.map((kind) => (
-    <Tile
-      part={kind.kind}
-      width="third"
-      title={<a href={`/records/${kind.kind}`}>{sentenceCase(kindPlural(kind.kind))}</a>}
-      aside={<span class={`state ${kind.verdict}`}>{VERDICT_WORDS[kind.verdict]}</span>}
-    >
-      <Figures kind={kind} />
-      <p class="reach">
-        {sentenceCase(kind.coverage)}
-        {kind.kind === 'risk_assessment' && !live.eventsOnly
-          ? `. Reading them all: ${cycleWords(cycleOf(snapshot))}`
-          : ''}
-      </p>
-    </Tile>
-  ));
-}
-
-function Figures({ kind }: { kind: KindStatus }) {
-  return (
-    <>
-      <p class="big">
-        {figure(kind.records)}{' '}
-        <small>
-          {kind.records === 1 ? 'record' : 'records'}
-          {kind.deleted > 0 ? `, and ${figure(kind.deleted)} deleted` : ''}
-        </small>
-      </p>
-      <Facts
-        className="pairs"
-        facts={[
-          [
-            'Verified',
-            kind.records === kind.verified ? (
-              figure(kind.verified)
-            ) : (
-              <a href={`/records/${kind.kind}?unverified=yes`}>
-                {figure(kind.verified)} of {figure(kind.records)}
-              </a>
-            ),
-          ],
-          [
-            'Complete through',
-            kind.complete_through === null ? (
-              <span class="quiet">no instant yet</span>
-            ) : (
-              <Instant at={kind.complete_through} />
-            ),
-          ],
-          [
-            'Last full sync',
-            kind.last_full_sync_at === null ? (
-              <span class="quiet">none yet</span>
-            ) : (
-              <Ago at={kind.last_full_sync_at} />
-            ),
-          ],
-        ]}
-      />
-    </>
-  );
-}
-
-function sentenceCase(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  return summary.kinds.map(({ kind, verdict, records, verified, deleted, coverage, ...reads }) => {
+    const verifiedOf = `${figure(verified)} of ${figure(records)}`;
+    return (
+      <Tile
+        part={kind}
+        width="third"
+        title={<a href={`/records/${kind}`}>{sentenceCase(kindPlural(kind))}</a>}
+        aside={<State state={verdict} words={verdictWords(verdict)} />}
+      >
+        <p class="big">
+          {figure(records)}{' '}
+          <small>
+            {records === 1 ? 'record' : 'records'}
+            {deleted > 0 ? `, and ${figure(deleted)} deleted` : ''}
+          </small>
+        </p>
+        <Facts
+          className="pairs"
+          facts={[
+            [
+              'Verified',
+              records === verified ? (
+                figure(verified)
+              ) : (
+                <a href={`/records/${kind}?unverified=yes`}>{verifiedOf}</a>
+              ),
+            ],
+            ['Complete through', <Instant at={reads.complete_through} otherwise={quiet('no instant yet')} />],
+            ['Last full sync', <Ago at={reads.last_full_sync_at} otherwise={quiet('none yet')} />],
+          ]}
+        />
+        <p class="reach">
+          {sentenceCase(coverage)}
+          {kind === 'risk_assessment' && !live.eventsOnly
+            ? `. Reading them all: ${cycleWords(cycleOf(snapshot))}`
+            : ''}
+        </p>
+      </Tile>
+    );
+  });
 }
 
 /** A line for each reason. Its meaning and remedy are on the gaps' page. Empty while no gap is open. */
@@ -100,47 +71,26 @@ export function GapsTile({ snapshot: { summary, gaps } }: { snapshot: Snapshot }
   return (
     <Tile part="gaps" title={<a href="/gaps">Open gaps</a>}>
       <ul class="gaps">
-        {groups.map(([reason, counted]) => (
-          <GapLine
-            reason={reason}
-            counted={counted}
-            error={gaps.find((gap) => gap.reason === reason && gap.error !== null)?.error ?? null}
-          />
-        ))}
+        {groups.map(([reason, counted]) => {
+          const open = sumOf(counted);
+          const kinds = counted.flatMap(({ kind }) => kind ?? []);
+          const error = gaps.find((gap) => gap.reason === reason && gap.error !== null)?.error;
+          return (
+            <li>
+              <div>
+                <a href={`/gaps#gap-${encodeURIComponent(reason)}`}>{gapText(reason).title}</a>
+                {error && <div class="error">{error}</div>}
+              </div>
+              <span class="quiet">
+                {open > 1 ? `${figure(open)} times, ` : ''}
+                {kinds.length > 0 ? `${kinds.map(kindPlural).join(', ')}, ` : ''}
+                since <Instant at={oldestOf(counted)} />
+              </span>
+            </li>
+          );
+        })}
       </ul>
     </Tile>
-  );
-}
-
-function GapLine({
-  reason,
-  counted,
-  error,
-}: {
-  reason: string;
-  /** All that are open, by kind. */
-  counted: readonly OpenGaps[];
-  error: string | null;
-}) {
-  const open = counted.reduce((sum, gap) => sum + gap.count, 0);
-  const since = oldestOf(counted);
-  const kinds = counted.map((gap) => gap.kind).filter((kind) => kind !== null);
-  return (
-    <li>
-      <div>
-        <a href={`/gaps#gap-${encodeURIComponent(reason)}`}>{gapText(reason).title}</a>
-        {error === null ? null : <div class="error">{error}</div>}
-      </div>
-      <span class="quiet">
-        {open > 1 ? `${figure(open)} times, ` : ''}
-        {kinds.length > 0 ? `${kinds.map(kindPlural).join(', ')}, ` : ''}
-        {since === null ? null : (
-          <>
-            since <Instant at={since} />
-          </>
-        )}
-      </span>
-    </li>
   );
 }
 
@@ -151,69 +101,70 @@ export function EventsTile({ snapshot: { summary } }: { snapshot: Snapshot }) {
         {summary === null ? '–' : figure(summary.events.pending)}{' '}
         <small>{summary?.events.pending === 1 ? 'event waits' : 'events wait'}</small>
       </p>
-      {summary === null ? (
-        <p class="note">The database could not be read.</p>
-      ) : (
-        <>
-          <p class="note">
-            {summary.oldest_pending_at === null ? (
-              'All events are processed.'
-            ) : (
-              <>
-                The oldest was received <Ago at={summary.oldest_pending_at} />.
-              </>
-            )}
-          </p>
-          <Facts
-            className="pairs"
-            facts={[
-              ['Processed', figure(summary.events.processed + summary.events.ignored)],
-              [
-                <a href="/events?state=failed">Failed</a>,
-                figure(summary.events.failed),
-                { isWarning: summary.events.failed > 0 },
-              ],
-              [<a href="/quarantine">In quarantine</a>, figure(summary.quarantined)],
-              [
-                <a href="/gaps?show=resolved">Gaps resolved in the last day</a>,
-                figure(summary.resolved_gaps_last_day),
-              ],
-            ]}
-          />
-        </>
-      )}
+      {summary === null ? UNREAD : <EventFacts {...summary} />}
     </Tile>
+  );
+}
+
+function EventFacts({ events, oldest_pending_at, quarantined, resolved_gaps_last_day }: StoreSummary) {
+  const { processed, ignored, failed } = events;
+  return (
+    <>
+      <p class="note">
+        {oldest_pending_at === null ? (
+          'All events are processed.'
+        ) : (
+          <>
+            The oldest was received <Ago at={oldest_pending_at} />.
+          </>
+        )}
+      </p>
+      <Facts
+        className="pairs"
+        facts={[
+          ['Processed', figure(processed + ignored)],
+          [<a href="/events?state=failed">Failed</a>, figure(failed), { isWarning: failed > 0 }],
+          [<a href="/quarantine">In quarantine</a>, figure(quarantined)],
+          [<a href="/gaps?show=resolved">Gaps resolved in the last day</a>, figure(resolved_gaps_last_day)],
+        ]}
+      />
+    </>
   );
 }
 
 /** A smaller difference can come from the network. */
 const SKEW_SHOWN_MS = 2_000;
 
-export function UpstreamTile({ snapshot: { live, credentials, at } }: { snapshot: Snapshot }) {
-  const { upstream } = live;
-  if (!upstream.configured) {
-    return (
-      <Tile
-        part="upstream"
-        title="Compliance service"
-        width="third"
-        aside={<span class="state">not asked</span>}
-      >
-        <p class="note">Without API credentials the mirror only knows what deliveries say.</p>
-      </Tile>
-    );
-  }
+export function UpstreamTile({ snapshot }: { snapshot: Snapshot }) {
+  const { upstream } = snapshot.live;
+  const [state, words] = !upstream.configured
+    ? ['', 'not asked']
+    : upstream.ok === null
+      ? ['', 'not asked yet']
+      : upstream.ok
+        ? ['in_sync', 'answers']
+        : ['unreachable', 'cannot be read'];
   return (
-    <Tile
-      part="upstream"
-      title="Compliance service"
-      width="third"
-      aside={
-        <span class={`state ${upstream.ok === null ? '' : upstream.ok ? 'in_sync' : 'unreachable'}`}>
-          {upstream.ok === null ? 'not asked yet' : upstream.ok ? 'answers' : 'cannot be read'}
-        </span>
-      }
-    >
+    <Tile part="upstream" title="Compliance service" width="third" aside={<State {...{ state, words }} />}>
+      {upstream.configured ? (
+        <UpstreamFacts snapshot={snapshot} />
+      ) : (
+        <p class="note">Without API credentials the mirror only knows what deliveries say.</p>
+      )}
+    </Tile>
+  );
+}
+
+function UpstreamFacts({ snapshot: { live, credentials, at } }: { snapshot: Snapshot }) {
+  const { upstream } = live;
+  const { budgetLeft, budgetPerMinute, waitsUntil, budgetLost } = upstream;
+  const waits = (
+    <>
+      <Instant at={waitsUntil} />, as the service asked (Retry-After)
+    </>
+  );
+  return (
+    <>
       <p class="note">
         {upstream.origin}
         {upstream.ok === false && upstream.lastError !== null ? `: ${upstream.lastError}` : ''}
@@ -221,20 +172,13 @@ export function UpstreamTile({ snapshot: { live, credentials, at } }: { snapshot
       <Facts
         className="pairs"
         facts={[
-          upstream.ok === false
-            ? ['Failures in a row', figure(upstream.consecutiveFailures), { isWarning: true }]
-            : null,
-          upstream.waitsUntil === null
-            ? null
-            : [
-                'Waits until',
-                <>
-                  <Instant at={new Date(upstream.waitsUntil).toISOString()} />, as the service asked
-                  (Retry-After)
-                </>,
-                { isWarning: true },
-              ],
-          upstream.lastOkAt === null ? null : ['Last useful answer', <Ago at={upstream.lastOkAt} />],
+          upstream.ok === false && [
+            'Failures in a row',
+            figure(upstream.consecutiveFailures),
+            { isWarning: true },
+          ],
+          waitsUntil !== null && ['Waits until', waits, { isWarning: true }],
+          upstream.lastOkAt !== null && ['Last useful answer', <Ago at={upstream.lastOkAt} />],
           ['Its clock', skewWords(upstream.skewMs)],
           credentials && [
             AUTH_WORDS[credentials.auth],
@@ -243,18 +187,18 @@ export function UpstreamTile({ snapshot: { live, credentials, at } }: { snapshot
           ],
           [
             'Requests left',
-            `${figure(upstream.budgetLeft)} of ${figure(upstream.budgetPerMinute)} a minute`,
+            `${figure(budgetLeft)} of ${figure(budgetPerMinute)} a minute`,
             { id: 'budget-label' },
           ],
-          upstream.budgetLost.length === 0 ? null : ['Waits for lost replicas', lostWords(upstream, at)],
+          budgetLost.length > 0 && ['Waits for lost replicas', lostWords(upstream, at)],
         ]}
       />
-      <progress aria-labelledby="budget-label" value={upstream.budgetLeft} max={upstream.budgetPerMinute} />
-    </Tile>
+      <progress aria-labelledby="budget-label" value={budgetLeft} max={budgetPerMinute} />
+    </>
   );
 }
 
-function lostWords({ budgetLost }: UpstreamFacts, now: number): string {
+function lostWords({ budgetLost }: LiveFacts['upstream'], now: number): string {
   const requests = budgetLost.reduce((sum, { places }) => sum + places, 0);
   const names = budgetLost.map(({ replica }) => replica).join(', ');
   return `${figure(requests)} requests, for ${age(budgetLost[0]!.until - now)}: ${names}`;
@@ -281,16 +225,13 @@ function skewWords(skewMs: number | null): string {
 }
 
 export function ServiceTile({ snapshot: { live, summary } }: { snapshot: Snapshot }) {
+  const state = live.paused ? 'stale' : live.state === 'running' ? 'in_sync' : '';
   return (
     <Tile
       part="service"
       title="This service"
       width="third"
-      aside={
-        <span class={`state ${live.paused ? 'stale' : live.state === 'running' ? 'in_sync' : ''}`}>
-          {live.paused ? 'paused' : live.state}
-        </span>
-      }
+      aside={<State state={state} words={live.paused ? 'paused' : live.state} />}
     >
       <p class="note">
         Version {live.version}, started <Ago at={live.startedAt} />.
@@ -312,7 +253,7 @@ export function ServiceTile({ snapshot: { live, summary } }: { snapshot: Snapsho
           className="pairs"
           facts={live.secrets.map(({ position, registration, lastUsedAt }) => [
             `${position}. ${registration === null ? 'configured' : `of the registration ${registration}`}`,
-            lastUsedAt === null ? 'not since the start' : <Ago at={lastUsedAt} />,
+            <Ago at={lastUsedAt} otherwise="not since the start" />,
           ])}
         />
       )}
