@@ -101,7 +101,13 @@ async function resolveGap(
 
 const CODES = { failed: 'failed_again', trimmed: 'body_trimmed', other_state: 'event_state' } as const;
 
-const DELETIONS_CHANGED = 'The pending deletions have changed since they were shown. Look at them again.';
+const deletionsChanged = () =>
+  refusal(
+    409,
+    'deletions_changed',
+    'The pending deletions have changed since they were shown.',
+    'Load them again, and look at them again.',
+  );
 
 /**
  * Everything that an operator can change, audited by the token's name; the JSON API and the buttons of the pages call the
@@ -194,7 +200,7 @@ export function createOperations(
     async approveDeletions(actor: string, digest: string): Promise<ApprovedDeletions> {
       const named = await namedBy(store, digest, clock.wall());
       if (named === 'none') throw conflict('nothing_pending', 'No deletion waits for approval.');
-      if (named === 'changed') throw conflict('deletions_changed', DELETIONS_CHANGED);
+      if (named === 'changed') throw deletionsChanged();
       const { syncRunId, kind } = named;
       const until = clock.wall() + APPROVAL_MS;
       const { ids } = await audit.change(
@@ -204,7 +210,7 @@ export function createOperations(
         () => store.approveDeletions(syncRunId, until, named.ids),
         (approved) => (approved.ids.length > 0 ? `ok:${approved.ids.length}` : 'not_possible'),
       );
-      if (ids.length === 0) throw conflict('deletions_changed', DELETIONS_CHANGED);
+      if (ids.length === 0) throw deletionsChanged();
       // An approval deletes nothing by itself, and would lapse before a slow timer's next proof.
       await actions.requestFullSync([kind], `approval:${syncRunId}`);
       return { syncRunId, kind, ids, until: new Date(until).toISOString() };
