@@ -28,8 +28,6 @@ export interface RecentDeliveries {
   lastHour: DeliveryCounts;
 }
 
-export type Traffic = ReturnType<typeof createTraffic>;
-
 /**
  * Counts deliveries and lags by the minute. Written with the heartbeat and not with each delivery: a crash loses a
  * few seconds of a chart, and no delivery waits for it.
