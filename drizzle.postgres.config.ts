@@ -2,6 +2,6 @@ import { defineConfig } from 'drizzle-kit';
 
 export default defineConfig({
   dialect: 'postgresql',
-  schema: './src/store/schema.postgres.ts',
+  schema: './test/store/postgres-tables.cjs',
   out: './drizzle/postgres',
 });

@@ -2,13 +2,13 @@ import { type Clock, systemClock } from '../platform/clock.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
 import { databaseClock, REPLICA_LIFE_MS } from '../service/replicas.ts';
-import type { LockHolder } from '../store/lock.ts';
+import type { LockHolder } from '../store/open.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 
 /** Loaded when first needed: the engines take half a second, which help and a wrong option should not cost. */
 export const engines = () => import('../store/open.ts');
-const locks = () => import('../store/lock.ts');
+const locks = () => import('../store/open.ts');
 
 /** The settings, for a command that does without the operators' listener: with OPS_URL the database is elsewhere, and none is made here. */
 export function configHere({ env }: Pick<Cli, 'env'>, command: string, why?: string): Config {

@@ -5,8 +5,7 @@ import { describeError, MirrorError, StoreUnavailable } from '../platform/errors
 import { createLogLimit, type LogLimit } from '../platform/log-limit.ts';
 import { type Logger, stage } from '../platform/logger.ts';
 import { createMetrics, type Metrics } from '../platform/metrics.ts';
-import { type FileLock, lockFile } from '../store/lock.ts';
-import { isPostgres, openStore } from '../store/open.ts';
+import { type FileLock, isPostgres, lockFile, openStore } from '../store/open.ts';
 import type { ProvisionalRules, Store } from '../store/store.ts';
 import { type Listeners, openListeners } from './listeners.ts';
 import { databaseClock } from './replicas.ts';

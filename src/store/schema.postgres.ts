@@ -36,54 +36,24 @@ const postgres = {
   bySeq: <Column>(seq: Column, ...record: Column[]) => [...record, seq],
 };
 
-export const {
-  audit,
-  changes,
-  counter,
-  duplicates,
-  eventCounts,
-  events,
-  facts,
-  fields,
-  gapCounts,
-  gaps,
-  kindState,
-  learnedPointers,
-  leases,
-  operatorSessions,
-  pendingDeletions,
-  policies,
-  quarantine,
-  quarantineCount,
-  recordCounts,
-  recordState,
-  registrations,
-  rejections,
-  replicas,
-  requestPlaces,
-  riskAssessments,
-  syncRequests,
-  syncRuns,
-  tokens,
-  traffic,
-  trimmedEvents,
-  vendors,
-} = tablesOf(postgres as unknown as Vocabulary);
-
-/**
- * Who works on which events. Becomes UNLOGGED in its migration: what a crash of the server takes away is what its end
- * would take anyway, and a claim is then no write to disk. SQLite keeps them in memory.
- */
-export const claims = pgTable(
-  'claims',
-  {
-    seq: number('seq').primaryKey(),
-    kind: key('kind'),
-    recordId: key('record_id'),
-    owner: text('owner').notNull(),
-    /** The opened store whose owner it is: what that one held ends with it. */
-    opening: text('opening').notNull(),
-    until: number('until').notNull(),
-  },
-  (t) => [index('claims_record').on(t.recordId, t.kind)],
-);
+/** Beside the tables of both engines: who works on which events. */
+export const tables = {
+  ...tablesOf(postgres as unknown as Vocabulary),
+  /**
+   * Becomes UNLOGGED in its migration: what a crash of the server takes away is what its end would take anyway, and a claim is
+   * then no write to disk. SQLite keeps them in memory.
+   */
+  claims: pgTable(
+    'claims',
+    {
+      seq: number('seq').primaryKey(),
+      kind: key('kind'),
+      recordId: key('record_id'),
+      owner: text('owner').notNull(),
+      /** The opened store whose owner it is: what that one held ends with it. */
+      opening: text('opening').notNull(),
+      until: number('until').notNull(),
+    },
+    (t) => [index('claims_record').on(t.recordId, t.kind)],
+  ),
+};

@@ -23,7 +23,7 @@ export const sqlite = {
   no: 0,
   nameOrder: sql`name COLLATE NOCASE` as Indexed,
   statusOrder: (status: Column): Indexed => status,
-  /** For queries about one record in the order of `seq`, by blocks of numbers: see sqlite/finders.ts. */
+  /** For queries about one record in the order of `seq`, by blocks of numbers: see sqlite/database.ts. */
   bySeq: (_seq: Column, ...record: Column[]): [Indexed, ...Indexed[]] => [sql`"seq" >> 12`, ...record],
 };
 export type Vocabulary = typeof sqlite;

@@ -733,7 +733,7 @@ export interface Store
   readonly engine: 'sqlite' | 'postgres';
   /**
    * Calls `onChange` once for each gap opened or resolved: after the commit, in the order of commits, before the verb resolves;
-   * the first callback also gets gaps opened while the store was opened. Only for commits of this process, and not for one whose
+   * the first callback also gets those before it. Only for commits of this process, and not for one whose
    * answer was lost. `onChange` must not throw: a verb would reject although it is committed. Replaces the callback before.
    */
   watchGaps(onChange: (change: GapChange) => void): void;

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { lockFile } from '../../src/store/lock.ts';
+import { lockFile } from '../../src/store/open.ts';
 import { cli, type Finished, inTemporaryDirectory } from '../cli/executable.ts';
 
 export interface Helped {

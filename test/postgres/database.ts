@@ -1,6 +1,6 @@
 import pg from 'pg';
+import { TYPES } from '../../src/store/postgres/dialect.ts';
 import { openPostgres } from '../../src/store/postgres/postgres.ts';
-import { TYPES } from '../../src/store/postgres/values.ts';
 import type { PostgresServer } from './server.ts';
 
 /** A database with the schema of this version, which is emptied between stories: one for each would take minutes. */

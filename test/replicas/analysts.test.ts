@@ -10,7 +10,7 @@ import { normaliseSeed } from '../../sandbox/seed.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { createLogger } from '../../src/platform/logger.ts';
 import { type Service, startService } from '../../src/service/service.ts';
-import { TYPES } from '../../src/store/postgres/values.ts';
+import { TYPES } from '../../src/store/postgres/dialect.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 import { request } from '../sandbox/support.ts';
 

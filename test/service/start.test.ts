@@ -6,8 +6,7 @@ import pino from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
 import { loadConfig } from '../../src/platform/config.ts';
 import { startService } from '../../src/service/service.ts';
-import { lockFile } from '../../src/store/lock.ts';
-import { openStore } from '../../src/store/open.ts';
+import { lockFile, openStore } from '../../src/store/open.ts';
 import { SECRET } from '../receive/sign.ts';
 import { freePorts } from '../support/ports.ts';
 

@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { expect, it, onTestFinished } from 'vitest';
-import { createBlockSearch } from '../../src/store/sqlite/finders.ts';
+import { createBlockSearch } from '../../src/store/sqlite/database.ts';
 
 /** Numbers to a block, and to the blocks of one statement. */
 const BLOCK = 2 ** 12;

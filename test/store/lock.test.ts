@@ -4,11 +4,11 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { UsageError } from '../../src/platform/errors.ts';
-import { holderOf, lockFile } from '../../src/store/lock.ts';
+import { holderOf, lockFile } from '../../src/store/open.ts';
 import { freshPath } from './folder.ts';
 
 const STARTED = '2026-11-01T12:00:00.000Z';
-const LOCK_MODULE = new URL('../../src/store/lock.ts', import.meta.url).href;
+const LOCK_MODULE = new URL('../../src/store/open.ts', import.meta.url).href;
 
 /** A process that holds the file until it is killed. */
 async function holdElsewhere(url: string) {

@@ -1,7 +1,13 @@
 import fc from 'fast-check';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { bigintArray, instantOf, TYPES, textArray, timestampArray } from '../../src/store/postgres/values.ts';
+import {
+  bigintArray,
+  instantOf,
+  TYPES,
+  textArray,
+  timestampArray,
+} from '../../src/store/postgres/dialect.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 
 /** What PostgreSQL itself makes of them. */

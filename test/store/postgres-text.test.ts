@@ -9,7 +9,7 @@ import {
   readJson,
   readText,
   TYPES,
-} from '../../src/store/postgres/values.ts';
+} from '../../src/store/postgres/dialect.ts';
 
 /** Any sequence of UTF-16 units, those that PostgreSQL refuses more often than chance would have it. */
 const hostile = fc

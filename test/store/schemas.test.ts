@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { getTableName, is, Table } from 'drizzle-orm';
 import { describe, expect, it } from 'vitest';
-import * as postgres from '../../src/store/schema.postgres.ts';
+import { tables as postgres } from '../../src/store/schema.postgres.ts';
 import * as sqlite from '../../src/store/schema.ts';
 
 const DRIZZLE = fileURLToPath(new URL('../../drizzle/', import.meta.url));

@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
-import { drizzleModule } from '../../src/store/drizzle.ts';
+import { createWriter, drizzleModule } from '../../src/store/drizzle.ts';
 import { events, gaps } from '../../src/store/schema.ts';
-import { createWriter } from '../../src/store/statement.ts';
 import { as, insertInto, isOneOf, set, sql } from '../../src/store/units/sql.ts';
 
 const { asc, count, eq } = drizzleModule('drizzle-orm');

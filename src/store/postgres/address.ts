@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { UsageError } from '../../platform/errors.ts';
+import { TYPES } from './dialect.ts';
 import { reasonOf } from './failures.ts';
-import { TYPES } from './values.ts';
 
 /** What pg makes of DATABASE_URL, and who can reach the connection. */
 

@@ -5,9 +5,8 @@ import { type Database, numbersFrom, type Sender, type Sql, turns } from '../dat
 import type { SQL, Table } from '../drizzle.ts';
 import { sql } from '../units/sql.ts';
 import { clientConfig, type PostgresSettings, STATEMENT_TIMEOUT_MS } from './address.ts';
-import { DIALECT, write } from './dialect.ts';
+import { DIALECT, keepText, write } from './dialect.ts';
 import { ConnectionLost, endsConnection, isRetryable, reasonOf, translate } from './failures.ts';
-import { keepText } from './values.ts';
 
 const DEFAULT_SCHEMA = 'public';
 

@@ -13,13 +13,13 @@ import {
   type IncomingEvent,
   type Now,
 } from '../store.ts';
-import { keepUnusable, makeNamedKnown } from '../units/not-accepted.ts';
+import { keepUnusable, makeNamedKnown } from '../units/events.ts';
 import { CLAIM_SCAN_FACTOR, type EventEngine, type PendingEvent } from '../units/processing.ts';
 import type { Dirtied } from '../units/records.ts';
 import { sql } from '../units/sql.ts';
 import type { PostgresDatabase } from './connection.ts';
+import { bigintArray, instantOf, rowsOf, textArray, timestampArray } from './dialect.ts';
 import { dirtyColumns, loadRecords, RECORDS, type StoredRecord, saveRecords } from './records.ts';
-import { bigintArray, instantOf, rowsOf, textArray, timestampArray } from './values.ts';
 
 /** Accepts events, and deliveries that are not usable as events. */
 const createAcceptVerb = (database: PostgresDatabase): Pick<InboxStore, 'accept'> => ({

@@ -1,16 +1,26 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type pg from 'pg';
 import { NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
-import type { GapChange, Store } from '../store.ts';
-import { tellingGaps } from '../units/gaps.ts';
-import { sql } from '../units/sql.ts';
+import type { Sql, Unit } from '../database.ts';
+import type { Notice, ReplicaStore } from '../replicas.ts';
+import { facts } from '../schema.ts';
+import type { Store } from '../store.ts';
+import { beginEpoch, EPOCH_FACT, watched } from '../units/gaps.ts';
+import { as, sql, writeFact } from '../units/sql.ts';
 import { createVerbs } from '../units/verbs.ts';
 import type { PostgresSettings } from './address.ts';
-import { checkPooler, checkPrivileges, checkServer, poolerMet } from './checks.ts';
 import { createDatabase, type PostgresDatabase } from './connection.ts';
 import { createFinders } from './dialect.ts';
 import { createEvents } from './events.ts';
 import { tlsTrouble } from './failures.ts';
-import { migrateSchema, schemaState } from './migrations.ts';
-import { createNoticeVerbs, epochSettler } from './server.ts';
+import {
+  checkPooler,
+  checkPrivileges,
+  checkServer,
+  migrateSchema,
+  poolerMet,
+  schemaState,
+} from './opening.ts';
 
 export interface PostgresOptions extends PostgresSettings {
   /** For commands that only read: nothing is created, migrated or locked. */
@@ -35,8 +45,8 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
       if (readOnly) throw notCurrent(state, database.schema);
       await migrateSchema(database, options.onMigrating);
     }
-    const opened: GapChange[] = [];
-    if (!readOnly) await epochSettler(tellingGaps(database, (change) => opened.push(change)))();
+    const opened = watched(database);
+    if (!readOnly) await epochSettler(opened.database)();
     return storeOver(database, opened);
   } catch (error) {
     await database.close();
@@ -65,13 +75,8 @@ function atStart(error: unknown): unknown {
     : error;
 }
 
-/**
- * The port over a schema that is current. Closing the store closes `server`. `opened`: gaps that were opened before there
- * was a watcher; the first one gets them.
- */
-export function storeOver(server: PostgresDatabase, opened: GapChange[] = []): Store {
-  let watcher: (change: GapChange) => void = () => undefined;
-  const database = tellingGaps(server, (change) => watcher(change));
+/** The port over a schema that is current. Closing the store closes `server`. */
+export function storeOver(server: PostgresDatabase, { database, watchGaps } = watched(server)): Store {
   const events = createEvents(database);
   const verbs = createVerbs(database, events.engine, {
     finders: createFinders(database.sql),
@@ -80,10 +85,7 @@ export function storeOver(server: PostgresDatabase, opened: GapChange[] = []): S
   const settleEpoch = epochSettler(database);
   return {
     engine: 'postgres',
-    watchGaps(next) {
-      watcher = next;
-      opened.splice(0).forEach(next);
-    },
+    watchGaps,
     ...events.verbs,
     ...verbs,
     ...createNoticeVerbs(database),
@@ -101,4 +103,177 @@ export function storeOver(server: PostgresDatabase, opened: GapChange[] = []): S
       await database.close();
     },
   };
+}
+
+/** What replicas share through the server: its clock, notices, and the place by which a restored database is recognised. */
+
+/** A clock this far behind our processes was set back, or is another server's; less is normal drift. */
+const BEHIND_MS = 250;
+/** How far the steady time of all replicas is ahead of the server's clock. */
+const CLOCK_FACT = 'clock_ahead_ms';
+
+const SERVER_TIME = sql`(extract(epoch FROM clock_timestamp()) * 1000)::float8`;
+
+type OwnVerbs = Pick<ReplicaStore, 'sharedTime' | 'notify' | 'listen'>;
+
+/** The server's clock, which all replicas use, and how they notify each other. */
+function createNoticeVerbs(db: PostgresDatabase): OwnVerbs {
+  return {
+    async sharedTime(atLeast) {
+      const [row] = await db.sql.query<{ wall: number; ahead: string | null }>(
+        sql`SELECT ${SERVER_TIME} AS wall, (SELECT value FROM facts WHERE name = ${CLOCK_FACT}) AS ahead`,
+      );
+      if (row === undefined) return null;
+      const ahead = Number(row.ahead ?? 0);
+      if (atLeast === null || atLeast - (row.wall + ahead) < BEHIND_MS) {
+        return { wall: row.wall, steady: row.wall + ahead };
+      }
+      const [mended] = await db.sql.query<{ value: string }>(
+        sql`INSERT INTO facts (name, value) VALUES (${CLOCK_FACT}, ${String(atLeast - row.wall)}) ON CONFLICT (name) DO UPDATE
+         SET value = greatest(facts.value::float8, excluded.value::float8)::text RETURNING value`,
+      );
+      return { wall: row.wall, steady: row.wall + Number(mended?.value ?? 0) };
+    },
+
+    async notify(notice) {
+      await db.sql.query(sql`SELECT pg_notify(${NOTICE_CHANNEL}, ${`${db.schema} ${notice}`})`);
+    },
+    async listen(onNotice: (notice: Notice) => void) {
+      return createListener(db, onNotice);
+    },
+  };
+}
+
+/** One for all mirrors of a database: the payload names the schema. */
+const NOTICE_CHANNEL = 'compliance_mirror';
+
+const NOTICES: readonly Notice[] = ['events', 'work'];
+
+/** The wait before a lost connection is made again, doubled each time. Meanwhile each replica looks by itself now and then. */
+const AGAIN_FIRST_MS = 200;
+const AGAIN_LONGEST_MS = 10_000;
+
+/** Listens on a connection of its own, and connects again when that is lost, until it is stopped. */
+function createListener(
+  db: Pick<PostgresDatabase, 'schema' | 'dedicated'>,
+  onNotice: (notice: Notice) => void,
+): { stop: () => Promise<void> } {
+  const end = new AbortController();
+  let failures = 0;
+
+  function hear({ payload }: pg.Notification): void {
+    const notice = NOTICES.find((each) => payload === `${db.schema} ${each}`);
+    if (notice !== undefined) onNotice(notice);
+  }
+
+  async function once(): Promise<void> {
+    const client = await db.dedicated();
+    try {
+      const { promise: over, resolve } = Promise.withResolvers<void>();
+      for (const event of ['error', 'end'] as const) client.once(event, () => resolve());
+      end.signal.addEventListener('abort', () => resolve(), { once: true });
+      client.on('notification', hear);
+      await client.query(`LISTEN ${NOTICE_CHANNEL}`);
+      failures = 0;
+      // Earlier notices were missed.
+      NOTICES.forEach(onNotice);
+      if (!end.signal.aborted) await over;
+    } finally {
+      await client.end().catch(() => undefined);
+    }
+  }
+
+  async function run(): Promise<void> {
+    while (!end.signal.aborted) {
+      // All that use the pool report the same failure.
+      await once().catch(() => undefined);
+      if (end.signal.aborted) return;
+      const ms = Math.min(AGAIN_LONGEST_MS, AGAIN_FIRST_MS * 2 ** failures);
+      await sleep(ms, undefined, { signal: end.signal }).catch(() => undefined);
+      failures += 1;
+    }
+  }
+
+  const running = run();
+  return {
+    async stop() {
+      end.abort();
+      await running;
+    },
+  };
+}
+
+/** Where the database was when its epoch began: the value of `PLACE`. */
+const PLACE_FACT = 'place';
+
+/**
+ * The cluster, its timeline, the database, the table. A restore to a point in time and a standby that takes over begin another
+ * timeline; a dump is put back into another table, or elsewhere. None of them is sure to bring along all that was committed.
+ */
+const PLACE = sql`concat_ws('/', (SELECT system_identifier FROM pg_control_system()),
+  left(pg_walfile_name(pg_current_wal_lsn()), 8),
+  (SELECT oid FROM pg_database WHERE datname = current_database()), to_regclass('facts')::oid)`;
+
+/** SQLSTATEs: the user may not ask; and the server is still recovering, as a standby that is about to take over. */
+const FORBIDDEN = '42501';
+const RECOVERING = '55000';
+
+/**
+ * Called at the start and before each heartbeat, since a server may be restored, or a standby take over, while the service
+ * runs. A database without an epoch begins one, which is how a person says that a copy was put back, and so does one
+ * that is in another place than before. The same commit opens the gap of what it lacks; one of several replicas does it.
+ */
+function epochSettler(database: PostgresDatabase): () => Promise<void> {
+  let tells = true;
+
+  /** Null: this server does not say, as some hosted ones. Rejects if it cannot say just now: then nothing may be written. */
+  async function placeNow(): Promise<string | null> {
+    if (!tells) return null;
+    try {
+      const [row] = await database.sql.query<{ place: string }>(sql`SELECT ${PLACE} AS place`);
+      return row?.place ?? null;
+    } catch (error) {
+      const { code, cause } = error as { code?: string; cause?: { code?: string } };
+      const state = cause?.code ?? code;
+      if (state === RECOVERING || (error instanceof StoreUnavailable && state !== FORBIDDEN)) throw error;
+      tells = false;
+      return null;
+    }
+  }
+
+  return async () => {
+    const place = await placeNow();
+    if (!isOther(await factsIn(database.sql), place)) return;
+    await database.transact(async (unit) => {
+      const known = await factsIn(unit);
+      // Otherwise another replica has done it meanwhile.
+      if (isOther(known, place)) await settle(unit, known, place);
+    });
+  };
+}
+
+type Facts = Readonly<Record<string, string | undefined>>;
+
+async function factsIn(from: Sql): Promise<Facts> {
+  const rows = await from.query<{ name: string; value: string }>(
+    sql`SELECT ${as({ name: facts.name, value: facts.value })} FROM ${facts}
+      WHERE ${from.dialect.isAmong(facts.name, [EPOCH_FACT, PLACE_FACT, CLOCK_FACT])}`,
+  );
+  return Object.fromEntries(rows.map(({ name, value }) => [name, value]));
+}
+
+const isOther = (known: Facts, place: string | null): boolean =>
+  known[EPOCH_FACT] === undefined || (place !== null && known[PLACE_FACT] !== place);
+
+async function settle(unit: Unit, known: Facts, place: string | null): Promise<void> {
+  // The epoch began here, before its place was noted.
+  const goesOn = known[EPOCH_FACT] !== undefined && known[PLACE_FACT] === undefined;
+  if (!goesOn) await begin(unit, known);
+  if (place !== null) await writeFact(unit, PLACE_FACT, place);
+}
+
+async function begin(unit: Unit, known: Facts): Promise<void> {
+  const [row] = await unit.query<{ wall: number }>(sql`SELECT ${SERVER_TIME} AS wall`);
+  const wall = row?.wall ?? Date.now();
+  await beginEpoch(unit, null, { wall, steady: wall + Number(known[CLOCK_FACT] ?? 0) });
 }

@@ -17,7 +17,7 @@ import {
   TABLE_OF,
 } from '../units/records.ts';
 import { idsOf, sql } from '../units/sql.ts';
-import { asInstant, bigintArray, instantOf, keepJson, rowsOf, textArray } from './values.ts';
+import { asInstant, bigintArray, instantOf, keepJson, rowsOf, textArray } from './dialect.ts';
 
 /**
  * The rows of records and their states. A verb loads all its records in one statement, decides in memory, and saves them in one

@@ -12,7 +12,7 @@ import {
   type IncomingEvent,
   type Now,
 } from '../store.ts';
-import { keepUnusable, makeNamedKnown } from '../units/not-accepted.ts';
+import { keepUnusable, makeNamedKnown } from '../units/events.ts';
 import {
   CLAIM_SCAN_FACTOR,
   type EventEngine,

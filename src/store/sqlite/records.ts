@@ -17,7 +17,7 @@ import {
 import { iso } from '../units/sql.ts';
 import { createBusyRecords, type StoredKeys, type StoredRecord, type TableRow } from './busy-records.ts';
 import type { Connection } from './connection.ts';
-import { createBlockSearch } from './finders.ts';
+import { createBlockSearch } from './database.ts';
 
 /** The rows of records and their states: the statements that several verbs share. */
 

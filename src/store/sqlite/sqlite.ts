@@ -3,17 +3,14 @@ import { MirrorError, NotMigrated, StoreUnavailable } from '../../platform/error
 import { type Database, turns } from '../database.ts';
 import type { ReplicaStore } from '../replicas.ts';
 import { facts } from '../schema.ts';
-import type { GapChange, Store } from '../store.ts';
-import { readFact, writeFact } from '../units/facts.ts';
-import { tellingGaps } from '../units/gaps.ts';
-import { beginEpoch, EPOCH_FACT } from '../units/restored.ts';
-import { sql } from '../units/sql.ts';
+import type { Store } from '../store.ts';
+import { beginEpoch, EPOCH_FACT, watched } from '../units/gaps.ts';
+import { readFact, sql, writeFact } from '../units/sql.ts';
 import { createVerbs } from '../units/verbs.ts';
 import { COPIED_FACT } from './backup.ts';
 import { type Connection, connect, guardedVerb } from './connection.ts';
-import { createDatabase } from './database.ts';
+import { createDatabase, createFinders } from './database.ts';
 import { createEvents } from './events.ts';
-import { createFinders } from './finders.ts';
 import { assertWhole, backUpBeforeMigrating, migrateSchema, schemaSteps } from './migrations.ts';
 import { createRecords } from './records.ts';
 
@@ -38,9 +35,8 @@ export async function openSqlite({ path, readOnly = false }: SqliteOptions): Pro
       }
       migrateSchema(db);
       assertWhole(db);
-      const opened: GapChange[] = [];
-      const database = tellingGaps(createDatabase(db), (change) => opened.push(change));
-      await inTurn(() => settleEpoch(database));
+      const opened = watched(createDatabase(db));
+      await inTurn(() => settleEpoch(opened.database));
       return storeOver(db, opened);
     });
   } catch (error) {
@@ -108,13 +104,8 @@ export const ALONE = {
 const PROBE_BYTES = 16_384;
 const probeText = () => randomBytes(PROBE_BYTES / 2).toString('hex');
 
-/**
- * The port over a connection whose schema is current. Closing the store closes the connection. `opened`: gaps that were
- * opened before there was a watcher; the first one gets them.
- */
-export function storeOver(db: Connection, opened: GapChange[] = []): Store {
-  let watcher: (change: GapChange) => void = () => undefined;
-  const database = tellingGaps(createDatabase(db), (change) => watcher(change));
+/** The port over a connection whose schema is current. Closing the store closes the connection. */
+export function storeOver(db: Connection, { database, watchGaps } = watched(createDatabase(db))): Store {
   const { transact } = database;
   const records = createRecords(db);
   // The busy records in memory are valid only while nothing but the inbox writes records.
@@ -152,10 +143,7 @@ export function storeOver(db: Connection, opened: GapChange[] = []): Store {
   };
   return {
     engine: 'sqlite',
-    watchGaps(next) {
-      watcher = next;
-      opened.splice(0).forEach(next);
-    },
+    watchGaps,
     ...oneAtATime(verbs, db.readonly ? database.atOneMoment : (work) => work()),
   };
 }

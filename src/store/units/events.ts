@@ -1,25 +1,39 @@
+import { createHash } from 'node:crypto';
+import { parseJson } from '../../compliance/json.ts';
 import type { Kind } from '../../compliance/kinds.ts';
-import { withLearned } from '../../compliance/pointers.ts';
-import { describeError, StoreUnavailable } from '../../platform/errors.ts';
-import { noRecordIn, recordOf } from '../../process/payload.ts';
-import type { Database, Sql, Unit } from '../database.ts';
-import type { EventState } from '../reports.ts';
-import { events, quarantine, recordState as states } from '../schema.ts';
-import type { InboxStore, RetryOutcome, UnreadEvent } from '../store.ts';
-import { learnedPointers } from './backfill.ts';
-import { tally } from './facts.ts';
 import {
-  coverableAt,
-  gapOfQuarantined,
-  openGap,
-  resolveGap,
-  resolveRecords,
-  resolveSettled,
-} from './gaps.ts';
+  DEFAULT_ID_POINTERS,
+  type IdPointers,
+  isObject,
+  isUsableId,
+  type JsonObject,
+  withLearned,
+} from '../../compliance/pointers.ts';
+import { senderOf } from '../../inbox/rejections.ts';
+import { describeError, StoreUnavailable } from '../../platform/errors.ts';
+import { assessmentsNamedIn, noRecordIn, recordOf } from '../../process/payload.ts';
+import type { Database, Sql, Unit } from '../database.ts';
+import { CONFLICTING, type EventState } from '../reports.ts';
+import { events, quarantine, rejections, recordState as states } from '../schema.ts';
+import {
+  type DirtyTiming,
+  type InboxStore,
+  type IncomingEvent,
+  type Now,
+  OLD_REJECTIONS_LOOKED_AT,
+  REJECTION_KEPT_MS,
+  REJECTIONS_KEPT,
+  type RetryOutcome,
+  type UnreadEvent,
+  type UnusableDelivery,
+} from '../store.ts';
+import { learnedPointers } from './backfill.ts';
+import { makeKnown } from './due.ts';
+import { gapOf, openGap, resolveGap, resolveRecords, resolveSettled } from './gaps.ts';
 import { applyAll, type EventEngine, type PendingEvent } from './processing.ts';
-import { TABLE_OF } from './records.ts';
+import { type Records, TABLE_OF } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
-import { as, iso, set, sql } from './sql.ts';
+import { as, insertInto, iso, set, sql, tally } from './sql.ts';
 
 type StoredEvent = Omit<PendingEvent, 'receivedWall' | 'owner'> & { receivedAt: string; state: EventState };
 
@@ -134,8 +148,8 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
           // There is no list to read: that a person has seen to it is all that can settle it.
           await resolveSettled(unit, kind, null, nowIso);
         } else {
-          const gap = gapOfQuarantined('unusable_delivery', kind, null);
-          await openGap(unit, gap, `quarantine ${id} released`, nowIso, coverableAt(gap, now, timing));
+          const gap = gapOf('unusable_delivery', kind, null);
+          await openGap(unit, gap, `quarantine ${id} released`, now, timing);
         }
         return true;
       });
@@ -179,3 +193,108 @@ async function forgetUnnamed(
   await resolveRecords(unit, kind, [id], nowIso);
   await resolveGap(unit, { reason: 'unreadable_answer', kind, recordId: id }, nowIso);
 }
+
+/** Deliveries that are not taken in as events: their content is kept, what they seem to be about is read, and a gap says so. */
+export async function keepUnusable(
+  unit: Unit,
+  records: Pick<Records, 'dirty'>,
+  { conflicting, unusable }: { conflicting: readonly IncomingEvent[]; unusable: readonly UnusableDelivery[] },
+  now: Now,
+  timing: DirtyTiming,
+  pointers: IdPointers = DEFAULT_ID_POINTERS,
+): Promise<void> {
+  const nowIso = iso(now.wall);
+  const deliveries = [...conflicting.map(conflictOf), ...unusable];
+  for (const [nth, { reason, t, kind, recordId, address = null, body }] of deliveries.entries()) {
+    const bodySha256 = createHash('sha256').update(body).digest('hex');
+    const kept = {
+      receivedAt: nowIso,
+      reason,
+      t,
+      kind,
+      recordId,
+      address,
+      body,
+      bodySha256,
+      ...namedIn(body),
+    };
+    unit.send(insertInto(quarantine, kept));
+    if (kind !== null && recordId !== null)
+      records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
+    await makeNamedKnown(unit, { kind, body }, now, pointers);
+    const before = conflicting[nth];
+    const what = before === undefined ? 'unusable_delivery' : CONFLICTING;
+    const gap = gapOf(what, kind, recordId);
+    const error =
+      before === undefined
+        ? `a signed delivery is in quarantine: ${reason.replaceAll('_', ' ')}`
+        : `the id ${before.id} was received before with other content`;
+    await openGap(unit, gap, error, now, timing);
+  }
+}
+
+/** Of what no other step reads: the assessments that it names become known. */
+export async function makeNamedKnown(
+  unit: Unit,
+  { kind, body }: Pick<UnusableDelivery, 'kind'> & { body: Uint8Array | string },
+  now: Now,
+  pointers: IdPointers = DEFAULT_ID_POINTERS,
+): Promise<void> {
+  const named = kind === null ? [] : assessmentsNamedIn(payloadOf(Buffer.from(body)), kind, pointers);
+  await makeKnown(unit, 'risk_assessment', named, now);
+}
+
+/** A stranger's body is read for what it is searched by only while that costs little. Bytes. */
+const NAMED_WITHIN = 64 * 1024;
+/** The event that a body names, as far as it can be read at all. Null: no such text, or a longer one than any event's. */
+function namedIn(body: Uint8Array | null): { eventId: string | null; type: string | null } {
+  const { id, type } = body === null || body.length > NAMED_WITHIN ? {} : objectIn(body);
+  return { eventId: isUsableId(id) ? id : null, type: isUsableId(type) ? type : null };
+}
+
+/** Empty where it is none, or none that can be read. */
+function objectIn(body: Uint8Array): JsonObject {
+  try {
+    const value: unknown = parseJson(Buffer.from(body).toString('utf8'));
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+function payloadOf(body: Uint8Array | null): JsonObject {
+  const data = body === null ? undefined : objectIn(body)['data'];
+  return isObject(data) ? data : {};
+}
+
+const conflictOf = ({ t, body, kind, recordId, address }: IncomingEvent): UnusableDelivery => ({
+  reason: CONFLICTING,
+  ...{ t, kind, recordId, address: address ?? null, body: Buffer.from(body) },
+});
+
+export const createRejectionVerbs = (database: Database): Pick<InboxStore, 'recordRejections'> => ({
+  async recordRejections(rejected) {
+    await database.transact(async (unit) => {
+      for (const { wall, ...rejection } of rejected) {
+        const network = senderOf(rejection.address);
+        const named = namedIn(rejection.body);
+        unit.send(insertInto(rejections, { ...rejection, at: iso(wall), network, ...named }));
+      }
+      const { id, at, reason, network } = rejections;
+      const newest = Math.max(...rejected.map(({ wall }) => wall));
+      unit.send(
+        sql`DELETE FROM ${rejections} WHERE ${id} IN (SELECT ${id} FROM ${rejections} ORDER BY ${id} LIMIT ${OLD_REJECTIONS_LOOKED_AT})
+          AND ${at} < ${iso(newest - REJECTION_KEPT_MS)}`,
+      );
+      const reasons = [...new Set(rejected.map((rejection) => rejection.reason))];
+      unit.send(
+        sql`DELETE FROM ${rejections} WHERE ${id} IN (
+          SELECT id FROM (
+            SELECT id, row_number() OVER (PARTITION BY reason ORDER BY nth, id DESC) AS place FROM (
+              SELECT ${id}, ${reason}, row_number() OVER (PARTITION BY ${reason}, ${network} ORDER BY ${id} DESC) AS nth
+              FROM ${rejections} WHERE ${unit.dialect.isAmong(reason, reasons)}) AS senders) AS places
+          WHERE place > ${REJECTIONS_KEPT})`,
+      );
+    });
+  },
+});

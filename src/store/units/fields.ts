@@ -10,8 +10,7 @@ import {
 import type { Database, Sql } from '../database.ts';
 import { changes, counter, fields } from '../schema.ts';
 import type { Field, FieldStore } from '../store.ts';
-import { readFact, writeFact } from './facts.ts';
-import { as, excluded, insertInto, set, sql } from './sql.ts';
+import { as, excluded, insertInto, readFact, set, sql, writeFact } from './sql.ts';
 
 /** Up to which number changes have been looked at for fields, as `facts` keep it. */
 const LOOKED_FACT = 'fields_looked';

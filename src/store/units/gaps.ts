@@ -1,9 +1,10 @@
+import { randomBytes } from 'node:crypto';
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
-import { events, gaps, quarantine, syncRuns } from '../schema.ts';
+import { events, gaps } from '../schema.ts';
 import type { DirtyTiming, GapChange, GapKey, GapReason, Now } from '../store.ts';
-import { as, insertInto, is, isOneOf, set, sql, update } from './sql.ts';
+import { insertInto, is, isOneOf, iso, readFact, sql, update, writeFact } from './sql.ts';
 
 /**
  * What resolves a gap, besides the code that opened it or an operator:
@@ -61,56 +62,50 @@ function resolvedByFullSyncOf(kind: Kind): readonly GapReason[] {
   return kind === 'risk_assessment' ? RESOLVED_BY_FULL_SYNC : [...RESOLVED_BY_FULL_SYNC, ...RESOLVED_BY_LIST];
 }
 
-export function gapOfFailed(kind: Kind | null, recordId: string | null): GapKey {
-  if (kind === null) return { reason: 'failed_event', kind: null, recordId: null };
-  return { reason: recordId === null ? 'no_record_id' : 'failed_event', kind, recordId };
-}
-
-export function gapOfQuarantined(
-  reason: 'unusable_delivery' | 'conflicting_content',
+/** Of an event or a delivery that was not understood. */
+export function gapOf(
+  reason: 'failed_event' | 'unusable_delivery' | 'conflicting_content',
   kind: Kind | null,
   recordId: string | null,
 ): GapKey {
-  if (kind === null) return { reason, kind: null, recordId: null };
+  if (kind === null) return { reason, kind, recordId: null };
   return { reason: recordId === null ? 'no_record_id' : reason, kind, recordId };
 }
+export const gapOfFailed = (kind: Kind | null, recordId: string | null) =>
+  gapOf('failed_event', kind, recordId);
 
 /** The earliest begin (steady) of a full sync that resolves a gap opened now: what it reads may be as old as SETTLE. */
-export function coverableAt(gap: GapKey, now: Now, timing: DirtyTiming): number | null {
+function coverableAt(gap: GapKey, now: Now, timing: DirtyTiming | undefined): number | null {
+  if (timing === undefined) return null;
   return gap.reason === 'no_record_id' ? Math.ceil(now.steady + timing.settleMs) : null;
 }
 
-/** Takes a number, so that only a full sync begun later resolves the gap; with `coverableAt`, none begun before that. */
+/** Takes a number, so that only a full sync begun later resolves the gap. */
 export async function openGap(
   unit: Unit,
   gap: GapKey,
   error: string | null,
-  nowIso: string,
-  coverableAt: number | null = null,
+  now: Now,
+  timing?: DirtyTiming,
 ): Promise<void> {
   const number = unit.numbers.next();
-  const again = await unit.change(
-    sql`UPDATE ${gaps} SET ${set(gaps, {
-      attempts: sql`${gaps.attempts} + 1`,
-      error: sql`coalesce(${error}, ${gaps.error})`,
-      number,
-      coverableAt,
-    })} WHERE ${isOpen(gap)}`,
-  );
-  if (again === 0) await addGap(unit, gap, error, nowIso, number, coverableAt);
+  const attempts = sql`${gaps.attempts} + 1`;
+  const again = {
+    ...{ attempts, error: sql`coalesce(${error}, ${gaps.error})`, number },
+    coverableAt: coverableAt(gap, now, timing),
+  };
+  if ((await unit.change(update(gaps, again, isOpen(gap)))) > 0) return;
+  await addGap(unit, gap, { error, openedAt: iso(now.wall), number, coverableAt: again.coverableAt });
 }
 
 /** Also if one of the same key is open, as after a second restore: each is resolved separately. */
-export async function addGap(
+async function addGap(
   unit: Unit,
   gap: GapKey,
-  error: string | null,
-  nowIso: string,
-  number: number,
-  coverableAt: number | null,
+  row: { error: string | null; openedAt: string; number: number; coverableAt: number | null },
 ): Promise<void> {
-  await unit.change(insertInto(gaps, { ...gap, openedAt: nowIso, number, error, coverableAt }));
-  unit.gapChanges.push({ gap, what: 'opened', error, openForMs: null });
+  await unit.change(insertInto(gaps, { ...gap, ...row }));
+  unit.gapChanges.push({ gap, what: 'opened', error: row.error, openForMs: null });
 }
 
 export async function resolveGap(unit: Unit, gap: GapKey, nowIso: string): Promise<void> {
@@ -119,7 +114,7 @@ export async function resolveGap(unit: Unit, gap: GapKey, nowIso: string): Promi
 
 /** False: it is not open. */
 export async function resolveGapById(unit: Unit, id: number, nowIso: string): Promise<boolean> {
-  return (await resolveWhere(unit, sql`${gaps.id} = ${id} AND ${gaps.resolvedAt} IS NULL`, nowIso)) > 0;
+  return (await resolveWhere(unit, sql`id = ${id} AND resolved_at IS NULL`, nowIso)) > 0;
 }
 
 /** After an operator or a successful retry: the gap stays while another event or delivery of the same record is unprocessed. */
@@ -129,19 +124,20 @@ export async function resolveSettled(
   recordId: string | null,
   nowIso: string,
 ): Promise<void> {
-  const failed = sql`SELECT 1 FROM ${events}${unit.dialect.indexedBy('events_failed')}
-    WHERE ${events.state} = 'failed' AND ${events.kind} = ${kind} AND ${is(events.recordId, recordId)}`;
-  const waiting = sql`SELECT 1 FROM ${quarantine}
-    WHERE ${quarantine.releasedAt} IS NULL AND ${quarantine.kind} = ${kind} AND ${quarantine.recordId} IS NULL`;
+  const rest = [
+    sql`SELECT 1 FROM events${unit.dialect.indexedBy('events_failed')}
+      WHERE state = 'failed' AND kind = ${kind} AND ${is(events.recordId, recordId)}`,
+  ];
+  if (recordId === null)
+    rest.push(
+      sql`SELECT 1 FROM quarantine WHERE released_at IS NULL AND kind = ${kind} AND record_id IS NULL`,
+    );
   // The gap also covers ids that the API does not know, until a list is read.
-  const unlisted = sql`SELECT 1 FROM ${gaps} WHERE ${kind !== 'risk_assessment'} AND ${gaps.kind} = ${kind}
-    AND ${gaps.reason} = 'unresolved' AND ${gaps.resolvedAt} IS NULL`;
-  const rest = await unit.query(
-    recordId === null
-      ? sql`SELECT 1 WHERE EXISTS (${failed}) OR EXISTS (${waiting}) OR EXISTS (${unlisted})`
-      : sql`SELECT 1 WHERE EXISTS (${failed})`,
-  );
-  if (rest.length === 0) await resolveGap(unit, gapOfFailed(kind, recordId), nowIso);
+  if (recordId === null && kind !== 'risk_assessment')
+    rest.push(sql`SELECT 1 FROM gaps WHERE kind = ${kind} AND reason = 'unresolved' AND resolved_at IS NULL`);
+  const found = rest.map((each) => sql`EXISTS (${each})`);
+  const left = await unit.query(sql`SELECT 1 WHERE ${sql.join(found, sql.raw(' OR '))}`);
+  if (left.length === 0) await resolveGap(unit, gapOfFailed(kind, recordId), nowIso);
 }
 
 export async function tellMoreOfGap(unit: Unit, gap: GapKey, error: string): Promise<void> {
@@ -157,7 +153,7 @@ export async function resolveRecords(
   if (ids.length === 0) return;
   await resolveWhere(
     unit,
-    sql`${gaps.kind} = ${kind} AND ${unit.dialect.isAmong(gaps.recordId, ids)} AND ${gaps.resolvedAt} IS NULL
+    sql`kind = ${kind} AND ${unit.dialect.isAmong(gaps.recordId, ids)} AND resolved_at IS NULL
       AND ${isOneOf(gaps.reason, RESOLVED_BY_READ)}`,
     nowIso,
   );
@@ -170,17 +166,16 @@ export async function resolveAfterFullSync(
 ): Promise<void> {
   await resolveWhere(
     unit,
-    sql`${gaps.kind} = ${kind} AND ${gaps.recordId} IS NULL AND ${gaps.resolvedAt} IS NULL AND ${gaps.number} <= ${number}
-      AND (${gaps.coverableAt} IS NULL OR ${gaps.coverableAt} <= ${beganAt})
-      AND ${isOneOf(gaps.reason, resolvedByFullSyncOf(kind))}`,
+    sql`kind = ${kind} AND record_id IS NULL AND resolved_at IS NULL AND number <= ${number}
+      AND (coverable_at IS NULL OR coverable_at <= ${beganAt}) AND ${isOneOf(gaps.reason, resolvedByFullSyncOf(kind))}`,
     nowIso,
   );
   // A gap of the whole mirror is resolved once every kind has been read completely since.
   await resolveWhere(
     unit,
-    sql`${gaps.kind} IS NULL AND ${gaps.resolvedAt} IS NULL AND ${isOneOf(gaps.reason, RESOLVED_BY_FULL_SYNC)}
-      AND (SELECT count(DISTINCT ${syncRuns.kind}) FROM ${syncRuns}
-        WHERE ${syncRuns.outcome} = 'complete' AND ${syncRuns.number} >= ${gaps.number}) = ${KINDS.length}`,
+    sql`kind IS NULL AND resolved_at IS NULL AND ${isOneOf(gaps.reason, RESOLVED_BY_FULL_SYNC)}
+      AND (SELECT count(DISTINCT s.kind) FROM sync_runs s WHERE s.outcome = 'complete' AND s.number >= gaps.number)
+        = ${KINDS.length}`,
     nowIso,
   );
 }
@@ -188,7 +183,7 @@ export async function resolveAfterFullSync(
 /** A gap is open that a complete list of the kind resolves. */
 export async function hasUnnamed({ query }: Sql, kind: Kind): Promise<boolean> {
   const open = await query(
-    sql`SELECT 1 FROM ${gaps} WHERE ${gaps.kind} = ${kind} AND ${gaps.recordId} IS NULL AND ${gaps.resolvedAt} IS NULL
+    sql`SELECT 1 FROM gaps WHERE kind = ${kind} AND record_id IS NULL AND resolved_at IS NULL
       AND ${isOneOf(gaps.reason, RESOLVED_BY_LIST)} LIMIT 1`,
   );
   return open.length > 0;
@@ -198,25 +193,24 @@ export async function kindsWantingFullSync({ query }: Sql, now: Now): Promise<Ki
   const steady = Math.floor(now.steady);
   const wanting = KINDS.map(
     (kind) =>
-      sql`SELECT ${kind} AS kind WHERE EXISTS (SELECT 1 FROM ${gaps} WHERE ${gaps.resolvedAt} IS NULL AND ${gaps.recordId} IS NULL
-        AND ((${gaps.kind} = ${kind} AND ${isOneOf(gaps.reason, resolvedByFullSyncOf(kind))})
-          OR (${gaps.kind} IS NULL AND ${isOneOf(gaps.reason, RESOLVED_BY_FULL_SYNC)}))
-        AND (${gaps.coverableAt} IS NULL OR ${gaps.coverableAt} <= ${steady})
-        AND NOT EXISTS (SELECT 1 FROM ${syncRuns} WHERE ${syncRuns.kind} = ${kind} AND ${syncRuns.outcome} = 'complete'
-          AND ${syncRuns.number} >= ${gaps.number}
-          AND (${gaps.coverableAt} IS NULL OR ${syncRuns.beganAt} >= ${gaps.coverableAt})))`,
+      sql`SELECT ${kind} AS kind WHERE EXISTS (SELECT 1 FROM gaps WHERE resolved_at IS NULL AND record_id IS NULL
+        AND ((kind = ${kind} AND ${isOneOf(gaps.reason, resolvedByFullSyncOf(kind))})
+          OR (kind IS NULL AND ${isOneOf(gaps.reason, RESOLVED_BY_FULL_SYNC)}))
+        AND (coverable_at IS NULL OR coverable_at <= ${steady})
+        AND NOT EXISTS (SELECT 1 FROM sync_runs s WHERE s.kind = ${kind} AND s.outcome = 'complete'
+          AND s.number >= gaps.number AND (coverable_at IS NULL OR s.began_at >= coverable_at)))`,
   );
   const rows = await query<{ kind: Kind }>(sql.join(wanting, sql.raw(' UNION ALL ')));
-  return KINDS.filter((kind) => rows.some((row) => row.kind === kind));
+  return rows.map((row) => row.kind);
 }
 
 const isOpen = ({ reason, kind, recordId }: GapKey) =>
-  sql`${gaps.reason} = ${reason} AND ${is(gaps.kind, kind)} AND ${is(gaps.recordId, recordId)} AND ${gaps.resolvedAt} IS NULL`;
+  sql`reason = ${reason} AND ${is(gaps.kind, kind)} AND ${is(gaps.recordId, recordId)} AND resolved_at IS NULL`;
 
 async function resolveWhere(unit: Unit, condition: SQL, nowIso: string): Promise<number> {
   const resolved = await unit.query<GapKey & { openedAt: string }>(
-    sql`UPDATE ${gaps} SET ${set(gaps, { resolvedAt: nowIso })} WHERE ${condition}
-      RETURNING ${as({ reason: gaps.reason, kind: gaps.kind, recordId: gaps.recordId, openedAt: gaps.openedAt })}`,
+    sql`${update(gaps, { resolvedAt: nowIso }, condition)}
+      RETURNING reason, kind, record_id AS "recordId", opened_at AS "openedAt"`,
   );
   for (const { openedAt, ...gap } of resolved) {
     const openForMs = Date.parse(nowIso) - Date.parse(openedAt);
@@ -225,8 +219,15 @@ async function resolveWhere(unit: Unit, condition: SQL, nowIso: string): Promise
   return resolved.length;
 }
 
-/** The same database, which reports the gap changes of each unit after its commit. */
-export function tellingGaps<D extends Database>(database: D, onChange: (change: GapChange) => void): D {
+export interface Watched<D extends Database = Database> {
+  database: D;
+  watchGaps: (onChange: (change: GapChange) => void) => void;
+}
+
+/** The same database, which reports the gap changes of each unit after its commit; those before the first watcher, to that one. */
+export function watched<D extends Database>(database: D): Watched<D> {
+  const early: GapChange[] = [];
+  let onChange = (change: GapChange): void => void early.push(change);
   const transact: Database['transact'] = async (work, first) => {
     // Of the last try, which is committed: earlier ones were rolled back.
     let changes: readonly GapChange[] = [];
@@ -234,8 +235,36 @@ export function tellingGaps<D extends Database>(database: D, onChange: (change: 
       changes = unit.gapChanges;
       return work(unit, read);
     }, first);
-    changes.forEach(onChange);
+    for (const change of changes) onChange(change);
     return result;
   };
-  return { ...database, transact };
+  return {
+    database: { ...database, transact },
+    watchGaps(next) {
+      onChange = next;
+      early.splice(0).forEach(next);
+    },
+  };
+}
+
+/** The fact that names the present life of a database. Another one begins where a copy goes on in its place. */
+export const EPOCH_FACT = 'epoch';
+const EPOCH_BYTES = 8;
+
+/**
+ * Begins another epoch, and says in the same commit what the copy lacks: of each kind a gap of its own, since a list brings back
+ * what it shows, and nothing brings back an assessment that only lost events have named. `copiedAt`: ISO 8601, where the copy
+ * says it; else what it lacks begins at its last heartbeat. No event is asked: one may have come since, in the new epoch.
+ */
+export async function beginEpoch(unit: Unit, copiedAt: string | null, now: Now): Promise<void> {
+  const from = copiedAt ?? (await readFact(unit, 'heartbeat')) ?? 'a moment that nothing here tells';
+  const to = iso(now.wall);
+  const error = `a copy of the database was put back: what was accepted from ${from} to ${to} is not in it`;
+  const settleMs = Number((await readFact(unit, 'settle_ms')) ?? 0);
+  const coverableAt = Math.ceil(now.steady + settleMs);
+  for (const kind of KINDS) {
+    const gap = { reason: 'restored', kind, recordId: null } as const;
+    await addGap(unit, gap, { error, openedAt: to, number: unit.numbers.next(), coverableAt });
+  }
+  await writeFact(unit, EPOCH_FACT, randomBytes(EPOCH_BYTES).toString('hex'));
 }

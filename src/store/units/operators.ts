@@ -1,24 +1,18 @@
-import type { Database } from '../database.ts';
+import type { Database, Sql } from '../database.ts';
 import { AUDIT_ASKED } from '../reports.ts';
-import { audit, registrations, traffic } from '../schema.ts';
-import type { OperatorStore, StoredRegistration } from '../store.ts';
-import { noteAudit, readFact, writeFact } from './facts.ts';
-import { as, excluded, iso, sql, update, upsert } from './sql.ts';
-import { createTokenVerbs } from './tokens.ts';
+import { audit, registrations, tokens, traffic } from '../schema.ts';
+import type { OperatorStore, SealedText, StoredRegistration, StoredTokens } from '../store.ts';
+import { excluded, iso, noteAudit, one, readFact, set, sql, update, upsert, writeFact } from './sql.ts';
 
 /** What operators do, besides what concerns records: audit, registrations, tokens, traffic, facts. */
 export function createOperatorVerbs(database: Database): OperatorStore {
   const { sql: statements } = database;
   return {
-    ...createTokenVerbs(database),
-
     audit: (entry, now) => database.transact((unit) => noteAudit(unit, entry, now)),
 
     async settleAudit(id, outcome) {
       await database.transact((unit) =>
-        unit.change(
-          update(audit, { outcome }, sql`${audit.id} = ${id} AND ${audit.outcome} = ${AUDIT_ASKED}`),
-        ),
+        unit.change(update(audit, { outcome }, sql`id = ${id} AND outcome = ${AUDIT_ASKED}`)),
       );
     },
 
@@ -48,25 +42,22 @@ export function createOperatorVerbs(database: Database): OperatorStore {
 
     forgetRegistration: (id, expiresWall, entry, now) =>
       database.transact(async (unit) => {
-        const own = sql`${registrations.upstreamId} = ${id}`;
+        const own = sql`upstream_id = ${id}`;
         const changed = await unit.change(
           expiresWall > now.wall
             ? update(registrations, { expiresAt: iso(expiresWall) }, own)
-            : sql`DELETE FROM ${registrations} WHERE ${own}`,
+            : sql`DELETE FROM registrations WHERE ${own}`,
         );
         if (changed > 0) await noteAudit(unit, entry, now);
         return changed > 0;
       }),
 
     async listRegistrations() {
-      const { upstreamId, url, events, description, delivers, sealedSecret, sealedAnswer } = registrations;
-      const { createdAt, expiresAt } = registrations;
-      const rows = await statements.query<
-        Omit<StoredRegistration, 'events' | 'delivers' | 'createdWall' | 'expiresWall'> &
-          Record<'events' | 'delivers', unknown> & { createdAt: string; expiresAt: string | null }
-      >(
-        sql`SELECT ${as({ upstreamId, url, events, description, delivers, sealedSecret, sealedAnswer, createdAt, expiresAt })}
-          FROM ${registrations} ORDER BY ${createdAt}, ${upstreamId}`,
+      type Row = Omit<StoredRegistration, 'createdWall' | 'expiresWall'>;
+      const rows = await statements.query<Row & { createdAt: string; expiresAt: string | null }>(
+        sql`SELECT upstream_id AS "upstreamId", url, events, description, delivers, sealed_secret AS "sealedSecret",
+            sealed_answer AS "sealedAnswer", created_at AS "createdAt", expires_at AS "expiresAt"
+          FROM registrations ORDER BY created_at, upstream_id`,
       );
       return rows.map(({ createdAt, expiresAt, ...row }) => ({
         ...row,
@@ -76,6 +67,67 @@ export function createOperatorVerbs(database: Database): OperatorStore {
         expiresWall: expiresAt === null ? null : Date.parse(expiresAt),
       }));
     },
+
+    listSealed: () => statements.query<SealedText>(SEALED_TEXTS),
+
+    reseal: (present, resealed, entry, now) =>
+      database.transact(async (unit) => {
+        const stored = await unit.query<SealedText>(SEALED_TEXTS);
+        if (contentOf(stored) !== contentOf(present)) return 'changed';
+        const leased = await unit.query(
+          sql`SELECT 1 FROM tokens WHERE lease_owner IS NOT NULL AND lease_until > ${now.wall}`,
+        );
+        if (leased.length > 0) return 'leased';
+        for (const [index, { table, row }] of present.entries())
+          await unit.change(RESEAL[table](resealed[index]!, row));
+        await noteAudit(unit, entry, now);
+        return 'done';
+      }),
+
+    readTokens: (name) => readTokens(statements, name),
+
+    leaseTokens: (name, owner, leaseMs, { wall }) =>
+      database.transact(async (unit) => {
+        // One that ends far later than any can was taken before the wall clock was set back: it counts as over. Not one
+        // that ends a little later, for the clocks of two processes differ.
+        const taken = await unit.change(
+          sql`UPDATE tokens SET ${set(tokens, { leaseOwner: owner, leaseUntil: wall + leaseMs })}
+            WHERE name = ${name} AND (lease_owner IS NULL OR lease_owner = ${owner}
+              OR lease_until <= ${wall} OR lease_until > ${wall + 2 * leaseMs})`,
+        );
+        return taken > 0 ? await readTokens(unit, name) : null;
+      }),
+
+    async releaseTokens(name, owner) {
+      const free = { leaseOwner: null, leaseUntil: null };
+      await database.transact((unit) =>
+        unit.change(update(tokens, free, sql`name = ${name} AND lease_owner = ${owner}`)),
+      );
+    },
+
+    saveTokens: (name, sealed, version, entry, now) =>
+      database.transact(async (unit) => {
+        const present = (await readTokens(unit, name))?.version ?? null;
+        if (version !== null && present !== version) return false;
+        await unit.change(
+          upsert(
+            tokens,
+            ['name'],
+            { name, sealed, version: (present ?? 0) + 1, savedAt: iso(now.wall) },
+            { refusal: null, leaseOwner: null, leaseUntil: null },
+          ),
+        );
+        await noteAudit(unit, entry, now);
+        return true;
+      }),
+
+    refuseTokens: (name, refusal, version, entry, now) =>
+      database.transact(async (unit) => {
+        const refused = update(tokens, { refusal }, sql`name = ${name} AND version = ${version}`);
+        if ((await unit.change(refused)) === 0) return false;
+        await noteAudit(unit, entry, now);
+        return true;
+      }),
 
     async addTraffic(counted, keepSince) {
       const { times, totalMs, maxMs } = traffic;
@@ -105,3 +157,25 @@ export function createOperatorVerbs(database: Database): OperatorStore {
     },
   };
 }
+
+const readTokens = (unit: Sql, name: string): Promise<StoredTokens | null> =>
+  one<StoredTokens>(unit, sql`SELECT version, sealed, refusal FROM tokens WHERE name = ${name}`);
+
+/** Everything sealed with CREDENTIALS_KEY: every such column of the schema. */
+const SEALED_TEXTS = sql`SELECT 'registrations' AS "table", upstream_id AS "row", sealed_secret AS sealed
+  FROM registrations WHERE sealed_secret IS NOT NULL
+  UNION ALL SELECT 'registration_answers', upstream_id, sealed_answer FROM registrations WHERE sealed_answer IS NOT NULL
+  UNION ALL SELECT 'tokens', name, sealed FROM tokens ORDER BY 1, 2`;
+
+const contentOf = (texts: readonly SealedText[]): string =>
+  JSON.stringify(texts.map(({ table, row, sealed }) => [table, row, sealed]));
+
+const RESEAL = {
+  registrations: (sealedSecret: string, id: string) =>
+    update(registrations, { sealedSecret }, sql`upstream_id = ${id}`),
+  registration_answers: (sealedAnswer: string, id: string) =>
+    update(registrations, { sealedAnswer }, sql`upstream_id = ${id}`),
+  // Another version: who read the text before must read it again before saving over it.
+  tokens: (sealed: string, name: string) =>
+    update(tokens, { sealed, version: sql`${tokens.version} + 1` }, sql`name = ${name}`),
+};

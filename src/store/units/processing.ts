@@ -13,8 +13,7 @@ import type {
   ProvisionalRules,
 } from '../store.ts';
 import { learnedPointers } from './backfill.ts';
-import { tally } from './facts.ts';
-import { coverableAt, gapOfFailed, openGap } from './gaps.ts';
+import { gapOfFailed, openGap } from './gaps.ts';
 import {
   type Change,
   type Dirtied,
@@ -23,7 +22,7 @@ import {
   type Records,
   writeContent,
 } from './records.ts';
-import { iso, set, single, sql, update } from './sql.ts';
+import { iso, set, single, sql, tally, update } from './sql.ts';
 
 /** A claimed event as the store has it: what it says besides. Whoever works on it has no use for that. */
 export interface PendingEvent extends ClaimedEvent {
@@ -224,7 +223,7 @@ async function askAboutFailed(
   records.dirty(unit, dirtied, now, timing);
   for (const { event, error } of failed) {
     const gap = gapOfFailed(event.kind, event.recordId);
-    await openGap(unit, gap, `event ${event.id}: ${error}`, iso(now.wall), coverableAt(gap, now, timing));
+    await openGap(unit, gap, `event ${event.id}: ${error}`, now, timing);
   }
 }
 

@@ -8,8 +8,20 @@ import {
   requestPlaces as shares,
   syncRequests,
 } from '../schema.ts';
-import { readFact, writtenFact } from './facts.ts';
-import { as, excluded, insertInto, iso, one, set, single, sql, update, upsert } from './sql.ts';
+import {
+  as,
+  excluded,
+  insertInto,
+  iso,
+  one,
+  readFact,
+  set,
+  single,
+  sql,
+  update,
+  upsert,
+  writtenFact,
+} from './sql.ts';
 
 /** What only the engine can say stays with it: its clock, and how processes hear of each other. */
 type ReplicaVerbs = Omit<ReplicaStore, 'sharedTime' | 'notify' | 'listen'>;

@@ -17,12 +17,11 @@ import type {
 } from '../reports.ts';
 import { changes, traffic } from '../schema.ts';
 import { EVENT_COLUMNS, type EventsOfRecord, searchDeliveries, searchEvents } from './delivery-search.ts';
-import { readFact } from './facts.ts';
+import { EPOCH_FACT } from './gaps.ts';
 import { firstSince, listOf, rowOf } from './lists.ts';
 import { recordsById, rowsOf, searchRecords, statusesOf } from './record-search.ts';
-import { EPOCH_FACT } from './restored.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
-import { beforeOf, iso, limitOf, one, sql } from './sql.ts';
+import { beforeOf, iso, limitOf, one, readFact, sql } from './sql.ts';
 
 /** What each engine finds by ways of its own. */
 export interface Finders {

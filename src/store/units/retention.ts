@@ -4,8 +4,7 @@ import type { Column, SQL, Table } from '../drizzle.ts';
 import type { EventState } from '../reports.ts';
 import { audit, changes, duplicates, events, quarantine, registrations, trimmedEvents } from '../schema.ts';
 import type { RetentionStore, Trimmed, TrimmedThing, TrimStep } from '../store.ts';
-import { readFact, tally, writeFact } from './facts.ts';
-import { allOf, as, isOneOf, iso, set, sql, update } from './sql.ts';
+import { allOf, as, isOneOf, iso, readFact, set, sql, tally, update, writeFact } from './sql.ts';
 
 /** Where the history begins, as `facts` keep it. */
 export const TRIMMED_CHANGES_FACT = 'changes_trimmed';

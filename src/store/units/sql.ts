@@ -1,6 +1,8 @@
-import type { Sql } from '../database.ts';
+import type { Sender, Sql } from '../database.ts';
 import { type Column, drizzleModule, type SQL, type Table } from '../drizzle.ts';
-import { PAGE_LIMIT_MAX, type Paging } from '../reports.ts';
+import { type EventState, PAGE_LIMIT_MAX, type Paging } from '../reports.ts';
+import { audit, eventCounts, facts } from '../schema.ts';
+import type { AuditEntry, Now } from '../store.ts';
 
 export const { sql } = drizzleModule('drizzle-orm');
 
@@ -102,4 +104,37 @@ function entriesOf<T extends Table>(table: T, values: Values<T>): [Column, Value
     columnsOf(table)[name]!,
     value,
   ]);
+}
+
+/** Small tables that units of several files write: the audit, facts by name, and how many events are in each state. */
+
+/** Returns its id. */
+export async function noteAudit(
+  unit: Sql,
+  { actor, action, outcome, target }: AuditEntry,
+  now: Now,
+): Promise<number> {
+  const entry = insertInto(audit, { at: iso(now.wall), actor, action, outcome, target });
+  return (await single<number>(unit, sql`${entry} RETURNING ${audit.id}`))!;
+}
+
+export async function writeFact(unit: Sql, name: string, value: string): Promise<void> {
+  await unit.change(writtenFact(name, value));
+}
+
+/** The statement of it. */
+export const writtenFact = (name: string, value: string): SQL => upsert(facts, ['name'], { name, value });
+
+export const readFact = (unit: Sql, name: string): Promise<string | null> =>
+  single<string>(unit, sql`SELECT ${facts.value} FROM ${facts} WHERE ${facts.name} = ${name}`);
+
+/** Moves the counts of events by state. */
+export function tally(unit: Sender, moves: Readonly<Partial<Record<EventState, number>>>): void {
+  const moving = Object.entries(moves).filter(([, by]) => by !== 0);
+  if (moving.length === 0) return;
+  const { state, count } = eventCounts;
+  const by = moving.map(([name, by]) => sql`WHEN ${sql.raw(`'${name}'`)} THEN CAST(${by} AS bigint)`);
+  const moved = sql`${count} + CASE ${state} ${sql.join(by, sql.raw(' '))} END`;
+  const states = moving.map(([name]) => name);
+  unit.send(update(eventCounts, { count: moved }, isOneOf(state, states)));
 }

@@ -2,7 +2,6 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { Database, Unit } from '../database.ts';
 import { events, kindState, syncRuns } from '../schema.ts';
 import type { BackfillStore, SyncRunProgress } from '../store.ts';
-import { writtenFact } from './facts.ts';
 import {
   hasUnnamed,
   kindsWantingFullSync,
@@ -11,7 +10,7 @@ import {
   resolveGap,
   resolveGapById,
 } from './gaps.ts';
-import { as, excluded, insertInto, iso, set, single, sql, update, upsert } from './sql.ts';
+import { as, excluded, insertInto, iso, set, single, sql, update, upsert, writtenFact } from './sql.ts';
 
 /** Fewer deliveries than this say nothing of what is usual. */
 const FEWEST_FOR_USUAL = 10;
@@ -78,7 +77,7 @@ export function createFullSyncVerbs(database: Database) {
       }),
 
     async openGap(gap, error, now) {
-      await database.transact((unit) => openGap(unit, gap, error, iso(now.wall)));
+      await database.transact((unit) => openGap(unit, gap, error, now));
     },
 
     async resolveGap(gap, now) {

@@ -1,12 +1,15 @@
-import { StoreUnavailable, UsageError } from '../../platform/errors.ts';
-import { drizzleModule } from '../drizzle.ts';
-import * as declared from '../schema.postgres.ts';
+import { createHash } from 'node:crypto';
+import type pg from 'pg';
+import { MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
+import { drizzleModule, type SQL } from '../drizzle.ts';
+import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
+import { tables } from '../schema.postgres.ts';
 import { sql } from '../units/sql.ts';
 import { type PostgresDatabase, quoted } from './connection.ts';
+import { write } from './dialect.ts';
 import { ConnectionLost, reasonOf, translate } from './failures.ts';
 
-const { getTableName, is } = drizzleModule('drizzle-orm');
-const { PgTable } = drizzleModule('drizzle-orm/pg-core');
+const { getTableName } = drizzleModule('drizzle-orm');
 
 /** The oldest version that was maintained when this was written. */
 const OLDEST_VERSION = 15;
@@ -127,9 +130,7 @@ async function poolsWhat(database: PostgresDatabase): Promise<'transactions' | '
 const NOTES = '__drizzle_migrations';
 const STATUS_VIEW = 'sync_status';
 
-const TABLES: readonly string[] = Object.values(declared)
-  .filter((each) => is(each, PgTable))
-  .map((table) => getTableName(table));
+const TABLES: readonly string[] = Object.values(tables).map((table) => getTableName(table));
 
 /**
  * Whether the user may do with the tables, as far as there are any yet, what the service does. Ours alone are looked at,
@@ -137,12 +138,12 @@ const TABLES: readonly string[] = Object.values(declared)
  */
 export async function checkPrivileges(database: PostgresDatabase, readOnly: boolean): Promise<void> {
   const schema = quoted(database.schema);
-  const tables = [...TABLES, NOTES, ...(readOnly ? [STATUS_VIEW] : [])];
+  const looked = [...TABLES, NOTES, ...(readOnly ? [STATUS_VIEW] : [])];
   const wanted = readOnly ? 'SELECT' : 'SELECT, INSERT, UPDATE, DELETE';
   const rows = await database.sql.query<{ table: string; user: string; isOpen: boolean }>(
     sql`SELECT c.relname AS "table", current_user AS "user", has_schema_privilege(n.oid, 'USAGE') AS "isOpen"
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname = ${database.schema} AND c.relname = ANY (${sql.param(tables)}::text[]) AND NOT (has_schema_privilege(n.oid, 'USAGE') AND
+     WHERE n.nspname = ${database.schema} AND c.relname = ANY (${sql.param(looked)}::text[]) AND NOT (has_schema_privilege(n.oid, 'USAGE') AND
        (SELECT bool_and(has_table_privilege(c.oid, each))
         FROM unnest(CASE c.relname WHEN ${NOTES} THEN '{SELECT}' ELSE ${sql.param(wanted.split(', '))}::text[] END) AS each))
      ORDER BY c.relname = ${NOTES}, c.relname`,
@@ -187,4 +188,134 @@ async function checkFunctions(database: PostgresDatabase): Promise<void> {
     `the user ${first.user} may not call ${first.name} of the schema ${database.schema}`,
     `run GRANT EXECUTE ON FUNCTION ${names} TO ${quoted(first.user)}`,
   );
+}
+
+/** For one step, which may rewrite a large table: the limits of other statements are too short. */
+const STEP_TIMEOUT_MS = 60 * 60_000;
+
+/** Replicas that start together wait while one of them migrates, which over a large history may take minutes. */
+const MIGRATION_WAIT_MS = 10 * 60_000;
+
+type SchemaState = 'missing' | 'older' | 'current';
+
+/** Rejects with UsageError for a schema that this version cannot migrate. */
+export async function schemaState(database: PostgresDatabase): Promise<SchemaState> {
+  const { taken, missing } = await schemaSteps(database.sql.query, database.schema);
+  if (taken === 0) return 'missing';
+  return missing.length === 0 ? 'current' : 'older';
+}
+
+/**
+ * Brings the schema up to this version: all steps or none, since PostgreSQL's DDL is transactional. One replica does it
+ * at a time. The lock ends with the transaction, so that it neither outlives a killed process nor needs a session of
+ * its own behind a pooler.
+ */
+export async function migrateSchema(database: PostgresDatabase, onMigrating?: () => void): Promise<void> {
+  const client = await database.dedicated();
+  try {
+    await takeSteps(client, database.schema, onMigrating);
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => undefined);
+    const translated = translate(error);
+    const remedy = await remedyFor(error, client, database.schema);
+    if (translated instanceof MirrorError && remedy === null) throw translated;
+    throw new MirrorError('migration_failed', `the schema could not be migrated: ${reasonOf(error)}`, {
+      cause: error,
+      remedy: `nothing was changed; ${remedy ?? "read the server's log, or restore a dump, then start again"}`,
+    });
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+/** Tables, functions and other things of a name that is taken. */
+const TAKEN = new Set(['42P07', '42723', '42710']);
+
+async function remedyFor(error: unknown, client: pg.Client, schema: string): Promise<string | null> {
+  const code = (error as { code?: string } | null)?.code ?? '';
+  if (code === '42501') return await grantRemedy(client, schema);
+  return TAKEN.has(code)
+    ? 'something else in this schema has the name: let DATABASE_SCHEMA name one that is for the mirror alone'
+    : null;
+}
+
+async function grantRemedy(client: pg.Client, schema: string): Promise<string> {
+  const { rows } = await client.query<{ user: string; exists: boolean }>(
+    'SELECT current_user AS "user", EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS exists',
+    [schema],
+  );
+  const user = quoted(rows[0]?.user ?? '');
+  return rows[0]?.exists === true
+    ? `run GRANT CREATE, USAGE ON SCHEMA ${quoted(schema)} TO ${user}, or run \`compliance-mirror migrate\` as the tables' owner`
+    : `run CREATE SCHEMA ${quoted(schema)} AUTHORIZATION ${user}`;
+}
+
+async function takeSteps(client: pg.Client, schema: string, onMigrating?: () => void): Promise<void> {
+  const query: Query = async <Row>(statement: SQL) => {
+    const { text, params } = write(statement);
+    const asked = { text, values: params, query_timeout: STEP_TIMEOUT_MS };
+    return (await client.query(asked as pg.QueryConfig)).rows as Row[];
+  };
+  await query(sql.raw(`SET statement_timeout = ${STEP_TIMEOUT_MS}`));
+  await query(sql.raw(`SET lock_timeout = ${MIGRATION_WAIT_MS}`));
+  await query(sql`BEGIN`);
+  await query(sql`SELECT pg_advisory_xact_lock(${lockKey(schema)}::bigint)`);
+  const { taken, missing } = await schemaSteps(query, schema);
+  if (missing.length === 0) {
+    await query(sql`ROLLBACK`);
+    return;
+  }
+  if (taken > 0) onMigrating?.();
+  const exists = await query(sql`SELECT 1 FROM pg_namespace WHERE nspname = ${schema}`);
+  if (exists.length === 0) await query(sql.raw(`CREATE SCHEMA ${quoted(schema)}`));
+  await applySteps(query, missing);
+  await query(sql`COMMIT`);
+}
+
+type Query = <Row>(statement: SQL) => Promise<Row[]>;
+
+/** Noted as drizzle's own migrator does, beside the tables. */
+async function applySteps(query: Query, steps: Steps['missing']): Promise<void> {
+  await query(
+    sql`CREATE TABLE IF NOT EXISTS __drizzle_migrations (id serial PRIMARY KEY, hash text NOT NULL, created_at bigint)`,
+  );
+  for (const step of steps) {
+    for (const statement of step.sql) await query(sql.raw(statement));
+    await query(
+      sql`INSERT INTO __drizzle_migrations (hash, created_at) VALUES (${step.hash}, ${step.folderMillis})`,
+    );
+  }
+}
+
+async function schemaSteps(query: Query, schema: string): Promise<Steps> {
+  const tables = await query<{ name: string }>(
+    sql`SELECT tablename AS name FROM pg_tables
+      WHERE schemaname = ${schema} AND tablename IN ('__drizzle_migrations', 'record_state')`,
+  );
+  const has = (wanted: string) => tables.some(({ name }) => name === wanted);
+  const notes = has('__drizzle_migrations')
+    ? await query<TakenStep>(
+        sql`SELECT hash, created_at FROM ${sql.identifier(schema)}.__drizzle_migrations ORDER BY created_at`,
+      )
+    : [];
+  return stepsOf('postgres', notes, has('record_state'), {
+    anotherPrograms: {
+      says: `the schema ${schema} is another program's: it holds that one's migrations, and no mirror`,
+      remedy: 'let DATABASE_SCHEMA name one that is for the mirror alone',
+    },
+    newer: { remedy: 'start that version, or restore the dump made before it migrated' },
+    unreleased: {
+      remedy:
+        'let DATABASE_SCHEMA name a new one: what the API shows is read into it, and the old one keeps its history',
+    },
+  });
+}
+
+/** 64 bits of its own for each schema; advisory locks are of one database. */
+function lockKey(schema: string): string {
+  return createHash('sha256')
+    .update(`compliance-mirror migrates ${schema}`)
+    .digest()
+    .readBigInt64BE()
+    .toString();
 }
