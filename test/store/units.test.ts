@@ -82,7 +82,7 @@ it('what was touched is whole where retention takes the end of the feed while it
   const trims: (() => void)[] = [];
   const { db, database, records } = overheard((statement) => {
     const { prepared } = statementsOf(db)(statement);
-    if (!prepared.source.includes('FROM "changes"')) return;
+    if (!prepared.source.includes('FROM changes')) return;
     for (const trim of trims.splice(0)) trim();
   });
   const due = createDueVerbs(database, records, { keepsTime: false });
@@ -104,7 +104,7 @@ it('what is missing is found among what is missing, however many records there a
   const plans: string[] = [];
   const { db, database, records } = overheard((statement) => {
     const { prepared, params } = statementsOf(db)(statement);
-    if (!prepared.source.includes('"missing_since" IS NOT NULL')) return;
+    if (!prepared.source.includes('missing_since IS NOT NULL')) return;
     const plan = db.prepare(`EXPLAIN QUERY PLAN ${prepared.source}`).all(...params) as { detail: string }[];
     plans.push(plan[0]!.detail);
   });

@@ -14,15 +14,10 @@ const { getTableName } = drizzleModule('drizzle-orm');
 /** The oldest version that was maintained when this was written. */
 const OLDEST_VERSION = 15;
 
-interface Server {
+interface Server
+  extends Record<'named' | 'encoding' | 'synchronousCommit' | 'fsync' | 'readOnly' | 'user', string> {
   version: number;
-  named: string;
-  encoding: string;
-  synchronousCommit: string;
-  fsync: string;
-  readOnly: string;
   isStandby: boolean;
-  user: string;
 }
 
 /** Refuses a server that could lose data. Each refusal has a remedy. */
@@ -34,41 +29,40 @@ export async function checkServer(database: PostgresDatabase, readOnly: boolean)
        pg_is_in_recovery() AS "isStandby", current_user AS "user"`,
   );
   if (server === undefined) throw new StoreUnavailable('the server does not say what it is');
-  if (server.version < OLDEST_VERSION) {
-    throw new UsageError(
-      `PostgreSQL ${server.named} is too old`,
-      `use PostgreSQL ${OLDEST_VERSION} or later`,
-    );
-  }
-  if (server.encoding !== 'UTF8') {
-    throw new UsageError(
-      `the database is encoded in ${server.encoding}, which cannot hold every text`,
-      "create one with ENCODING 'UTF8', and let DATABASE_URL name it",
-    );
-  }
+  const refuseIf = (isWrong: boolean, says: string, remedy: string) => {
+    if (isWrong) throw new UsageError(says, remedy);
+  };
+  refuseIf(
+    server.version < OLDEST_VERSION,
+    `PostgreSQL ${server.named} is too old`,
+    `use PostgreSQL ${OLDEST_VERSION} or later`,
+  );
+  refuseIf(
+    server.encoding !== 'UTF8',
+    `the database is encoded in ${server.encoding}, which cannot hold every text`,
+    "create one with ENCODING 'UTF8', and let DATABASE_URL name it",
+  );
   if (readOnly) return;
-  if (server.isStandby || server.readOnly === 'on') {
-    throw new UsageError(
-      server.isStandby
-        ? 'the server of DATABASE_URL is a standby, which takes no writes'
-        : 'the server of DATABASE_URL takes no writes: default_transaction_read_only is on',
-      server.isStandby
-        ? 'let DATABASE_URL name the primary'
-        : `run ALTER ROLE ${quoted(server.user)} SET default_transaction_read_only = off, or name another server`,
-    );
-  }
-  if (server.synchronousCommit === 'off') {
-    throw new UsageError(
-      'synchronous_commit is off: a crash of the server would lose what was acknowledged',
-      `run ALTER ROLE ${quoted(server.user)} SET synchronous_commit = on`,
-    );
-  }
-  if (server.fsync === 'off') {
-    throw new UsageError(
-      'fsync is off: a crash of the server would damage the database',
-      'run ALTER SYSTEM SET fsync = on, and SELECT pg_reload_conf()',
-    );
-  }
+  refuseIf(
+    server.isStandby,
+    'the server of DATABASE_URL is a standby, which takes no writes',
+    'let DATABASE_URL name the primary',
+  );
+  refuseIf(
+    server.readOnly === 'on',
+    'the server of DATABASE_URL takes no writes: default_transaction_read_only is on',
+    `run ALTER ROLE ${quoted(server.user)} SET default_transaction_read_only = off, or name another server`,
+  );
+  refuseIf(
+    server.synchronousCommit === 'off',
+    'synchronous_commit is off: a crash of the server would lose what was acknowledged',
+    `run ALTER ROLE ${quoted(server.user)} SET synchronous_commit = on`,
+  );
+  refuseIf(
+    server.fsync === 'off',
+    'fsync is off: a crash of the server would damage the database',
+    'run ALTER SYSTEM SET fsync = on, and SELECT pg_reload_conf()',
+  );
 }
 
 /**

@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
-import type { Sql, Unit } from '../database.ts';
+import type { Sql } from '../database.ts';
 import type { Notice, ReplicaStore } from '../replicas.ts';
-import { facts } from '../schema.ts';
 import type { Store } from '../store.ts';
 import { beginEpoch, EPOCH_FACT, watched } from '../units/gaps.ts';
-import { as, sql, writeFact } from '../units/sql.ts';
+import { single, sql, writeFact } from '../units/sql.ts';
 import { createVerbs } from '../units/verbs.ts';
 import type { PostgresSettings } from './address.ts';
 import { createDatabase, type PostgresDatabase } from './connection.ts';
@@ -114,10 +113,8 @@ const CLOCK_FACT = 'clock_ahead_ms';
 
 const SERVER_TIME = sql`(extract(epoch FROM clock_timestamp()) * 1000)::float8`;
 
-type OwnVerbs = Pick<ReplicaStore, 'sharedTime' | 'notify' | 'listen'>;
-
 /** The server's clock, which all replicas use, and how they notify each other. */
-function createNoticeVerbs(db: PostgresDatabase): OwnVerbs {
+function createNoticeVerbs(db: PostgresDatabase) {
   return {
     async sharedTime(atLeast) {
       const [row] = await db.sql.query<{ wall: number; ahead: string | null }>(
@@ -128,20 +125,19 @@ function createNoticeVerbs(db: PostgresDatabase): OwnVerbs {
       if (atLeast === null || atLeast - (row.wall + ahead) < BEHIND_MS) {
         return { wall: row.wall, steady: row.wall + ahead };
       }
-      const [mended] = await db.sql.query<{ value: string }>(
+      const mended = await single<string>(
+        db.sql,
         sql`INSERT INTO facts (name, value) VALUES (${CLOCK_FACT}, ${String(atLeast - row.wall)}) ON CONFLICT (name) DO UPDATE
          SET value = greatest(facts.value::float8, excluded.value::float8)::text RETURNING value`,
       );
-      return { wall: row.wall, steady: row.wall + Number(mended?.value ?? 0) };
+      return { wall: row.wall, steady: row.wall + Number(mended ?? 0) };
     },
 
     async notify(notice) {
       await db.sql.query(sql`SELECT pg_notify(${NOTICE_CHANNEL}, ${`${db.schema} ${notice}`})`);
     },
-    async listen(onNotice: (notice: Notice) => void) {
-      return createListener(db, onNotice);
-    },
-  };
+    listen: async (onNotice) => createListener(db, onNotice),
+  } satisfies Partial<ReplicaStore>;
 }
 
 /** One for all mirrors of a database: the payload names the schema. */
@@ -230,8 +226,7 @@ function epochSettler(database: PostgresDatabase): () => Promise<void> {
   async function placeNow(): Promise<string | null> {
     if (!tells) return null;
     try {
-      const [row] = await database.sql.query<{ place: string }>(sql`SELECT ${PLACE} AS place`);
-      return row?.place ?? null;
+      return await single<string>(database.sql, sql`SELECT ${PLACE} AS place`);
     } catch (error) {
       const { code, cause } = error as { code?: string; cause?: { code?: string } };
       const state = cause?.code ?? code;
@@ -247,7 +242,13 @@ function epochSettler(database: PostgresDatabase): () => Promise<void> {
     await database.transact(async (unit) => {
       const known = await factsIn(unit);
       // Otherwise another replica has done it meanwhile.
-      if (isOther(known, place)) await settle(unit, known, place);
+      if (!isOther(known, place)) return;
+      // An epoch without a place began here, before its place was noted.
+      if (known[EPOCH_FACT] === undefined || known[PLACE_FACT] !== undefined) {
+        const wall = (await single<number>(unit, sql`SELECT ${SERVER_TIME}`)) ?? Date.now();
+        await beginEpoch(unit, null, { wall, steady: wall + Number(known[CLOCK_FACT] ?? 0) });
+      }
+      if (place !== null) await writeFact(unit, PLACE_FACT, place);
     });
   };
 }
@@ -256,24 +257,10 @@ type Facts = Readonly<Record<string, string | undefined>>;
 
 async function factsIn(from: Sql): Promise<Facts> {
   const rows = await from.query<{ name: string; value: string }>(
-    sql`SELECT ${as({ name: facts.name, value: facts.value })} FROM ${facts}
-      WHERE ${from.dialect.isAmong(facts.name, [EPOCH_FACT, PLACE_FACT, CLOCK_FACT])}`,
+    sql`SELECT name, value FROM facts WHERE name IN (${EPOCH_FACT}, ${PLACE_FACT}, ${CLOCK_FACT})`,
   );
   return Object.fromEntries(rows.map(({ name, value }) => [name, value]));
 }
 
 const isOther = (known: Facts, place: string | null): boolean =>
   known[EPOCH_FACT] === undefined || (place !== null && known[PLACE_FACT] !== place);
-
-async function settle(unit: Unit, known: Facts, place: string | null): Promise<void> {
-  // The epoch began here, before its place was noted.
-  const goesOn = known[EPOCH_FACT] !== undefined && known[PLACE_FACT] === undefined;
-  if (!goesOn) await begin(unit, known);
-  if (place !== null) await writeFact(unit, PLACE_FACT, place);
-}
-
-async function begin(unit: Unit, known: Facts): Promise<void> {
-  const [row] = await unit.query<{ wall: number }>(sql`SELECT ${SERVER_TIME} AS wall`);
-  const wall = row?.wall ?? Date.now();
-  await beginEpoch(unit, null, { wall, steady: wall + Number(known[CLOCK_FACT] ?? 0) });
-}

@@ -2,12 +2,12 @@ import type { Kind } from '../../compliance/kinds.ts';
 import { causeOfDeletion, decideDeletions, decideTombstone } from '../../mirror/deletions.ts';
 import { MirrorError } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import { leases, pendingDeletions as pending, recordState as states, syncRuns } from '../schema.ts';
+import { pendingDeletions as pending } from '../schema.ts';
 import type { BackfillStore, Conclusion, Now } from '../store.ts';
 import { countLive } from './due.ts';
 import { resolveGap, resolveRecords } from './gaps.ts';
 import { type Change, type LoadedRecord, type Records, writeContent } from './records.ts';
-import { as, excluded, idsOf, iso, set, single, sql } from './sql.ts';
+import { idsOf, iso, single, sql, update } from './sql.ts';
 
 type Proof = Parameters<BackfillStore['concludeDeletions']>[1];
 type Context = Parameters<BackfillStore['concludeDeletions']>[2];
@@ -30,7 +30,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
     const agreed = await approvedAmong(unit, kind, [...candidates.keys()], nowIso);
     const waiting = await idsOf(
       unit,
-      sql`SELECT ${pending.id} FROM ${pending} WHERE ${pending.kind} = ${kind} AND ${isNotApproved(nowIso)}`,
+      sql`SELECT id FROM pending_deletions WHERE kind = ${kind} AND ${isNotApproved(nowIso)}`,
     );
     const verdict = decideDeletions(
       [...candidates.values()].map(({ id, state, row }) => ({
@@ -73,9 +73,8 @@ export function createDeletionVerbs(database: Database, records: Records) {
   ): Promise<Map<string, LoadedRecord>> {
     const proven = await idsOf(
       unit,
-      sql`SELECT ${states.id} FROM ${states}${unit.dialect.indexedBy('record_state_missing')}
-        WHERE ${states.kind} = ${kind} AND ${states.proven}
-        AND ${states.missingSince} IS NOT NULL ORDER BY ${states.id}`,
+      sql`SELECT id FROM record_state${unit.dialect.indexedBy('record_state_missing')}
+        WHERE kind = ${kind} AND proven AND missing_since IS NOT NULL ORDER BY id`,
     );
     const absent = proof?.absent ?? [];
     const loaded = await records.load(unit, kind, [...proven, ...absent]);
@@ -110,19 +109,20 @@ export function createDeletionVerbs(database: Database, records: Records) {
     approveDeletions: (syncRunId, untilWall, ids) =>
       database.transact(async (unit) => {
         const among = ids === undefined ? sql`true` : unit.dialect.isAmong(pending.id, ids);
-        const rows = await unit.query<{ kind: Kind; id: string }>(
-          sql`UPDATE ${pending} SET ${set(pending, { approvedUntil: iso(untilWall) })} WHERE ${pending.syncRunId} = ${syncRunId} AND ${among}
-            RETURNING ${as({ kind: pending.kind, id: pending.id })}`,
+        const approved = update(
+          pending,
+          { approvedUntil: iso(untilWall) },
+          sql`sync_run_id = ${syncRunId} AND ${among}`,
         );
+        const rows = await unit.query<{ kind: Kind; id: string }>(sql`${approved} RETURNING kind, id`);
         return { kind: rows[0]?.kind ?? 'policy', ids: rows.map((row) => row.id).sort() };
       }),
 
     async countProofs(kind) {
       const [row] = await statements.query<{ awaiting: number; proven: number }>(
-        sql`SELECT count(*) FILTER (WHERE NOT ${states.proven} AND ${states.attempts} = 0) AS awaiting,
-            count(*) FILTER (WHERE ${states.proven}) AS proven
-          FROM ${states}${statements.dialect.indexedBy('record_state_missing')}
-          WHERE ${states.kind} = ${kind} AND ${states.missingSince} IS NOT NULL`,
+        sql`SELECT count(*) FILTER (WHERE NOT proven AND attempts = 0) AS awaiting, count(*) FILTER (WHERE proven) AS proven
+          FROM record_state${statements.dialect.indexedBy('record_state_missing')}
+          WHERE kind = ${kind} AND missing_since IS NOT NULL`,
       );
       return row!;
     },
@@ -130,9 +130,8 @@ export function createDeletionVerbs(database: Database, records: Records) {
     async someLiveRecord(kind, besides) {
       const ids = await idsOf(
         statements,
-        sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.id} <> ${besides}
-          AND ${states.returned} AND ${states.unverifiedSince} IS NULL
-          ORDER BY ${states.readNumber} DESC LIMIT ${LIVE_LOOKED_AT}`,
+        sql`SELECT id FROM record_state WHERE kind = ${kind} AND id <> ${besides} AND returned AND unverified_since IS NULL
+          ORDER BY read_number DESC LIMIT ${LIVE_LOOKED_AT}`,
       );
       const loaded = await records.load(statements, kind, ids);
       return ids.find((id) => loaded.get(id)?.row?.deletedAt === null) ?? null;
@@ -140,14 +139,13 @@ export function createDeletionVerbs(database: Database, records: Records) {
 
     pendingDeletions: (wall) =>
       statements.query<{ kind: Kind; id: string; syncRunId: number }>(
-        sql`SELECT ${as({ kind: pending.kind, id: pending.id, syncRunId: pending.syncRunId })} FROM ${pending}
-          WHERE ${isNotApproved(iso(wall))} ORDER BY ${pending.kind}, ${pending.id}`,
+        sql`SELECT kind, id, sync_run_id AS "syncRunId" FROM pending_deletions
+          WHERE ${isNotApproved(iso(wall))} ORDER BY kind, id`,
       ),
   } satisfies Partial<BackfillStore>;
 }
 
-const isNotApproved = (nowIso: string) =>
-  sql`(${pending.approvedUntil} IS NULL OR ${pending.approvedUntil} <= ${nowIso})`;
+const isNotApproved = (nowIso: string) => sql`(approved_until IS NULL OR approved_until <= ${nowIso})`;
 
 /** Has an operator approved the deletion of the record? */
 export async function isApproved(unit: Sql, kind: Kind, id: string, nowIso: string): Promise<boolean> {
@@ -160,8 +158,8 @@ async function approvedAmong(
   ids: readonly string[],
   nowIso: string,
 ): Promise<Set<string>> {
-  const approved = sql`SELECT ${pending.id} FROM ${pending} WHERE ${pending.kind} = ${kind}
-    AND ${unit.dialect.isAmong(pending.id, ids)} AND ${pending.approvedUntil} > ${nowIso}`;
+  const approved = sql`SELECT id FROM pending_deletions
+    WHERE kind = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)} AND approved_until > ${nowIso}`;
   return new Set(await idsOf(unit, approved));
 }
 
@@ -174,7 +172,7 @@ export async function dropPending(
 ): Promise<void> {
   if (ids.length === 0) return;
   const gone = await unit.change(
-    sql`DELETE FROM ${pending} WHERE ${pending.kind} = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)}`,
+    sql`DELETE FROM pending_deletions WHERE kind = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)}`,
   );
   if (gone === 0 || (await countPending(unit, kind)) > 0) return;
   await resolveGap(unit, { reason: 'deletion_pending', kind, recordId: null }, nowIso);
@@ -182,13 +180,12 @@ export async function dropPending(
 
 async function requireLease(unit: Unit, { lease }: Context): Promise<void> {
   if (lease === undefined) return;
-  const { name, owner, fence } = leases;
+  const { name, owner, fence } = lease;
   const rows = await unit.query(
-    sql`SELECT 1 FROM ${leases} WHERE ${name} = ${lease.name} AND ${owner} = ${lease.owner} AND ${fence} = ${lease.fence}
-      ${unit.dialect.forShare}`,
+    sql`SELECT 1 FROM leases WHERE name = ${name} AND owner = ${owner} AND fence = ${fence} ${unit.dialect.forShare}`,
   );
   if (rows.length === 0) {
-    throw new MirrorError('lease_lost', `another process has taken over "${lease.name}"`);
+    throw new MirrorError('lease_lost', `another process has taken over "${name}"`);
   }
 }
 
@@ -216,18 +213,17 @@ function addPending(
   if (ids.length === 0) return;
   const { dialect } = unit;
   unit.send(
-    sql`INSERT INTO ${pending} (kind, id, sync_run_id, pending_since)
+    sql`INSERT INTO pending_deletions (kind, id, sync_run_id, pending_since)
       SELECT ${kind}, listed.id, CAST(${syncRunId} AS bigint), ${dialect.instant(pendingSince)} FROM ${dialect.listed(ids)} WHERE true
-      ON CONFLICT (kind, id) DO UPDATE SET ${set(pending, { syncRunId: excluded(pending.syncRunId) })}`,
+      ON CONFLICT (kind, id) DO UPDATE SET sync_run_id = excluded.sync_run_id`,
   );
 }
 
 async function fullSyncFor(unit: Sql, kind: Kind, syncRunId: number | null): Promise<number> {
   if (syncRunId !== null) return syncRunId;
-  const last = sql`SELECT max(${syncRuns.id}) FROM ${syncRuns} WHERE ${syncRuns.kind} = ${kind}`;
-  return (await single<number>(unit, last)) ?? 0;
+  return (await single<number>(unit, sql`SELECT max(id) FROM sync_runs WHERE kind = ${kind}`)) ?? 0;
 }
 
 async function countPending(unit: Sql, kind: Kind): Promise<number> {
-  return (await single<number>(unit, sql`SELECT count(*) FROM ${pending} WHERE ${pending.kind} = ${kind}`))!;
+  return (await single<number>(unit, sql`SELECT count(*) FROM pending_deletions WHERE kind = ${kind}`))!;
 }

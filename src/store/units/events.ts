@@ -14,7 +14,7 @@ import { describeError, StoreUnavailable } from '../../platform/errors.ts';
 import { assessmentsNamedIn, noRecordIn, recordOf } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { CONFLICTING, type EventState } from '../reports.ts';
-import { events, quarantine, rejections, recordState as states } from '../schema.ts';
+import { events, quarantine, rejections } from '../schema.ts';
 import {
   type DirtyTiming,
   type InboxStore,
@@ -33,23 +33,16 @@ import { gapOf, openGap, resolveGap, resolveRecords, resolveSettled } from './ga
 import { applyAll, type EventEngine, type PendingEvent } from './processing.ts';
 import { type Records, TABLE_OF } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
-import { as, insertInto, iso, set, sql, tally } from './sql.ts';
+import { insertInto, iso, sql, tally, update } from './sql.ts';
 
 type StoredEvent = Omit<PendingEvent, 'receivedWall' | 'owner'> & { receivedAt: string; state: EventState };
 
-const STORED = {
-  ...{ seq: events.seq, id: events.id, type: events.type, created: events.created },
-  ...{ createdMs: events.createdMs, kind: events.kind, recordId: events.recordId, body: events.body },
-  ...{ attempts: events.attempts, receivedAt: events.receivedAt, state: events.state },
-};
-
 /** What people do about an event that was not understood: it is tried again, discarded, released from quarantine. */
 export function createEventVerbs(database: Database, engine: EventEngine) {
-  const failAgain = (to: Sql, id: string, error: string, nowIso: string) =>
-    to.change(
-      sql`UPDATE ${events} SET ${set(events, { attempts: sql`${events.attempts} + 1`, error, processedAt: nowIso })}
-        WHERE ${events.id} = ${id} AND ${events.state} = 'failed'`,
-    );
+  const failAgain = (to: Sql, id: string, error: string, processedAt: string) => {
+    const failed = { attempts: sql`${events.attempts} + 1`, error, processedAt };
+    return to.change(update(events, failed, sql`id = ${id} AND state = 'failed'`));
+  };
 
   return {
     async retryEvent(id, rules, now) {
@@ -58,7 +51,9 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
         return await database.transact(async (unit): Promise<RetryOutcome> => {
           engine.forgetRecords();
           const [row] = await unit.query<StoredEvent>(
-            sql`SELECT ${as(STORED)} FROM ${events} WHERE ${events.id} = ${id} ${unit.dialect.forUpdate}`,
+            sql`SELECT seq, id, type, created, created_ms AS "createdMs", kind, record_id AS "recordId", body, attempts,
+                received_at AS "receivedAt", state
+              FROM events WHERE id = ${id} ${unit.dialect.forUpdate}`,
           );
           if (row === undefined) return { outcome: 'unknown' };
           const { state, receivedAt, ...stored } = row;
@@ -76,10 +71,8 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
             await failAgain(unit, id, error, nowIso);
             return { outcome: 'failed', error };
           }
-          unit.send(
-            sql`UPDATE ${events} SET ${set(events, { state: 'pending', attempts: 0, nextAttemptAt: null })}
-              WHERE ${events.seq} = ${stored.seq}`,
-          );
+          const again = { state: 'pending', attempts: 0, nextAttemptAt: null };
+          unit.send(update(events, again, sql`seq = ${stored.seq}`));
           tally(unit, { [state]: -1, pending: 1 });
           // As one that names none yet, so that it is shown by what was learned as well, and its record becomes dirty.
           const event = { ...stored, recordId: null, receivedWall: Date.parse(receivedAt), owner: '' };
@@ -101,28 +94,23 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
       }
     },
 
-    async failedWithoutRecord(after, limit) {
-      const { seq, id, type, kind, attempts, body } = events;
-      return await database.sql.query<UnreadEvent>(
-        sql`SELECT ${as({ seq, id, type, kind, attempts, body })}
-          FROM ${events}${database.sql.dialect.indexedBy('events_failed')}
-          WHERE ${events.state} = 'failed' AND ${kind} IS NOT NULL AND ${events.recordId} IS NULL AND ${body} IS NOT NULL
-            AND ${seq} > ${after} ORDER BY ${seq} LIMIT ${limit}`,
-      );
-    },
+    failedWithoutRecord: (after, limit) =>
+      database.sql.query<UnreadEvent>(
+        sql`SELECT seq, id, type, kind, attempts, body FROM events${database.sql.dialect.indexedBy('events_failed')}
+          WHERE state = 'failed' AND kind IS NOT NULL AND record_id IS NULL AND body IS NOT NULL AND seq > ${after}
+          ORDER BY seq LIMIT ${limit}`,
+      ),
 
     async discardEvent(id, now) {
       const nowIso = iso(now.wall);
       return await database.transact(async (unit) => {
         const [event] = await unit.query<Pick<StoredEvent, 'seq' | 'state' | 'kind' | 'recordId'>>(
-          sql`SELECT ${as({ seq: events.seq, state: events.state, kind: events.kind, recordId: events.recordId })}
-            FROM ${events} WHERE ${events.id} = ${id} AND ${events.state} IN ('failed', 'pending') ${unit.dialect.forUpdate}`,
+          sql`SELECT seq, state, kind, record_id AS "recordId" FROM events
+            WHERE id = ${id} AND state IN ('failed', 'pending') ${unit.dialect.forUpdate}`,
         );
         if (event === undefined) return false;
-        await unit.change(
-          sql`UPDATE ${events} SET ${set(events, { state: 'discarded', processedAt: nowIso, nextAttemptAt: null })}
-            WHERE ${events.seq} = ${event.seq}`,
-        );
+        const discarded = { state: 'discarded', processedAt: nowIso, nextAttemptAt: null };
+        await unit.change(update(events, discarded, sql`seq = ${event.seq}`));
         await trimBodiesAgainFrom(unit, event.seq);
         await engine.revokeClaim(unit, event.seq);
         tally(unit, { [event.state]: -1, discarded: 1 });
@@ -136,9 +124,8 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
       const nowIso = iso(now.wall);
       return await database.transact(async (unit) => {
         const [row] = await unit.query<{ kind: Kind | null; recordId: string | null }>(
-          sql`UPDATE ${quarantine} SET ${set(quarantine, { releasedAt: nowIso })}
-            WHERE ${quarantine.id} = ${id} AND ${quarantine.releasedAt} IS NULL
-            RETURNING ${as({ kind: quarantine.kind, recordId: quarantine.recordId })}`,
+          sql`${update(quarantine, { releasedAt: nowIso }, sql`id = ${id} AND released_at IS NULL`)}
+            RETURNING kind, record_id AS "recordId"`,
         );
         if (row === undefined) return false;
         const { kind, recordId } = row;
@@ -177,17 +164,15 @@ async function forgetUnnamed(
   id: string,
   nowIso: string,
 ): Promise<void> {
-  const rows = TABLE_OF[kind];
   const about = await records.eventsAbout(unit, kind, id, {
     after: 0,
     through: unit.numbers.current(),
   });
   const forgotten = await unit.change(
-    sql`DELETE FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.id} = ${id} AND NOT ${states.returned}
-      AND NOT EXISTS (SELECT 1 FROM ${rows} WHERE ${rows.id} = ${id})
-      AND NOT EXISTS (SELECT 1 FROM ${events} WHERE ${about})
-      AND NOT EXISTS (SELECT 1 FROM ${quarantine} WHERE ${quarantine.releasedAt} IS NULL
-        AND ${quarantine.kind} = ${kind} AND ${quarantine.recordId} = ${id})`,
+    sql`DELETE FROM record_state WHERE kind = ${kind} AND id = ${id} AND NOT returned
+      AND NOT EXISTS (SELECT 1 FROM ${TABLE_OF[kind]} WHERE id = ${id})
+      AND NOT EXISTS (SELECT 1 FROM events WHERE ${about})
+      AND NOT EXISTS (SELECT 1 FROM quarantine WHERE released_at IS NULL AND kind = ${kind} AND record_id = ${id})`,
   );
   if (forgotten === 0) return;
   await resolveRecords(unit, kind, [id], nowIso);
@@ -207,18 +192,8 @@ export async function keepUnusable(
   const deliveries = [...conflicting.map(conflictOf), ...unusable];
   for (const [nth, { reason, t, kind, recordId, address = null, body }] of deliveries.entries()) {
     const bodySha256 = createHash('sha256').update(body).digest('hex');
-    const kept = {
-      receivedAt: nowIso,
-      reason,
-      t,
-      kind,
-      recordId,
-      address,
-      body,
-      bodySha256,
-      ...namedIn(body),
-    };
-    unit.send(insertInto(quarantine, kept));
+    const kept = { ...{ reason, t, kind, recordId, address, body, bodySha256 }, ...namedIn(body) };
+    unit.send(insertInto(quarantine, { receivedAt: nowIso, ...kept }));
     if (kind !== null && recordId !== null)
       records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
     await makeNamedKnown(unit, { kind, body }, now, pointers);
@@ -240,8 +215,14 @@ export async function makeNamedKnown(
   now: Now,
   pointers: IdPointers = DEFAULT_ID_POINTERS,
 ): Promise<void> {
-  const named = kind === null ? [] : assessmentsNamedIn(payloadOf(Buffer.from(body)), kind, pointers);
-  await makeKnown(unit, 'risk_assessment', named, now);
+  if (kind === null) return;
+  const { data } = objectIn(body);
+  await makeKnown(
+    unit,
+    'risk_assessment',
+    assessmentsNamedIn(isObject(data) ? data : {}, kind, pointers),
+    now,
+  );
 }
 
 /** A stranger's body is read for what it is searched by only while that costs little. Bytes. */
@@ -253,18 +234,13 @@ function namedIn(body: Uint8Array | null): { eventId: string | null; type: strin
 }
 
 /** Empty where it is none, or none that can be read. */
-function objectIn(body: Uint8Array): JsonObject {
+function objectIn(body: Uint8Array | string): JsonObject {
   try {
-    const value: unknown = parseJson(Buffer.from(body).toString('utf8'));
+    const value: unknown = parseJson(typeof body === 'string' ? body : Buffer.from(body).toString('utf8'));
     return isObject(value) ? value : {};
   } catch {
     return {};
   }
-}
-
-function payloadOf(body: Uint8Array | null): JsonObject {
-  const data = body === null ? undefined : objectIn(body)['data'];
-  return isObject(data) ? data : {};
 }
 
 const conflictOf = ({ t, body, kind, recordId, address }: IncomingEvent): UnusableDelivery => ({
@@ -280,19 +256,18 @@ export const createRejectionVerbs = (database: Database): Pick<InboxStore, 'reco
         const named = namedIn(rejection.body);
         unit.send(insertInto(rejections, { ...rejection, at: iso(wall), network, ...named }));
       }
-      const { id, at, reason, network } = rejections;
       const newest = Math.max(...rejected.map(({ wall }) => wall));
       unit.send(
-        sql`DELETE FROM ${rejections} WHERE ${id} IN (SELECT ${id} FROM ${rejections} ORDER BY ${id} LIMIT ${OLD_REJECTIONS_LOOKED_AT})
-          AND ${at} < ${iso(newest - REJECTION_KEPT_MS)}`,
+        sql`DELETE FROM rejections WHERE id IN (SELECT id FROM rejections ORDER BY id LIMIT ${OLD_REJECTIONS_LOOKED_AT})
+          AND ${rejections.at} < ${iso(newest - REJECTION_KEPT_MS)}`,
       );
       const reasons = [...new Set(rejected.map((rejection) => rejection.reason))];
       unit.send(
-        sql`DELETE FROM ${rejections} WHERE ${id} IN (
+        sql`DELETE FROM rejections WHERE id IN (
           SELECT id FROM (
             SELECT id, row_number() OVER (PARTITION BY reason ORDER BY nth, id DESC) AS place FROM (
-              SELECT ${id}, ${reason}, row_number() OVER (PARTITION BY ${reason}, ${network} ORDER BY ${id} DESC) AS nth
-              FROM ${rejections} WHERE ${unit.dialect.isAmong(reason, reasons)}) AS senders) AS places
+              SELECT id, reason, row_number() OVER (PARTITION BY reason, network ORDER BY id DESC) AS nth
+              FROM rejections WHERE ${unit.dialect.isAmong(rejections.reason, reasons)}) AS senders) AS places
           WHERE place > ${REJECTIONS_KEPT})`,
       );
     });

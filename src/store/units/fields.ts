@@ -8,9 +8,9 @@ import {
   seenByName,
 } from '../../mirror/flat-columns.ts';
 import type { Database, Sql } from '../database.ts';
-import { changes, counter, fields } from '../schema.ts';
+import { fields } from '../schema.ts';
 import type { Field, FieldStore } from '../store.ts';
-import { as, excluded, insertInto, readFact, set, sql, writeFact } from './sql.ts';
+import { readFact, sql, upsert, writeFact } from './sql.ts';
 
 /** Up to which number changes have been looked at for fields, as `facts` keep it. */
 const LOOKED_FACT = 'fields_looked';
@@ -22,23 +22,15 @@ const LOOK_BYTES = 262_144;
 export function createFieldVerbs({ sql: statements, transactApart }: Database): FieldStore {
   return {
     async seeFields(look, limit) {
-      const { seq, kind, recordId, after, at } = changes;
       const from = look?.through ?? Number((await readFact(statements, LOOKED_FACT)) ?? 0);
-      const size = sql`octet_length(CAST(${after} AS text))`;
+      type Row = { seq: number; kind: Kind; id: string; after: unknown; at: string; bytes: number };
       // Where a backup was put back beneath us numbers are given out again.
-      const behind = sql`CASE WHEN ${from} > (SELECT ${counter.value} FROM ${counter}) THEN 0 ELSE CAST(${from} AS bigint) END`;
-      const rows = await statements.query<{
-        seq: number;
-        kind: Kind;
-        id: string;
-        after: unknown;
-        at: string;
-        bytes: number;
-      }>(
-        sql`SELECT * FROM (
-            SELECT ${as({ seq, kind, id: recordId, after, at })}, sum(${size}) OVER (ORDER BY ${seq}) AS bytes, ${size} AS own
-            FROM (SELECT * FROM ${changes} WHERE ${seq} > ${behind} ORDER BY ${seq} LIMIT ${limit}) AS changes
-          ) AS sized WHERE bytes - own < ${LOOK_BYTES} ORDER BY seq`,
+      const behind = sql`CASE WHEN ${from} > (SELECT value FROM counter) THEN 0 ELSE CAST(${from} AS bigint) END`;
+      const rows = await statements.query<Row>(
+        sql`SELECT * FROM (SELECT sized.*, sum(own) OVER (ORDER BY seq) AS bytes FROM (
+            SELECT seq, kind, record_id AS id, after, at, octet_length(CAST(after AS text)) AS own
+            FROM changes WHERE seq > ${behind} ORDER BY seq LIMIT ${limit}) AS sized) AS summed
+          WHERE bytes - own < ${LOOK_BYTES} ORDER BY seq`,
       );
       const last = rows.at(-1);
       if (last === undefined) return { through: from, seen: look?.seen ?? [], isOver: true };
@@ -63,7 +55,10 @@ export function createFieldVerbs({ sql: statements, transactApart }: Database): 
             seen.filter((each) => each.kind === kind),
           );
           if (rows.length === 0) continue;
-          for (const row of rows) await save(unit, kind, row);
+          for (const { keys, firstSeenAt, ...row } of rows) {
+            const kept = { keys: unit.dialect.json(keys), firstSeenAt: unit.dialect.instant(firstSeenAt) };
+            await unit.change(upsert(fields, ['kind', 'position'], { kind, ...row, ...kept }));
+          }
           const places = new Set(rows.map(({ position }) => position));
           const shown = [...held.filter(({ position }) => !places.has(position)), ...rows]
             .filter(({ column }) => column !== null)
@@ -78,9 +73,8 @@ export function createFieldVerbs({ sql: statements, transactApart }: Database): 
 }
 
 async function fieldsByKind(from: Sql): Promise<Map<Kind, Field[]>> {
-  const { kind, position, column, path, keys, type, firstSeenAt } = fields;
   const rows = await from.query<Omit<Field, 'keys'> & { kind: Kind; keys: unknown }>(
-    sql`SELECT ${as({ kind, position, column, path, keys, type, firstSeenAt })} FROM ${fields} ORDER BY ${kind}, ${position}`,
+    sql`SELECT kind, position, "column", path, keys, type, first_seen_at AS "firstSeenAt" FROM fields ORDER BY kind, position`,
   );
   return Map.groupBy(
     rows.map((row) => ({ ...row, keys: from.dialect.fromJson(row.keys) as string[] })),
@@ -95,13 +89,4 @@ function knownByKind(byKind: Map<Kind, Field[]>) {
     known.set(kind, types);
     return types;
   };
-}
-
-async function save(unit: Sql, kind: Kind, field: Field): Promise<void> {
-  const { position, column, path, type } = field;
-  const [keys, firstSeenAt] = [unit.dialect.json(field.keys), unit.dialect.instant(field.firstSeenAt)];
-  await unit.change(
-    sql`${insertInto(fields, { kind, position, column, path, keys, type, firstSeenAt })}
-      ON CONFLICT (kind, position) DO UPDATE SET ${set(fields, { column: excluded(fields.column) })}`,
-  );
 }

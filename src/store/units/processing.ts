@@ -3,7 +3,7 @@ import { type IdPointers, idFieldsOf, type JsonObject, withLearned } from '../..
 import { decideProvisional } from '../../mirror/decide.ts';
 import { type Reading, readPayload, recordOf, stateAfter } from '../../process/payload.ts';
 import type { Database, Sender, Sql, Unit } from '../database.ts';
-import { events as eventTable, recordState as states } from '../schema.ts';
+import { events as eventTable } from '../schema.ts';
 import type {
   ClaimedEvent,
   DirtyTiming,
@@ -22,7 +22,7 @@ import {
   type Records,
   writeContent,
 } from './records.ts';
-import { iso, set, single, sql, tally, update } from './sql.ts';
+import { iso, single, sql, tally, update } from './sql.ts';
 
 /** A claimed event as the store has it: what it says besides. Whoever works on it has no use for that. */
 export interface PendingEvent extends ClaimedEvent {
@@ -101,10 +101,8 @@ export function createProcessingVerbs(database: Database, engine: EventEngine) {
           const at = retryAtMs === null ? null : iso(now.wall + Math.max(0, retryAtMs - now.steady));
           const failed = at === null ? { state: 'failed', processedAt: iso(now.wall) } : {};
           const attempts = sql`${eventTable.attempts} + 1`;
-          unit.send(
-            sql`UPDATE ${eventTable} SET ${set(eventTable, { attempts, nextAttemptAt: at, error, ...failed })}
-              WHERE ${eventTable.seq} = ${event.seq} AND ${eventTable.state} = 'pending'`,
-          );
+          const deferred = { attempts, nextAttemptAt: at, error, ...failed };
+          unit.send(update(eventTable, deferred, sql`seq = ${event.seq} AND state = 'pending'`));
         }
         tally(unit, { pending: -failed.length, failed: failed.length });
         await askAboutFailed(engine, unit, failed, now, timing);
@@ -116,8 +114,7 @@ export function createProcessingVerbs(database: Database, engine: EventEngine) {
     async nextAttemptWall() {
       const at = await single<string>(
         database.sql,
-        sql`SELECT min(${eventTable.nextAttemptAt}) FROM ${eventTable}
-          WHERE ${eventTable.state} = 'pending' AND ${eventTable.nextAttemptAt} IS NOT NULL`,
+        sql`SELECT min(next_attempt_at) FROM events WHERE state = 'pending' AND next_attempt_at IS NOT NULL`,
       );
       return at === null ? null : Date.parse(at);
     },
@@ -259,7 +256,7 @@ async function readAnew(
     const record = recordOf(one.event, pointers);
     if (record === null) continue;
     const { kind, recordId } = record;
-    unit.send(update(eventTable, { kind, recordId }, sql`${eventTable.seq} = ${one.event.seq}`));
+    unit.send(update(eventTable, { kind, recordId }, sql`seq = ${one.event.seq}`));
     dirtied.push({ kind, id: recordId, number: unit.numbers.next() });
     renamed.set(one, { read: readEvent(engine, { ...one.event, ...record }, pointers), idFields });
   }
@@ -268,8 +265,7 @@ async function readAnew(
     const { kind, recordId, seq } = read.event;
     // Such an event was not thought to be about it: other ids are looked for in its data as well.
     unit.send(
-      sql`UPDATE ${states} SET ${set(states, { searched: seq - 1 })}
-        WHERE ${states.kind} = ${kind} AND ${states.id} = ${recordId} AND ${states.searched} >= ${seq}`,
+      sql`UPDATE record_state SET searched = ${seq - 1} WHERE kind = ${kind} AND id = ${recordId} AND searched >= ${seq}`,
     );
   }
   if (renamed.size > 0) engine.forgetRecords();

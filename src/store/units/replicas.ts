@@ -1,27 +1,13 @@
 import type { Database } from '../database.ts';
 import type { PlacesGiven, ReplicaStore, StoredSession, SyncRequest } from '../replicas.ts';
 import {
-  facts,
   leases,
   replicas,
   operatorSessions as sessions,
   requestPlaces as shares,
   syncRequests,
 } from '../schema.ts';
-import {
-  as,
-  excluded,
-  insertInto,
-  iso,
-  one,
-  readFact,
-  set,
-  single,
-  sql,
-  update,
-  upsert,
-  writtenFact,
-} from './sql.ts';
+import { insertInto, iso, one, readFact, single, sql, update, upsert, writtenFact } from './sql.ts';
 
 /** What only the engine can say stays with it: its clock, and how processes hear of each other. */
 type ReplicaVerbs = Omit<ReplicaStore, 'sharedTime' | 'notify' | 'listen'>;
@@ -37,57 +23,48 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
   return {
     beatReplica: (id, lifeMs, now) =>
       database.transactApart(replicas, async (unit) => {
-        await unit.change(sql`DELETE FROM ${replicas} WHERE ${replicas.seenAt} <= ${now.steady - lifeMs}`);
-        await unit.change(
-          upsert(
-            replicas,
-            ['id'],
-            { id, startedAt: iso(now.wall), seenAt: now.steady },
-            { startedAt: replicas.startedAt },
-          ),
-        );
-        const others = sql`SELECT count(*) FROM ${replicas} WHERE ${replicas.id} <> ${id}`;
-        return { others: (await single<number>(unit, others))! };
+        await unit.change(sql`DELETE FROM replicas WHERE seen_at <= ${now.steady - lifeMs}`);
+        const own = { id, startedAt: iso(now.wall), seenAt: now.steady };
+        await unit.change(upsert(replicas, ['id'], own, { startedAt: replicas.startedAt }));
+        const others = await single<number>(unit, sql`SELECT count(*) FROM replicas WHERE id <> ${id}`);
+        return { others: others! };
       }),
 
     async leaveReplicas(id) {
-      await statements.change(sql`DELETE FROM ${replicas} WHERE ${replicas.id} = ${id}`);
+      await statements.change(sql`DELETE FROM replicas WHERE id = ${id}`);
     },
 
     async countReplicas(lifeMs, now) {
-      const living = sql`SELECT count(*) FROM ${replicas} WHERE ${replicas.seenAt} > ${now.steady - lifeMs}`;
+      const living = sql`SELECT count(*) FROM replicas WHERE seen_at > ${now.steady - lifeMs}`;
       return (await single<number>(statements, living))!;
     },
 
     async takeLease(name, owner, leaseMs, now) {
       const leaseUntil = now.steady + leaseMs;
-      const [kept] = await statements.query<{ fence: number }>(
-        sql`UPDATE ${leases} SET ${set(leases, { leaseUntil })} WHERE ${leases.name} = ${name}
-          AND ${leases.owner} = ${owner} AND ${leases.leaseUntil} > ${now.steady} RETURNING ${leases.fence}`,
+      const kept = await single<number>(
+        statements,
+        sql`UPDATE leases SET lease_until = ${leaseUntil}
+          WHERE name = ${name} AND owner = ${owner} AND lease_until > ${now.steady} RETURNING fence`,
       );
-      if (kept !== undefined) return { name, owner, fence: kept.fence, isTakeover: false };
+      if (kept !== null) return { name, owner, fence: kept, isTakeover: false };
       // Its own row alone: whoever prolongs another lease must not wait for one whose holder is in the middle of a unit.
       return await database.transactApart(null, async (unit) => {
         await unit.change(
           sql`${insertInto(leases, { name, owner: '', fence: 0, leaseUntil: 0 })} ON CONFLICT (name) DO NOTHING`,
         );
         const [held] = await unit.query<{ owner: string; fence: number; leaseUntil: number }>(
-          sql`SELECT ${as({ owner: leases.owner, fence: leases.fence, leaseUntil: leases.leaseUntil })}
-            FROM ${leases} WHERE ${leases.name} = ${name} ${unit.dialect.forUpdate}`,
+          sql`SELECT owner, fence, lease_until AS "leaseUntil" FROM leases WHERE name = ${name} ${unit.dialect.forUpdate}`,
         );
         if (held!.leaseUntil > now.steady) return null;
         const fence = held!.fence + 1;
-        await unit.change(
-          sql`UPDATE ${leases} SET ${set(leases, { owner, fence, leaseUntil })} WHERE ${leases.name} = ${name}`,
-        );
+        await unit.change(update(leases, { owner, fence, leaseUntil }, sql`name = ${name}`));
         return { name, owner, fence, isTakeover: held!.owner !== '' };
       });
     },
 
     async releaseLease({ name, owner, fence }) {
       await statements.change(
-        sql`UPDATE ${leases} SET ${set(leases, { owner: '', leaseUntil: 0 })}
-          WHERE ${leases.name} = ${name} AND ${leases.owner} = ${owner} AND ${leases.fence} = ${fence}`,
+        sql`UPDATE leases SET owner = '', lease_until = 0 WHERE name = ${name} AND owner = ${owner} AND fence = ${fence}`,
       );
     },
 
@@ -101,20 +78,15 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
       });
     },
 
-    async takeSyncRequests() {
-      const { kind, reason } = syncRequests;
-      return await statements.query<SyncRequest>(
-        sql`DELETE FROM ${syncRequests} RETURNING ${as({ kind, reason })}`,
-      );
-    },
+    takeSyncRequests: () =>
+      statements.query<SyncRequest>(sql`DELETE FROM sync_requests RETURNING kind, reason`),
 
     sharePlaces: ({ replica, limit, takes, wants, leaseMs, goodForMs }, now) =>
       database.transactApart(shares, async (unit) => {
-        await unit.change(sql`DELETE FROM ${shares} WHERE ${shares.placesUntil} <= ${now.steady}`);
+        await unit.change(sql`DELETE FROM request_places WHERE places_until <= ${now.steady}`);
         const [others] = await unit.query<{ taken: number; wanting: number }>(
-          sql`SELECT coalesce(sum(${shares.places}), 0) AS taken,
-              count(*) FILTER (WHERE ${shares.wanted} > ${shares.places}) AS wanting
-            FROM ${shares} WHERE ${shares.replica} <> ${replica}`,
+          sql`SELECT coalesce(sum(places), 0) AS taken, count(*) FILTER (WHERE wanted > places) AS wanting
+            FROM request_places WHERE replica <> ${replica}`,
         );
         const { taken, wanting } = others!;
         const left = Math.max(0, limit - taken);
@@ -122,10 +94,9 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
         const own = { places, wanted: wants, placesUntil: now.steady + leaseMs };
         await unit.change(upsert(shares, ['replica'], { replica, ...own }));
         const lost = await unit.query<PlacesGiven['lost'][number]>(
-          sql`SELECT ${as({ replica: shares.replica, places: shares.places, until: shares.placesUntil })} FROM ${shares}
-            WHERE ${shares.replica} <> ${replica} AND ${shares.places} > 0
-              AND ${shares.placesUntil} <= ${now.steady + leaseMs - goodForMs}
-            ORDER BY ${shares.placesUntil} DESC, ${shares.replica}`,
+          sql`SELECT replica, places, places_until AS until FROM request_places
+            WHERE replica <> ${replica} AND places > 0 AND places_until <= ${now.steady + leaseMs - goodForMs}
+            ORDER BY places_until DESC, replica`,
         );
         const paused = await readFact(unit, PAUSE_FACT);
         return {
@@ -135,41 +106,37 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
       }),
 
     async pausePlaces(until) {
-      const value = excluded(facts.value);
       await statements.change(
         sql`${writtenFact(PAUSE_FACT, String(until))}
-          WHERE CAST(${facts.value} AS double precision) < CAST(${value} AS double precision)`,
+          WHERE CAST(facts.value AS double precision) < CAST(excluded.value AS double precision)`,
       );
     },
 
     async openSession(session, { openedSince, usedSince, atMost }) {
-      const { hash, openedAt, usedAt } = sessions;
       await database.transactApart(sessions, async (unit) => {
         await unit.change(
-          sql`DELETE FROM ${sessions} WHERE ${openedAt} <= ${openedSince} OR ${usedAt} <= ${usedSince}`,
+          sql`DELETE FROM operator_sessions WHERE opened_at <= ${openedSince} OR used_at <= ${usedSince}`,
         );
         await unit.change(
-          sql`DELETE FROM ${sessions} WHERE ${hash} NOT IN
-            (SELECT ${hash} FROM ${sessions} ORDER BY ${openedAt} DESC, ${hash} LIMIT ${Math.max(0, atMost - 1)})`,
+          sql`DELETE FROM operator_sessions WHERE hash NOT IN
+            (SELECT hash FROM operator_sessions ORDER BY opened_at DESC, hash LIMIT ${Math.max(0, atMost - 1)})`,
         );
         await unit.change(insertInto(sessions, { ...session }));
       });
     },
 
-    async findSession(id) {
-      const { hash, sealed, openedAt, usedAt } = sessions;
-      return await one<StoredSession>(
+    findSession: (hash) =>
+      one<StoredSession>(
         statements,
-        sql`SELECT ${as({ hash, sealed, openedAt, usedAt })} FROM ${sessions} WHERE ${hash} = ${id}`,
-      );
-    },
+        sql`SELECT hash, sealed, opened_at AS "openedAt", used_at AS "usedAt" FROM operator_sessions WHERE hash = ${hash}`,
+      ),
 
     async touchSession(hash, usedAt) {
-      await statements.change(update(sessions, { usedAt }, sql`${sessions.hash} = ${hash}`));
+      await statements.change(update(sessions, { usedAt }, sql`hash = ${hash}`));
     },
 
     async closeSession(hash) {
-      await statements.change(sql`DELETE FROM ${sessions} WHERE ${sessions.hash} = ${hash}`);
+      await statements.change(sql`DELETE FROM operator_sessions WHERE hash = ${hash}`);
     },
   };
 }

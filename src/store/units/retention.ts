@@ -4,7 +4,7 @@ import type { Column, SQL, Table } from '../drizzle.ts';
 import type { EventState } from '../reports.ts';
 import { audit, changes, duplicates, events, quarantine, registrations, trimmedEvents } from '../schema.ts';
 import type { RetentionStore, Trimmed, TrimmedThing, TrimStep } from '../store.ts';
-import { allOf, as, isOneOf, iso, readFact, set, sql, tally, update, writeFact } from './sql.ts';
+import { as, iso, readFact, set, sql, tally, update, writeFact } from './sql.ts';
 
 /** Where the history begins, as `facts` keep it. */
 export const TRIMMED_CHANGES_FACT = 'changes_trimmed';
@@ -14,9 +14,10 @@ const TRIMMED_BODIES_FACT = 'bodies_trimmed';
 
 /** For whoever takes an event out of a state that keeps its body: trimming comes back to it. */
 export async function trimBodiesAgainFrom(unit: Sql, seq: number): Promise<void> {
-  const trimmed = Number((await readFact(unit, TRIMMED_BODIES_FACT)) ?? 0);
-  if (trimmed >= seq) await writeFact(unit, TRIMMED_BODIES_FACT, String(seq - 1));
+  if ((await bodiesTrimmed(unit)) >= seq) await writeFact(unit, TRIMMED_BODIES_FACT, String(seq - 1));
 }
+
+const bodiesTrimmed = async (unit: Sql) => Number((await readFact(unit, TRIMMED_BODIES_FACT)) ?? 0);
 
 /** Of bodies that one step takes apart, which one may exceed: some milliseconds. */
 const STEP_BYTES = 1_048_576;
@@ -24,39 +25,11 @@ const STEP_BYTES = 1_048_576;
 interface Candidate {
   key: number;
   at: string;
-  bytes?: number | null;
+  bytes: number | null;
   /** False: looked at, and to be left alone whatever its age. */
   ready: boolean | 0 | 1;
-}
-
-const bytesOf = (body: Column) => sql`octet_length(${body})`;
-
-/** As many of the first ones as one step takes apart: one at least. */
-function withinStep<Row extends { bytes?: number | null }>(rows: readonly Row[]): readonly Row[] {
-  let bytes = 0;
-  const end = rows.findIndex((row, at) => {
-    bytes += row.bytes ?? 0;
-    return at > 0 && bytes > STEP_BYTES;
-  });
-  return end === -1 ? rows : rows.slice(0, end);
-}
-
-/**
- * Empties those that have a body still, and keeps what it comes to, by which a late redelivery is told from another event:
- * worked out here and not at every arrival. Returns how many.
- */
-async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number> {
-  const { seq, body } = events;
-  const kept = await unit.query<{ seq: number; body: string }>(
-    sql`SELECT ${as({ seq, body })} FROM ${events} WHERE ${unit.dialect.isAmong(seq, keys)} AND ${body} IS NOT NULL`,
-  );
-  const hashes = Object.fromEntries(kept.map((row) => [row.seq, contentHashOf(row.body)]));
-  const contentHash = sql`coalesce(${events.contentHash}, hashed.value)`;
-  unit.send(
-    sql`UPDATE ${events} SET ${set(events, { contentHash, address: null, body: null })} FROM ${unit.dialect.entries(hashes)} AS hashed
-      WHERE ${seq} = CAST(hashed.key AS bigint)`,
-  );
-  return kept.length;
+  /** No step goes past it. */
+  stops: boolean | 0 | 1;
 }
 
 /** Of the oldest rows, in the order in which they came: what is looked at, and what becomes of those that are old enough. */
@@ -68,9 +41,12 @@ interface Walk {
   among?: SQL;
   /** Their bodies are taken apart, which bounds a step. */
   body?: Column;
-  /** Rows that do not fulfil it are left alone whatever their age. */
   ready?: SQL;
-  trim(unit: Unit, keys: number[], last: Candidate): Promise<unknown>;
+  stops?: SQL;
+  /** Where a step begins, if not where the caller says. */
+  from?(unit: Sql): Promise<number>;
+  /** Of the rows that are ready, how many were trimmed; `last`: of all that were old enough. */
+  trim(unit: Unit, keys: number[], last: Candidate): Promise<number>;
 }
 
 const deleting =
@@ -78,10 +54,40 @@ const deleting =
   (unit, keys) =>
     unit.change(sql`DELETE FROM ${table} WHERE ${unit.dialect.isAmong(key, keys)}`);
 
-const WALKS = {
+/**
+ * Empties those that have a body still, and keeps what it comes to, by which a late redelivery is told from another event:
+ * worked out here and not at every arrival. Returns how many.
+ */
+async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number> {
+  const { seq } = events;
+  const kept = await unit.query<{ seq: number; body: string }>(
+    sql`SELECT seq, body FROM events WHERE ${unit.dialect.isAmong(seq, keys)} AND body IS NOT NULL`,
+  );
+  const hashes = Object.fromEntries(kept.map((row) => [row.seq, contentHashOf(row.body)]));
+  const contentHash = sql`coalesce(${events.contentHash}, hashed.value)`;
+  unit.send(
+    sql`UPDATE events SET ${set(events, { contentHash, address: null, body: null })}
+      FROM ${unit.dialect.entries(hashes)} AS hashed WHERE seq = CAST(hashed.key AS bigint)`,
+  );
+  return kept.length;
+}
+
+const EVENTS = { table: events, key: events.seq, at: events.receivedAt, body: events.body };
+
+const WALKS: Readonly<Record<Exclude<TrimmedThing, keyof typeof EXPIRING>, Walk>> = {
+  event_bodies: {
+    ...EVENTS,
+    from: bodiesTrimmed,
+    // One that waits is worked off before trimming goes past it; a failed one brings trimming back when it is failed no more.
+    stops: sql`state = 'pending'`,
+    ready: sql`state <> 'failed'`,
+    async trim(unit, keys, { key }) {
+      await writeFact(unit, TRIMMED_BODIES_FACT, String(key));
+      return await emptyBodies(unit, keys);
+    },
+  },
   quarantine_bodies: {
-    ...{ table: quarantine, key: quarantine.id, at: quarantine.receivedAt },
-    among: sql`${quarantine.body} IS NOT NULL`,
+    ...{ table: quarantine, key: quarantine.id, at: quarantine.receivedAt, among: sql`body IS NOT NULL` },
     trim: (unit, keys) =>
       unit.change(
         update(quarantine, { address: null, body: null }, unit.dialect.isAmong(quarantine.id, keys)),
@@ -92,33 +98,34 @@ const WALKS = {
     trim: deleting(duplicates, duplicates.id),
   },
   events: {
-    ...{ table: events, key: events.seq, at: events.receivedAt, body: events.body },
-    ready: isOneOf(events.state, ['processed', 'ignored', 'discarded']),
+    ...EVENTS,
+    ready: sql`state IN ('processed', 'ignored', 'discarded')`,
     async trim(unit, keys) {
       await emptyBodies(unit, keys);
       const isOld = unit.dialect.isAmong(events.seq, keys);
       await unit.change(
-        sql`INSERT INTO ${trimmedEvents} (id, content_hash, received_at)
-          SELECT ${events.id}, ${events.contentHash}, ${events.receivedAt} FROM ${events} WHERE ${isOld}`,
+        sql`INSERT INTO trimmed_events (id, content_hash, received_at)
+          SELECT id, content_hash, received_at FROM events WHERE ${isOld}`,
       );
       const gone = await unit.query<{ state: EventState }>(
-        sql`DELETE FROM ${events} WHERE ${isOld} RETURNING ${events.state}`,
+        sql`DELETE FROM events WHERE ${isOld} RETURNING state`,
       );
       const moves: Partial<Record<EventState, number>> = {};
       for (const { state } of gone) moves[state] = (moves[state] ?? 0) - 1;
       tally(unit, moves);
+      return gone.length;
     },
   },
   changes: {
     ...{ table: changes, key: changes.seq, at: changes.at },
-    async trim(unit, keys, { key, at }) {
-      await deleting(changes, changes.seq)(unit, keys, { key, at, ready: true });
+    async trim(unit, keys, last) {
       // With the rows it speaks of: a follower that finds them gone must find this as well.
-      await writeFact(unit, TRIMMED_CHANGES_FACT, JSON.stringify({ through: key, at }));
+      await writeFact(unit, TRIMMED_CHANGES_FACT, JSON.stringify({ through: last.key, at: last.at }));
+      return await deleting(changes, changes.seq)(unit, keys, last);
     },
   },
   audit: { ...{ table: audit, key: audit.id, at: audit.at }, trim: deleting(audit, audit.id) },
-} satisfies Partial<Record<TrimmedThing, Walk>>;
+};
 
 /** Deleted oldest first, by an index of these instants. */
 const EXPIRING = {
@@ -126,61 +133,51 @@ const EXPIRING = {
   event_ids: { table: trimmedEvents, key: trimmedEvents.id, at: trimmedEvents.receivedAt },
 };
 
-export function createRetentionVerbs(database: Database): RetentionStore {
-  /** Over at the first one too young. */
-  const walk = ({ table, key, at, among, body, ready, trim }: Walk, { before, after, limit }: TrimStep) =>
-    database.transact(async (unit): Promise<Trimmed> => {
-      const bytes = body === undefined ? {} : { bytes: bytesOf(body) };
+export function createRetentionVerbs({ transact }: Database): RetentionStore {
+  /** Ends before the first row that is too young, and where the bodies are enough for one step. */
+  const walk = (of: Walk, { before, after, limit }: TrimStep) =>
+    transact(async (unit): Promise<Trimmed> => {
+      const { table, key, at, body, among = sql`true`, ready = sql`true`, stops = sql`false` } = of;
+      const bytes = body === undefined ? sql`0` : sql`octet_length(${body})`;
+      const from = (await of.from?.(unit)) ?? after;
       const looked = await unit.query<Candidate>(
-        sql`SELECT ${as({ key, at, ...bytes, ready: ready ?? sql`true` })} FROM ${table}
-          WHERE ${allOf([...(among === undefined ? [] : [among]), sql`${key} > ${after}`])} ORDER BY key LIMIT ${limit}`,
+        sql`SELECT ${as({ key, at, bytes, ready, stops })} FROM ${table} WHERE ${among} AND ${key} > ${from} ORDER BY key LIMIT ${limit}`,
       );
-      const tooYoung = looked.findIndex((row) => Date.parse(row.at) >= before);
-      const old = withinStep(tooYoung === -1 ? looked : looked.slice(0, tooYoung));
-      const last = old.findLast((row) => row.ready);
+      let size = 0;
+      let taken = 0;
+      let isFull = false;
+      for (const row of looked) {
+        if (Date.parse(row.at) >= before || row.stops) break;
+        size += row.bytes ?? 0;
+        isFull = taken > 0 && size > STEP_BYTES;
+        if (isFull) break;
+        taken += 1;
+      }
+      const old = looked.slice(0, taken);
+      const last = old.at(-1);
+      if (last === undefined) return { trimmed: 0, next: null };
       const keys = old.filter((row) => row.ready).map((row) => row.key);
-      if (last !== undefined) await trim(unit, keys, last);
-      const isOver =
-        old.length === (tooYoung === -1 ? looked.length : tooYoung) &&
-        (tooYoung !== -1 || looked.length < limit);
-      return { trimmed: keys.length, next: isOver ? null : (old.at(-1)?.key ?? null) };
+      const trimmed = await of.trim(unit, keys, last);
+      return { trimmed, next: isFull || taken === limit ? last.key : null };
     });
 
-  const trimExpired = async ({ table, key, at }: Pick<Walk, 'table' | 'key' | 'at'>, step: TrimStep) => {
-    const trimmed = await database.transact((unit) =>
+  const trimExpired = async (
+    { table, key, at }: Pick<Walk, 'table' | 'key' | 'at'>,
+    { before, limit }: TrimStep,
+  ) => {
+    const trimmed = await transact((unit) =>
       unit.change(
         sql`DELETE FROM ${table} WHERE ${key} IN
-          (SELECT ${key} FROM ${table} WHERE ${at} < ${iso(step.before)} ORDER BY ${at} LIMIT ${step.limit})`,
+          (SELECT ${key} FROM ${table} WHERE ${at} < ${iso(before)} ORDER BY ${at} LIMIT ${limit})`,
       ),
     );
-    return { trimmed, next: trimmed < step.limit ? null : 0 };
+    return { trimmed, next: trimmed < limit ? null : 0 };
   };
 
-  const trimEventBodies = ({ before, limit }: TrimStep) =>
-    database.transact(async (unit): Promise<Trimmed> => {
-      const from = Number((await readFact(unit, TRIMMED_BODIES_FACT)) ?? 0);
-      const { seq, receivedAt, state, body } = events;
-      const looked = await unit.query<{ key: number; at: string; state: EventState; bytes: number | null }>(
-        sql`SELECT ${as({ key: seq, at: receivedAt, state, bytes: bytesOf(body) })} FROM ${events} WHERE ${seq} > ${from} ORDER BY ${seq} LIMIT ${limit}`,
-      );
-      // One that waits is worked off before trimming goes past it; a failed one brings trimming back when it is failed no more.
-      const end = looked.findIndex((row) => Date.parse(row.at) >= before || row.state === 'pending');
-      const ended = end === -1 ? looked : looked.slice(0, end);
-      const past = withinStep(ended);
-      const ready = past.filter((row) => row.state !== 'failed').map((row) => row.key);
-      const trimmed = await emptyBodies(unit, ready);
-      const last = past.at(-1)?.key;
-      if (last !== undefined) await writeFact(unit, TRIMMED_BODIES_FACT, String(last));
-      const isOver = past.length === ended.length && (end !== -1 || looked.length < limit);
-      return { trimmed, next: isOver ? null : (last ?? null) };
-    });
-
   return {
-    trim(thing, step) {
-      if (thing === 'event_bodies') return trimEventBodies(step);
-      return thing === 'registrations' || thing === 'event_ids'
+    trim: (thing, step) =>
+      thing === 'registrations' || thing === 'event_ids'
         ? trimExpired(EXPIRING[thing], step)
-        : walk(WALKS[thing], step);
-    },
+        : walk(WALKS[thing], step),
   };
 }

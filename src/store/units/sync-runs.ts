@@ -1,6 +1,7 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { Database, Unit } from '../database.ts';
-import { events, kindState, syncRuns } from '../schema.ts';
+import type { SQL } from '../drizzle.ts';
+import { kindState, syncRuns } from '../schema.ts';
 import type { BackfillStore, SyncRunProgress } from '../store.ts';
 import {
   hasUnnamed,
@@ -10,7 +11,7 @@ import {
   resolveGap,
   resolveGapById,
 } from './gaps.ts';
-import { as, excluded, insertInto, iso, set, single, sql, update, upsert, writtenFact } from './sql.ts';
+import { excluded, insertInto, iso, single, sql, update, upsert, writtenFact } from './sql.ts';
 
 /** Fewer deliveries than this say nothing of what is usual. */
 const FEWEST_FOR_USUAL = 10;
@@ -23,18 +24,9 @@ export function createFullSyncVerbs(database: Database) {
       database.transact(async (unit) => {
         const number = unit.numbers.current();
         const startedAt = iso(now.wall);
-        await unit.change(
-          sql`UPDATE ${syncRuns} SET ${set(syncRuns, { finishedAt: startedAt, outcome: 'interrupted' })}
-            WHERE ${syncRuns.kind} = ${kind} AND ${syncRuns.finishedAt} IS NULL`,
-        );
-        const began = insertInto(syncRuns, {
-          kind,
-          reason,
-          startedAt,
-          number,
-          beganAt: Math.floor(now.steady),
-        });
-        const id = await single<number>(unit, sql`${began} RETURNING ${syncRuns.id}`);
+        await unit.change(interrupted(startedAt, sql`kind = ${kind} AND finished_at IS NULL`));
+        const began = { kind, reason, startedAt, number, beganAt: Math.floor(now.steady) };
+        const id = await single<number>(unit, sql`${insertInto(syncRuns, began)} RETURNING id`);
         return { id: id!, number, hasUnnamed: await hasUnnamed(unit, kind) };
       }),
 
@@ -46,17 +38,14 @@ export function createFullSyncVerbs(database: Database) {
       await database.transact(async (unit) => {
         await saveProgress(unit, id, progress);
         const finishedAt = iso(now.wall);
-        const { kind, number, beganAt } = syncRuns;
+        const end = { finishedAt, outcome, error, differences: unit.dialect.json(differences) };
         const [fullSync] = await unit.query<{ kind: Kind; number: number; beganAt: number }>(
-          sql`UPDATE ${syncRuns} SET ${set(syncRuns, { finishedAt, outcome, error, differences: unit.dialect.json(differences) })}
-            WHERE ${syncRuns.id} = ${id} RETURNING ${as({ kind, number, beganAt })}`,
+          sql`${update(syncRuns, end, sql`id = ${id}`)} RETURNING kind, number, began_at AS "beganAt"`,
         );
         if (fullSync === undefined) return;
         if (hasDifferences) {
-          await unit.change(
-            sql`UPDATE ${kindState} SET ${set(kindState, { inSyncSince: finishedAt })}
-              WHERE ${kindState.kind} = ${fullSync.kind} AND ${kindState.inSyncSince} IS NOT NULL`,
-          );
+          const wasInSync = sql`kind = ${fullSync.kind} AND in_sync_since IS NOT NULL`;
+          await unit.change(update(kindState, { inSyncSince: finishedAt }, wasInSync));
         }
         if (outcome === 'complete') await resolveAfterFullSync(unit, fullSync, finishedAt);
       });
@@ -64,15 +53,11 @@ export function createFullSyncVerbs(database: Database) {
 
     interruptSyncRuns: (now) =>
       database.transact(async (unit) => {
-        await unit.change(
-          sql`UPDATE ${syncRuns} SET ${set(syncRuns, { finishedAt: iso(now.wall), outcome: 'interrupted' })}
-            WHERE ${syncRuns.finishedAt} IS NULL`,
-        );
+        await unit.change(interrupted(iso(now.wall), sql`finished_at IS NULL`));
         // Those that a stop broke off in good order as well as those that a crash left open: how far the last of a kind had come.
-        const { id, kind, pages } = syncRuns;
         return await unit.query<{ kind: Kind; pages: number }>(
-          sql`SELECT ${as({ kind, pages })} FROM ${syncRuns} WHERE ${id} IN (SELECT max(${id}) FROM ${syncRuns} GROUP BY ${kind})
-            AND ${syncRuns.outcome} = 'interrupted' ORDER BY ${id}`,
+          sql`SELECT kind, pages FROM sync_runs WHERE id IN (SELECT max(id) FROM sync_runs GROUP BY kind)
+            AND outcome = 'interrupted' ORDER BY id`,
         );
       }),
 
@@ -99,38 +84,30 @@ export function createFullSyncVerbs(database: Database) {
       );
     },
 
-    async beat(now, service) {
+    async beat(now, { eventsOnly, settleMs, fullSyncMs, blocked, unreachable, access }) {
       await database.transact(async (unit) => {
         const nowIso = iso(now.wall);
         const facts = {
-          heartbeat: nowIso,
-          events_only: service.eventsOnly ? '1' : '0',
-          settle_ms: String(service.settleMs),
-          full_sync_ms: String(service.fullSyncMs),
-          blocked: service.blocked ? '1' : '0',
-          unreachable: service.unreachable ? '1' : '0',
-          access: service.access,
+          ...{ heartbeat: nowIso, access, settle_ms: settleMs, full_sync_ms: fullSyncMs },
+          ...{ events_only: Number(eventsOnly), blocked: Number(blocked), unreachable: Number(unreachable) },
         };
-        for (const [name, value] of Object.entries(facts)) unit.send(writtenFact(name, value));
-        const since = excluded(kindState.inSyncSince);
+        for (const [name, value] of Object.entries(facts)) unit.send(writtenFact(name, String(value)));
         unit.send(
-          sql`INSERT INTO ${kindState} (kind, in_sync_since)
+          sql`INSERT INTO kind_state (kind, in_sync_since)
             SELECT kind, CASE WHEN verdict = 'in_sync' THEN ${unit.dialect.instant(nowIso)} END FROM sync_status WHERE true
-            ON CONFLICT (kind) DO UPDATE SET ${set(kindState, {
-              inSyncSince: sql`CASE WHEN ${since} IS NOT NULL THEN coalesce(${kindState.inSyncSince}, ${since}) END`,
-            })}`,
+            ON CONFLICT (kind) DO UPDATE SET in_sync_since =
+              CASE WHEN excluded.in_sync_since IS NOT NULL THEN coalesce(kind_state.in_sync_since, excluded.in_sync_since) END`,
         );
       });
     },
 
     async lastDelivery(among) {
-      const { seq, receivedAt, lastDeliveredAt } = events;
       const pause = statements.dialect.millisecondsBetween(sql`before`, sql`received_at`);
       // A late duplicate of an old event is the exception: the newest rows tell.
       const [row] = await statements.query<{ last: string | null; deliveries: number; pause: number | null }>(
         sql`SELECT max(last_delivered_at) AS last, count(*) AS deliveries, max(${pause}) AS pause
           FROM (SELECT last_delivered_at, received_at, lag(received_at) OVER (ORDER BY seq) AS before
-            FROM (SELECT ${seq}, ${lastDeliveredAt}, ${receivedAt} FROM ${events} ORDER BY ${seq} DESC LIMIT ${among}) AS newest
+            FROM (SELECT seq, last_delivered_at, received_at FROM events ORDER BY seq DESC LIMIT ${among}) AS newest
           ) AS paced`,
       );
       const { last = null, deliveries = 0, pause: longest = null } = row ?? {};
@@ -142,9 +119,12 @@ export function createFullSyncVerbs(database: Database) {
   } satisfies Partial<BackfillStore>;
 }
 
+const interrupted = (finishedAt: string, which: SQL): SQL =>
+  update(syncRuns, { finishedAt, outcome: 'interrupted' }, which);
+
 export async function saveProgress(unit: Unit, id: number, progress: SyncRunProgress): Promise<void> {
   const { pages, seen, inserted, updated, deleted, unchanged } = progress;
   await unit.change(
-    update(syncRuns, { pages, seen, inserted, updated, deleted, unchanged }, sql`${syncRuns.id} = ${id}`),
+    update(syncRuns, { pages, seen, inserted, updated, deleted, unchanged }, sql`id = ${id}`),
   );
 }
