@@ -35,9 +35,7 @@ export interface Dialect {
   listed(ids: readonly string[]): SQL;
   /** As a table with columns `key` and `value`, both texts. */
   entries(values: Readonly<Record<string, string>>): SQL;
-  /** Behind a SELECT: nobody changes its rows before the unit ends. */
-  readonly forShare: SQL;
-  /** The same, and nobody else reads them so. */
+  /** Behind a SELECT: nobody else changes its rows, or reads them so, before the unit ends. */
   readonly forUpdate: SQL;
   /** When the hour of an instant began, as such a column holds it. */
   hourOf(column: Column): SQL;
@@ -45,8 +43,6 @@ export interface Dialect {
   millisecondsBetween(earlier: SQL, later: SQL): SQL;
   /** A hint for one engine's planner, behind a table's name, null: to walk the table itself; nothing for the other's. */
   indexedBy(index: string | null): SQL;
-  /** The planner knows how many rows fit, so that no hint is better than it. */
-  readonly knowsSizes: boolean;
   /** A name as its index has it: letters in either case, ASCII only. */
   folded(text: Column | string): SQL;
   /** The name begins with `text`, in either case, where it is known not to lie before it. */
@@ -99,10 +95,7 @@ export interface Database {
     work: (unit: Unit, read: First) => Promise<T>,
     first?: (sql: Sql) => Promise<First>,
   ): Promise<T>;
-  /**
-   * One atomic unit that takes no numbers. With a table it holds up whoever writes into that: what is read in it is what the
-   * one before it has left.
-   */
+  /** One atomic unit without numbers. With a table, one after another among those that name it. */
   transactApart<T>(table: Table | null, work: (unit: Sql) => Promise<T>): Promise<T>;
 }
 

@@ -25,9 +25,8 @@ export interface Refusals {
 }
 
 /**
- * What this version has to do to a database with these notes. `hasMirror`: our tables are there. drizzle keeps the notes of every
- * program under one name, so they may be another program's. Steps that were released never change: a text unknown to us is of a
- * build before the first release, or of a later version. Throws UsageError for all of these.
+ * Throws UsageError for a database that this version must not touch. `hasMirror`: our tables are there; drizzle keeps the notes of
+ * every program under one name. Steps that were released never change: an unknown text is of a build before the first release.
  */
 export function stepsOf(
   engine: 'sqlite' | 'postgres',

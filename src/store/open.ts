@@ -17,10 +17,7 @@ export interface OpenOptions extends OpeningOptions {
   inThread?: { onLost: (error: StoreUnavailable) => void };
 }
 
-/**
- * Opens the store that `DATABASE_URL` names. One with an older schema is backed up beside itself and migrated; if that
- * fails it is as it was. Rejects with UsageError for an address that no engine takes.
- */
+/** An older schema is backed up and migrated. Rejects with UsageError for an address that no engine takes. */
 export async function openStore(url: string, options: OpenOptions = {}): Promise<Store> {
   if (isPostgres(url)) return await openServer(url, options);
   const path = sqlitePath(url);
@@ -103,9 +100,8 @@ const lockPath = (path: string) => `${path}.lock`;
 const notePath = (path: string) => `${path}.holder.json`;
 
 /**
- * Makes this process the only one that serves `path`. The lock is an open write transaction on a small file of
- * its own: the operating system releases it whenever the process ends, killed or not, which a pid in a file
- * would not, and readers of the database itself are not shut out.
+ * Makes this process the only one that serves `path`, by an open write transaction on a file of its own: the system ends that
+ * with the process, killed or not, which a pid in a file would survive, and readers of the database are not shut out.
  */
 export function lockFile(url: string, startedAt: string): FileLock {
   if (isPostgres(url)) return NOTHING_TO_LOCK;

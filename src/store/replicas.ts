@@ -65,10 +65,7 @@ export interface StoredSession {
 export type Notice = 'events' | 'work';
 
 export interface ReplicaStore {
-  /**
-   * The database's clocks; null: the process's own are used. `atLeast` is this process's steady clock: a database that is behind
-   * it, as after a failover, is corrected for all.
-   */
+  /** Null: the process's own clocks are used. A database behind `atLeast` (steady), as after a failover, is corrected for all. */
   sharedTime(atLeast: number | null): Promise<Now | null>;
 
   /** Deletes replicas without a beat within `lifeMs`, and counts the others. */

@@ -118,10 +118,7 @@ export interface Paging {
 
 export const PAGE_LIMIT_MAX = 500;
 
-/**
- * How many events one page of a list looks at, at most; fewer if each is found through an index. Filters have no index of their
- * own, because every delivery would pay for it. So many rows take a few milliseconds, which hardly delays a waiting delivery.
- */
+/** Events that one page looks at: a few milliseconds. Filters have no index of their own, for which every delivery would pay. */
 export const EVENTS_LOOKED_AT = 10_000;
 
 export interface RecordFilter {
@@ -222,10 +219,7 @@ export interface ReportStore {
   changesBefore(instant: string): Promise<number>;
   /** Null: no change was trimmed. */
   trimmedChanges(): Promise<TrimmedChanges | null>;
-  /**
-   * Letters and digits, new after each restore of a backup: numbers of changes then continue from the backup's, and mean other
-   * changes than before.
-   */
+  /** New after each restore of a backup: numbers of changes go on from the backup's, and mean other changes than before. */
   epoch(): Promise<string>;
   /** `seq`: the counter; the rows are at least as new, so that a reader of the changes after it misses none. */
   snapshotRecords(kind: Kind, paging: Paging): Promise<{ seq: number; records: RecordReport[] }>;

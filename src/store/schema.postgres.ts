@@ -39,10 +39,7 @@ const postgres = {
 /** Beside the tables of both engines: who works on which events. */
 export const tables = {
   ...tablesOf(postgres as unknown as Vocabulary),
-  /**
-   * Becomes UNLOGGED in its migration: what a crash of the server takes away is what its end would take anyway, and a claim is
-   * then no write to disk. SQLite keeps them in memory.
-   */
+  /** UNLOGGED by its migration, so that a claim is no write to disk: a crash of the server ends the claims anyway. */
   claims: pgTable(
     'claims',
     {

@@ -362,10 +362,7 @@ export function tablesOf(engine: Vocabulary) {
       unverified: number('unverified').notNull(),
     }),
 
-    /**
-     * Gaps open now and ever opened (trimming does not lower it), updated by triggers. `kind` is empty for a gap of the whole
-     * mirror, because a null equals no other.
-     */
+    /** Gaps open now and ever opened, updated by triggers. `kind` is empty for the whole mirror, because a null equals no other. */
     gapCounts: table(
       'gap_counts',
       {

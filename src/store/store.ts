@@ -89,26 +89,17 @@ export const OLD_REJECTIONS_LOOKED_AT = 100;
 export const DUPLICATES_KEPT = 10_000;
 
 export interface InboxStore {
-  /**
-   * Events and unusable deliveries of one group commit. Outcomes are in the order of `events`. No later step reads the payload of
-   * a delivery that is unusable, a duplicate or ignored: risk assessments that it names by `pointers` become known here.
-   */
+  /** Outcomes are in the order of `events`. Assessments that `pointers` find, and no later step would, become known here. */
   accept(
     batch: { events: readonly IncomingEvent[]; unusable: readonly UnusableDelivery[] },
     now: Now,
     timing: DirtyTiming,
     pointers?: IdPointers,
   ): Promise<AcceptOutcome[]>;
-  /**
-   * Keeps at most `REJECTIONS_KEPT` of each reason: the newest of every sender first, then every sender's second newest, and so
-   * on, so that a flood from one sender replaces its own and never another's. All are deleted after `REJECTION_KEPT_MS`.
-   */
+  /** Keeps the newest `REJECTIONS_KEPT` of each reason, sender by sender in turn, so that a flood replaces its sender's own only. */
   recordRejections(rejections: readonly CountedRejection[]): Promise<void>;
 
-  /**
-   * Claims up to `limit` due pending events, in number order, for `leaseMs`. Leaves out events of a record of which another
-   * batch has claimed one.
-   */
+  /** Due pending events in number order, for `leaseMs`; none of a record of which another batch has claimed one. */
   claimEvents(owner: string, limit: number, leaseMs: number, now: Now): Promise<ClaimedEvent[]>;
   /** On shutdown: gives unfinished claims back. */
   releaseEvents(events: readonly ClaimedEvent[]): Promise<void>;
@@ -130,9 +121,8 @@ export interface InboxStore {
   ): Promise<void>;
 
   /**
-   * Reads a failed event again, by these pointers and the learned ones: finds kind and record in its body, marks the record
-   * dirty and writes the payload, all in this unit. If that fails, the event stays failed. Also reads a processed event again
-   * whose record the API has never shown, if it names another record now; a record that nothing else names is then removed.
+   * Reads a failed event again, by these pointers and the learned ones; if that fails, it stays failed. Also a processed one whose
+   * record the API has never shown, if it names another record now; a record that nothing else names is then removed.
    */
   retryEvent(id: string, rules: ProvisionalRules, now: Now): Promise<RetryOutcome>;
   /** Failed events that name no record, in number order, after the event of that number. */
@@ -191,10 +181,7 @@ export interface ProvisionalRules {
 
 export interface ProvisionalOutcome {
   event: ClaimedEvent;
-  /**
-   * `provisional`: its payload is in the row. `marked_dirty`: no content to write, the API will be asked. `overtaken`: the row
-   * is at least as new. `failed`: its data is unusable.
-   */
+  /** `marked_dirty`: nothing to write, the API is asked. `overtaken`: the row is at least as new. `failed`: its data is unusable. */
   outcome: 'provisional' | 'marked_dirty' | 'overtaken' | 'failed';
   error: string | null;
 }
@@ -354,10 +341,7 @@ export interface BackfillStore {
   /** The counter: taken before a read begins. */
   currentNumber(): Promise<number>;
 
-  /**
-   * At start: unverified records count as marked dirty now, earlier reads as ended now, and due times are set again, because the
-   * steady clocks of two runs cannot be compared.
-   */
+  /** At start: unverified records count as marked dirty now, since the steady clocks of two runs cannot be compared. */
   markUnverifiedDirty(now: Now, timing: DirtyTiming): Promise<number>;
   /** The longest due first. Those marked dirty since are put off, not returned. */
   dueRecords(kind: Kind, now: Now, timing: DirtyTiming, limit: number): Promise<DueRecord[]>;
@@ -391,9 +375,8 @@ export interface BackfillStore {
   /** All known ids after `after`, in order. Tombstones and ids without a row are not `alive`. */
   knownIds(kind: Kind, after: string, limit: number): Promise<{ id: string; alive: boolean }[]>;
   /**
-   * A 404 for one record. A witness is a live record of the kind that a read showed. `witnessedAt`: the last one's time; before
-   * `witnessFrom` it is too old, since access that was lost, regained and lost again hides live records from both reads.
-   * `witnessedAfter`: another was read right after the 404.
+   * A 404 for one record. A witness is a live record of the kind that a read showed: the last one at `witnessedAt`, not before
+   * `witnessFrom` (access may have been lost in between), and with `witnessedAfter` another one right after the 404.
    */
   recordMissing(
     kind: Kind,
@@ -418,9 +401,8 @@ export interface BackfillStore {
   /** An event about a deletion was accepted after `number`, or at `wall` or later. */
   hasAnnouncedDeletion(kind: Kind, number: number, wall: number): Promise<boolean>;
   /**
-   * Turns proven absences into tombstones or pending deletions. `proof`: ids that two complete list scans proved absent, as of
-   * `number`; null: those proven by 404s. `onlyAnnounced` skips deletions that no event announced, while other records await
-   * their second 404: those are judged together.
+   * Turns proven absences into tombstones or pending deletions. `proof`: of two complete list scans, as of `number`; null: of 404s.
+   * `onlyAnnounced`: without deletions that no event announced, which are judged together once the others have their second 404.
    */
   concludeDeletions(
     kind: Kind,
@@ -459,28 +441,21 @@ export interface BackfillStore {
   /** Those not approved at `wall`, with the full sync that found each. */
   pendingDeletions(wall: number): Promise<{ kind: Kind; id: string; syncRunId: number }[]>;
 
-  /**
-   * One of a kind runs at a time: one still open could not write its end, and becomes `interrupted`. `hasUnnamed`: a gap is
-   * open that names no record and that a complete list resolves.
-   */
+  /** One of a kind runs at a time: an open one becomes `interrupted`. `hasUnnamed`: a gap is open that a full list resolves. */
   startSyncRun(
     kind: Kind,
     reason: string,
     now: Now,
   ): Promise<{ id: number; number: number; hasUnnamed: boolean }>;
   progressSyncRun(id: number, progress: SyncRunProgress): Promise<void>;
-  /**
-   * A complete one resolves gaps that were open when it began and that only a full sync resolves. Unannounced differences
-   * show that the kind was not in sync until now.
-   */
+  /** A complete one resolves the gaps from before it. With unannounced differences the kind was not in sync until now. */
   finishSyncRun(id: number, result: SyncRunEnd, now: Now): Promise<void>;
   /** At start: open sync runs become `interrupted`. Returns how far the last of each kind came. */
   interruptSyncRuns(now: Now): Promise<{ kind: Kind; pages: number }[]>;
 
   /**
-   * Failed events without a record whose search for one is due, the longest due first. Those about policies only after a complete
-   * list begun SETTLE after they were accepted: before, a policy is not yet listed, and another one that the event also names
-   * would be taken for its record.
+   * Failed events without a record whose search for one is due, the longest due first. About policies only after a complete list
+   * begun SETTLE after they were accepted: a policy not yet listed would leave another one that the event names.
    */
   unreadEvents(now: Now, limit: number, timing: DirtyTiming): Promise<UnreadEvent[]>;
   /** Its record was not found: `error` goes into the event and its gap. */
@@ -489,19 +464,13 @@ export interface BackfillStore {
   seekAnew(now: Now): Promise<void>;
   /** Ids, in order, that events have named and the API has never shown. They have no row. */
   neverShown(kind: Kind, after: string, limit: number): Promise<string[]>;
-  /**
-   * Events about the record in number order, with a body and not discarded. Default of `after`: the last one whose data was
-   * searched for other ids.
-   */
+  /** In number order, with a body and not discarded. Default of `after`: the last one that was searched for other ids. */
   eventsNaming(
     kind: Kind,
     id: string,
     which: { after?: number; through?: number; limit: number },
   ): Promise<UnreadEvent[]>;
-  /**
-   * The data of the record's events was searched for other ids, up to `through`. `named` were found in `event`, and become dirty
-   * unless they became so after it was accepted.
-   */
+  /** Events up to `through` were searched. `named`, found in `event`, become dirty unless they did so after it was accepted. */
   noteSearched(
     kind: Kind,
     id: string,
@@ -521,10 +490,7 @@ export interface BackfillStore {
   /** False: it is not open. */
   resolveGapById(id: number, now: Now): Promise<boolean>;
 
-  /**
-   * The credentials with the fingerprint `access` can read the kind: a list or record was read (`read`), or an invented id was
-   * answered as unknown (`absence`), which counts while no id of the kind is known and another kind was read with them.
-   */
+  /** These credentials (a fingerprint) can read the kind: something was read, or an invented id was answered as unknown. */
   noteAccess(kind: Kind, access: string, how: 'read' | 'absence', now: Now): Promise<void>;
 
   /** Writes the fact `heartbeat` (ISO 8601): time without beats is downtime. */
@@ -603,10 +569,7 @@ export interface OperatorStore {
   forgetRegistration(id: string, expiresWall: number, entry: AuditEntry, now: Now): Promise<boolean>;
 
   listSealed(): Promise<SealedText[]>;
-  /**
-   * Replaces `present[n]` by `resealed[n]`, in one commit with the audit entry. Nothing is written if the database no longer
-   * has exactly `present` (`changed`), or if tokens are being renewed, whose result would be lost (`leased`).
-   */
+  /** Replaces `present[n]` by `resealed[n]`. Nothing is written if the database has others now, or while tokens are being renewed. */
   reseal(
     present: readonly SealedText[],
     resealed: readonly string[],
@@ -667,10 +630,8 @@ export interface Trimmed {
 
 export interface RetentionStore {
   /**
-   * One step. A caller repeats it until `next` is null, with pauses for other writers.
-   * - Pending and failed events stay with their bodies, which a retry needs. Bodies are trimmed from where the last step of any
-   *   round ended, so that they need no index, and not past a pending event.
-   * - Ids of trimmed events stay until `event_ids` are trimmed: then a redelivery counts as new.
+   * One step; repeated until `next` is null. Pending and failed events stay with their bodies, which a retry needs. Ids of trimmed
+   * events stay until `event_ids` are trimmed: then a redelivery counts as new.
    */
   trim(thing: TrimmedThing, step: TrimStep): Promise<Trimmed>;
 }
@@ -715,10 +676,7 @@ export interface FieldLook {
 export interface FieldStore {
   /** Looks at up to `limit` changes after `look`. Null: after the last look that was learned. */
   seeFields(look: FieldLook | null, limit: number): Promise<FieldLook>;
-  /**
-   * Adds columns for the seen fields to `fields` and the views, in one commit. Returns the rows of `fields` that are new or have
-   * another column now. Rejects with StoreUnavailable if a query blocks a view for longer than readers should wait behind us.
-   */
+  /** Returns the rows of `fields` that are new or have another column. Rejects with StoreUnavailable while a query blocks a view. */
   learnFields(look: FieldLook): Promise<(Field & { kind: Kind })[]>;
 }
 
@@ -732,9 +690,8 @@ export interface Store
     ReplicaStore {
   readonly engine: 'sqlite' | 'postgres';
   /**
-   * Calls `onChange` once for each gap opened or resolved: after the commit, in the order of commits, before the verb resolves;
-   * the first callback also gets those before it. Only for commits of this process, and not for one whose
-   * answer was lost. `onChange` must not throw: a verb would reject although it is committed. Replaces the callback before.
+   * Once for each gap opened or resolved by this process: after the commit, before the verb resolves; the first callback also gets
+   * those before it. Replaces the callback before. Must not throw: a verb would reject although it is committed.
    */
   watchGaps(onChange: (change: GapChange) => void): void;
   /** Rejects with StoreUnavailable if no commit is possible. For readiness. */

@@ -62,10 +62,7 @@ export interface Exposure {
   remedy: string;
 }
 
-/**
- * Null: there is TLS and the server must prove who it is, or the connection does not leave this machine. Decided by what pg
- * makes of the address, PGHOST and PGSSLMODE, without connecting. Throws UsageError for an address that pg cannot understand.
- */
+/** Null: TLS proves who the server is, or the connection stays on this machine. Decided by what pg makes of the address. */
 export function exposureOf(url: string, settings: PostgresSettings = {}): Exposure | null {
   // Also an object, whatever its type says.
   const { host, ssl } = clientOf(clientConfig(url, settings)) as {

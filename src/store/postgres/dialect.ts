@@ -20,12 +20,10 @@ export const DIALECT: Dialect = {
   instant: (iso) => sql`${iso}::timestamptz`,
   listed: (ids) => sql`unnest(${sql.param(ids)}::text[]) AS listed (id)`,
   entries: (values) => sql`json_each_text(${keepJson(values)}::json)`,
-  forShare: sql`FOR SHARE`,
   forUpdate: sql`FOR UPDATE`,
   hourOf: (column) => sql`date_trunc('hour', ${column})`,
   millisecondsBetween: (earlier, later) => sql`(extract(epoch FROM ${later} - ${earlier}) * 1000)::float8`,
   indexedBy: () => sql``,
-  knowsSizes: true,
   folded,
   // The range uses the index, which has only the beginnings of names.
   beginsWith: (column, text) => sql`${folded(column)} < ${folded(text)} || ${LAST}::text
@@ -122,10 +120,7 @@ export function keepJson(value: unknown): string {
   });
 }
 
-/**
- * Many rows as one parameter, for json_to_recordset: a batch costs a round trip whatever its size. Instants are text,
- * and what goes into a jsonb column is text as well, made by `keepJson`.
- */
+/** Many rows as one parameter, for json_to_recordset. Instants are text, and so is what `keepJson` made for a jsonb column. */
 export const rowsOf = (rows: readonly object[]): string => keepJson(rows);
 
 /** As jsonb writes itself out: U+0001 and U+0003 come as escapes there too. */

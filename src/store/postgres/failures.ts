@@ -14,10 +14,7 @@ export function endsConnection(error: unknown): boolean {
   return code.startsWith('08') || code.startsWith('57P') || code === '25006' || code.startsWith('25P');
 }
 
-/**
- * What pg rejects with that does not come from the server: broken sockets, time-outs, names that do not resolve. Wrapped
- * where it comes from, because later nothing distinguishes it from a mistake of ours.
- */
+/** Broken sockets, time-outs, unknown names. Wrapped where they come from: later they look like a mistake of ours. */
 export class ConnectionLost extends Error {
   constructor(cause: unknown) {
     super(`the connection to PostgreSQL failed: ${reasonOf(cause)}`, { cause });
@@ -32,10 +29,7 @@ const CERTIFICATE =
 /** pg's message; the error has no code. */
 const NO_TLS = 'The server does not support SSL connections';
 
-/**
- * The server answers, but the two cannot agree on TLS. Null: another error. While the service runs it may be a
- * certificate that is just being renewed; at a start it is a wrong setting.
- */
+/** The two cannot agree on TLS; null: another error. At a start it is a wrong setting, later perhaps a renewed certificate. */
 export function tlsTrouble(cause: unknown): { says: string; remedy: string } | null {
   if (CERTIFICATE.test(String((cause as { code?: unknown } | null)?.code))) {
     return {

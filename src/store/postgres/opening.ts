@@ -65,10 +65,7 @@ export async function checkServer(database: PostgresDatabase, readOnly: boolean)
   );
 }
 
-/**
- * A pooler that hands each transaction another of the server's connections hands on what was set on it, the schema above
- * all: of two mirrors in one database each would write the other's tables.
- */
+/** A pooler of transactions hands on what was set on a connection: two mirrors would write each other's tables. */
 export async function checkPooler(database: PostgresDatabase): Promise<void> {
   const pools = await poolsWhat(database);
   if (pools !== null) throw leadsToPooler(pools);
@@ -126,10 +123,7 @@ const STATUS_VIEW = 'sync_status';
 
 const TABLES: readonly string[] = Object.values(tables).map((table) => getTableName(table));
 
-/**
- * Whether the user may do with the tables, as far as there are any yet, what the service does. Ours alone are looked at,
- * and named: the schema may be one that others keep tables in, which nobody should open to us.
- */
+/** Whether the user may do with our tables, as far as there are any, what the service does. The schema may hold others, too. */
 export async function checkPrivileges(database: PostgresDatabase, readOnly: boolean): Promise<void> {
   const schema = quoted(database.schema);
   const looked = [...TABLES, NOTES, ...(readOnly ? [STATUS_VIEW] : [])];
@@ -200,9 +194,8 @@ export async function schemaState(database: PostgresDatabase): Promise<SchemaSta
 }
 
 /**
- * Brings the schema up to this version: all steps or none, since PostgreSQL's DDL is transactional. One replica does it
- * at a time. The lock ends with the transaction, so that it neither outlives a killed process nor needs a session of
- * its own behind a pooler.
+ * All steps or none, since PostgreSQL's DDL is transactional; one replica at a time. The lock ends with the transaction, so that it
+ * neither outlives a killed process nor needs a session of its own behind a pooler.
  */
 export async function migrateSchema(database: PostgresDatabase, onMigrating?: () => void): Promise<void> {
   const client = await database.dedicated();

@@ -215,9 +215,8 @@ const FORBIDDEN = '42501';
 const RECOVERING = '55000';
 
 /**
- * Called at the start and before each heartbeat, since a server may be restored, or a standby take over, while the service
- * runs. A database without an epoch begins one, which is how a person says that a copy was put back, and so does one
- * that is in another place than before. The same commit opens the gap of what it lacks; one of several replicas does it.
+ * Called at the start and before each heartbeat. A database without an epoch begins one (a person says so that a copy was put
+ * back), and so does one in another place than before. The same commit opens the gap of what it lacks; one of several replicas does it.
  */
 function epochSettler(database: PostgresDatabase): () => Promise<void> {
   let tells = true;

@@ -49,13 +49,11 @@ const MARK_AS_COPY = 'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT 
 const COMPANIONS = ['-wal', '-shm', '-journal'];
 
 /**
- * Copies a database that others may be writing to, as it was at one moment, into one file without companions
- * (mode 0600), and believes the copy only after opening it again. The name `to` appears when all of that is done,
- * or not at all. Rejects with UsageError for a file that must not be replaced or cannot be made.
+ * Copies a database that others may be writing to, as it was at one moment, into one file (mode 0600). The name `to` appears when the
+ * copy was opened again and checked, or not at all. Rejects with UsageError for a file that must not be replaced or cannot be made.
  *
- * SQLite's backup in steps, under one read transaction of our own: without the transaction every write of the
- * service would start it over, and a busy one would never let it end. VACUUM INTO would show the same moment, but
- * can be neither watched nor stopped.
+ * SQLite's backup in steps, in a read transaction of our own: without that every write would start it over. VACUUM INTO can be
+ * neither watched nor stopped.
  */
 export async function backUpSqlite(options: BackupOptions): Promise<BackupResult> {
   const { from, to, force = false } = options;

@@ -29,12 +29,10 @@ const DIALECT: Dialect = {
   listed: (ids) => sql`(SELECT value AS id FROM json_each(${JSON.stringify(ids)})) AS listed`,
   entries: (values) => sql`json_each(${JSON.stringify(values)})`,
   // Only one process writes the file.
-  forShare: sql``,
   forUpdate: sql``,
   hourOf: (column) => sql`substr(${column}, 1, 13) || ':00:00.000Z'`,
   millisecondsBetween: (earlier, later) => sql`(julianday(${later}) - julianday(${earlier})) * 86400000`,
   indexedBy: (index) => (index === null ? sql` NOT INDEXED` : sql` INDEXED BY ${sql.identifier(index)}`),
-  knowsSizes: false,
   folded: (text) => sql`${text} COLLATE NOCASE`,
   beginsWith: (column, text) => sql`${column} COLLATE NOCASE < ${`${text}${LAST}`}`,
   indexed: (text) => sql`${text}`,
@@ -65,10 +63,7 @@ export function statementsOf(db: Connection) {
 
 type Statement = Database.Statement<unknown[], unknown>;
 
-/**
- * Units over one connection; the caller runs one at a time. BEGIN IMMEDIATE, because a transaction
- * that reads first and writes later fails at once with SQLITE_BUSY_SNAPSHOT when another writer came between.
- */
+/** The caller runs one unit at a time. BEGIN IMMEDIATE: one that reads first fails at once when another writer came between. */
 export function createDatabase(db: Connection): MirrorDatabase {
   const begin = db.prepare('BEGIN IMMEDIATE');
   const commit = db.prepare('COMMIT');

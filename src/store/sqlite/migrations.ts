@@ -47,10 +47,7 @@ export function migrateSchema(db: Connection): void {
   }
 }
 
-/**
- * All of them or none, and noted as drizzle's own migrator does. Not by that migrator: where SQLite has rolled
- * back already, as it does when the disk fails or is full, its ROLLBACK fails, and that failure is all it reports.
- */
+/** Not by drizzle's own migrator: where SQLite has rolled back already, as on a full disk, that one reports its failing ROLLBACK only. */
 function takeSteps(db: Connection, steps: Steps['missing']): void {
   if (steps.length === 0) return;
   db.exec('BEGIN IMMEDIATE');
@@ -101,11 +98,7 @@ const partsOf = (db: Connection): string[] =>
     .pluck()
     .all() as string[];
 
-/**
- * Backups of this many schema versions are kept, the newest of each: enough to go back over a few upgrades, and a
- * bound on the disk they take. By version and not by time, so that a migration that fails at every restart cannot
- * push out what an earlier one left.
- */
+/** Of so many schemas the newest backup is kept. Not by time: a migration that fails at every restart would push out the others. */
 const SCHEMAS_KEPT = 3;
 
 /**

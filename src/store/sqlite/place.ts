@@ -18,10 +18,7 @@ const FILE_MODE = 0o600;
 const REMEDY =
   'name a file in a folder that the user of the service may write to, such as file:./data/mirror.db';
 
-/**
- * Makes the folder of the file at `path`, and the file, empty, if they are not there. The file's mode is given here
- * because SQLite would take the umask's, and gives its own to the log beside it. Throws UsageError where that cannot be.
- */
+/** Makes the folder and the empty file, with a mode of ours: SQLite would take the umask's. Throws UsageError where that cannot be. */
 export function makePlaceFor(path: string): void {
   makeFolder(dirname(resolve(path)), path);
   try {

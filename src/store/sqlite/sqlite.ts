@@ -71,10 +71,7 @@ function namingBackup(error: unknown, backup: string): unknown {
     : new MirrorError(error.code, error.message, { retryable: error.retryable, remedy, cause: error });
 }
 
-/**
- * A backup that was put back begins another epoch, and so does a database without one, which is how a person says that a copy
- * made by other means was put back.
- */
+/** Another epoch begins where a backup was put back, or a person has removed the epoch, because a copy made otherwise was. */
 async function settleEpoch(database: Database): Promise<void> {
   const copiedAt = await readFact(database.sql, COPIED_FACT);
   if (copiedAt === null && (await readFact(database.sql, EPOCH_FACT)) !== null) return;
@@ -153,10 +150,7 @@ type Verb = (...args: unknown[]) => Promise<unknown>;
 /** For all stores of this thread: one that waits inside SQLite for another's lock would block the thread, and so the other. */
 const inTurn = turns();
 
-/**
- * One verb after another: on the same connection a second verb would see uncommitted rows and write into the same transaction.
- * SQLite's errors are translated. `within` runs a verb's statements at one moment where another process writes.
- */
+/** One verb after another: a second one would write into the same transaction. `within`: at one moment, where another process writes. */
 function oneAtATime<Verbs extends object>(
   verbs: Verbs,
   within: <T>(work: () => Promise<T>) => Promise<T>,

@@ -182,7 +182,7 @@ async function requireLease(unit: Unit, { lease }: Context): Promise<void> {
   if (lease === undefined) return;
   const { name, owner, fence } = lease;
   const rows = await unit.query(
-    sql`SELECT 1 FROM leases WHERE name = ${name} AND owner = ${owner} AND fence = ${fence} ${unit.dialect.forShare}`,
+    sql`SELECT 1 FROM leases WHERE name = ${name} AND owner = ${owner} AND fence = ${fence} ${unit.dialect.forUpdate}`,
   );
   if (rows.length === 0) {
     throw new MirrorError('lease_lost', `another process has taken over "${name}"`);

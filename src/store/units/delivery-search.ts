@@ -12,9 +12,9 @@ import {
   type Paging,
   type ReportStore,
 } from '../reports.ts';
-import { duplicates, eventCounts, events, quarantine, rejections } from '../schema.ts';
+import { duplicates, events, quarantine, rejections } from '../schema.ts';
 import { isWithin, type Looked, lookDown, type Numbered, numberAt } from './lists.ts';
-import { as, beforeOf, limitOf, single, sql } from './sql.ts';
+import { allOf, beforeOf, limitOf, single, sql } from './sql.ts';
 
 /** Numbers of events about one record, of whatever kind, newest first. */
 export type EventsOfRecord = (recordId: string, before: number, limit: number) => Promise<number[]>;
@@ -31,54 +31,51 @@ const INDEXED_STATES: readonly EventState[] = ['pending', 'failed'];
 const FOUND_ROW_COST = 10;
 
 /**
- * Lists of events, newest first. A page walks one index, or the table itself, down from its cursor and looks at a bounded
- * number of rows, so it costs the same however many are stored and however few of them fit the filter. An index for each
- * filter would make that unnecessary, and every delivery would pay for it.
+ * A page walks one index, or the table, down from its cursor and looks at a bounded number of rows, however many are stored and however
+ * few fit the filter. An index for each filter would cost every delivery.
  */
 export async function searchEvents(
   to: Sql,
   eventsOfRecord: EventsOfRecord,
-  { state, type, kind, recordId, since, until }: Parameters<ReportStore['listEvents']>[0],
+  { state, type, kind, recordId, ...period }: Parameters<ReportStore['listEvents']>[0],
   paging: Parameters<ReportStore['listEvents']>[1],
 ): Promise<EventPage> {
-  const { seq } = events;
+  const { dialect } = to;
   // Most databases have no event in the rare states, and need not be walked to find that out.
   if (state !== undefined) {
-    const ofState = sql`SELECT ${eventCounts.count} FROM ${eventCounts} WHERE ${eventCounts.state} = ${state}`;
-    if ((await single<number>(to, ofState)) === 0) return { items: [], next: null, looked_back_to: null };
+    const ofState = await single<number>(to, sql`SELECT count FROM event_counts WHERE state = ${state}`);
+    if (ofState === 0) return { items: [], next: null, looked_back_to: null };
   }
   const byState = recordId === undefined && state !== undefined && INDEXED_STATES.includes(state);
   const rowCost = recordId === undefined && !byState ? 1 : FOUND_ROW_COST;
-  const before = Math.min(beforeOf(paging), await numberAt(to, EVENTS, until));
+  const before = Math.min(beforeOf(paging), await numberAt(to, EVENTS, period.until));
   const limit = limitOf(paging);
   const lookAt = Math.max(limit, Math.ceil((paging.lookAt ?? EVENTS_LOOKED_AT) / rowCost));
 
   const from = async () => {
     if (recordId !== undefined)
-      return sql`WHERE ${to.dialect.isAmong(seq, await eventsOfRecord(recordId, before, lookAt))}`;
+      return sql` WHERE ${dialect.isAmong(events.seq, await eventsOfRecord(recordId, before, lookAt))}`;
     // A state stands in the text: an index of one state is used only where that state is spelled out.
     if (byState)
-      return sql`${to.dialect.indexedBy(`events_${state}`)} WHERE ${events.state} = ${sql.raw(`'${state}'`)} AND ${seq} < ${before}`;
-    return sql`${to.dialect.indexedBy(null)} WHERE ${seq} < ${before}`;
+      return sql`${dialect.indexedBy(`events_${state}`)} WHERE state = ${sql.raw(`'${state}'`)} AND seq < ${before}`;
+    return sql`${dialect.indexedBy(null)} WHERE seq < ${before}`;
   };
   const equal = Object.entries({ kind, type, state: byState ? undefined : state }).flatMap(([name, value]) =>
     value === undefined ? [] : [sql`${sql.identifier(name)} = ${value}`],
   );
-  const conditions = [...equal, ...isWithin(to, sql`received_at`, { since, until })];
-  const { items, isFull, end } = await lookDown<EventReport & { number: number }>(
+  const { items, isFull, end } = await lookDown<EventReport>(
     to,
-    EVENTS,
+    { ...EVENTS, walked: sql`FROM events${await from()}` },
     {
-      selected: sql`${EVENT_COLUMNS}, seq AS number, NULL AS body`,
-      walked: sql`FROM ${events}${await from()}`,
+      selected: sql`${EVENT_COLUMNS}, NULL AS body`,
+      fits: allOf([...equal, ...isWithin(to, EVENTS.time, period)]),
     },
-    { conditions, since },
-    { limit, lookAt },
+    { limit, lookAt, since: period.since },
   );
   return {
-    items: items.map(({ number: _, ...event }) => event),
-    next: end === null ? null : String(end.number),
-    looked_back_to: isFull || end === null ? null : end.at,
+    items,
+    next: end === null ? null : String(end.place),
+    looked_back_to: isFull || end === null ? null : end.reach,
   };
 }
 
@@ -89,6 +86,7 @@ const BODIES_LOOKED_AT = EVENTS_LOOKED_AT / 5;
 interface Source extends Numbered {
   outcome: ListedOutcome;
   eventId: Column;
+  /** Null: the table has no records. */
   recordId: Column | null;
   /** Null: the event has it. */
   body: Column | null;
@@ -123,7 +121,7 @@ const SOURCES: readonly Source[] = [
 ];
 
 /** What of one lane a page may show, newest first, and where it has looked to. */
-interface Found extends Looked<DeliveryReport> {
+interface Found extends Omit<Looked<DeliveryReport, number>, 'isFull'> {
   lane: Lane;
 }
 
@@ -132,10 +130,7 @@ const LANES = ['accepted', 'duplicate', 'quarantined', 'rejected', 'named'] as c
 type Lane = (typeof LANES)[number];
 type Cursor = Readonly<Record<Lane, number>>;
 
-/**
- * Deliveries of all outcomes in one list, newest first. Each table is walked down by its own numbers, a bounded number of
- * rows a page; the page ends where the first of them has looked to. Its cursor are those numbers.
- */
+/** Deliveries of all outcomes in one list. Each table is walked down by its own numbers, and those are the cursor. */
 export async function searchDeliveries(
   to: Sql,
   eventsOfRecord: EventsOfRecord,
@@ -171,12 +166,11 @@ interface Range {
 
 /** Where each lane begins now, as a cursor has it. */
 async function newestOf(to: Sql): Promise<string> {
-  const newest = async ({ table, number }: Source) => {
-    const last = sql`SELECT ${number} FROM ${table} WHERE ${number} > 0 ORDER BY ${number} DESC LIMIT 1`;
-    return (await single<number>(to, last)) ?? 0;
-  };
   const numbers: Partial<Record<Lane, number>> = {};
-  for (const source of SOURCES) numbers[source.outcome] = await newest(source);
+  for (const { outcome, table, number } of SOURCES) {
+    const last = sql`SELECT ${number} FROM ${table} WHERE ${number} > 0 ORDER BY ${number} DESC LIMIT 1`;
+    numbers[outcome] = (await single<number>(to, last)) ?? 0;
+  }
   return LANES.map((lane) => numbers[lane] ?? numbers.accepted).join('.');
 }
 
@@ -193,7 +187,7 @@ function merged(found: readonly Found[], from: Cursor, limit: number): Pick<Deli
     const head = headOf(next)!;
     // A lane that has nothing left to show here may have something newer further down.
     const isBehind = found.some(
-      (each) => headOf(each) === undefined && (each.end?.at ?? '') > head.received_at,
+      (each) => headOf(each) === undefined && (each.end?.reach ?? '') > head.received_at,
     );
     if (isBehind) break;
     items.push(head);
@@ -202,14 +196,14 @@ function merged(found: readonly Found[], from: Cursor, limit: number): Pick<Deli
   const below = LANES.map((lane) => {
     const of = found.find((each) => each.lane === lane);
     if (of === undefined) return 0;
-    if (headOf(of) === undefined) return of.end?.number ?? 0;
+    if (headOf(of) === undefined) return of.end?.place ?? 0;
     return of.items[taken.get(lane)! - 1]?.number ?? from[lane];
   });
   return { items, next: below.every((number) => number === 0) ? null : below.join('.') };
 }
 
 function reachOf(found: readonly Found[]): string | null {
-  const ends = found.flatMap(({ end }) => (end === null ? [] : [end.at]));
+  const ends = found.flatMap(({ end }) => (end === null ? [] : [end.reach]));
   return ends.sort().at(-1) ?? null;
 }
 
@@ -235,22 +229,23 @@ async function look(
   to: Sql,
   lane: Lane,
   source: Source,
-  { type, kind, since, until, search }: DeliveryFilter,
+  { type, kind, search, ...period }: DeliveryFilter,
   walked: SQL,
   bounds: { limit: number; lookAt: number },
 ): Promise<Found> {
-  const fits = search === undefined ? sql`true` : isFound(to, source, search);
-  const selected = sql`${sql.raw(source.selected)}, ${fits} AS fits`;
-  const conditions = [
+  const fits = allOf([
     ...(type === undefined ? [] : [sql`type = ${type}`]),
-    ...(kind === undefined ? [] : [sql`kind = ${kind}`]),
-    ...isWithin(to, sql`received_at`, { since, until }),
-    sql`fits`,
-  ];
-  type Row = Omit<DeliveryReport, 'outcome'> & { fits: unknown };
-  const looked = await lookDown<Row>(to, source, { selected, walked }, { conditions, since }, bounds);
-  const items = looked.items.map(({ fits: _, ...row }) => ({ outcome: source.outcome, ...row }));
-  return { ...looked, lane, items };
+    ...(kind === undefined ? [] : [source.recordId === null ? sql`false` : sql`kind = ${kind}`]),
+    ...isWithin(to, source.time, period),
+    ...(search === undefined ? [] : [isFound(to, source, search)]),
+  ]);
+  const { items, end } = await lookDown<Omit<DeliveryReport, 'outcome'>>(
+    to,
+    { ...source, walked },
+    { selected: sql.raw(source.selected), fits },
+    { ...bounds, since: period.since },
+  );
+  return { lane, end, items: items.map((row) => ({ outcome: source.outcome, ...row })) };
 }
 
 /** Of events only what the other lane does not find. */
@@ -269,10 +264,8 @@ async function numbersOf(
   { above, before }: Range,
   limit: number,
 ): Promise<number[]> {
-  const byId = await to.query<{ number: number }>(
-    sql`SELECT ${as({ number: events.seq })} FROM ${events} WHERE ${events.id} = ${name} AND ${events.seq} < ${before}`,
-  );
+  const byId = await single<number>(to, sql`SELECT seq FROM events WHERE id = ${name} AND seq < ${before}`);
   const ofRecord = await eventsOfRecord(name, before, limit);
-  const all = new Set([...byId.map(({ number }) => number), ...ofRecord].filter((number) => number > above));
+  const all = new Set([...(byId === null ? [] : [byId]), ...ofRecord].filter((number) => number > above));
   return [...all].sort((a, b) => b - a).slice(0, limit);
 }

@@ -11,10 +11,7 @@ import { as, idsOf, isOneOf, iso, readFact, single, sql, update } from './sql.ts
 /** Somebody has said within this time that the service lives: several of its beats. */
 const ALIVE_MS = 60_000;
 
-/**
- * Which records are known, and when each is to be read. `keepsTime`: the steady clock is the database's, and goes on while
- * processes come and go.
- */
+/** Which records are known, and when each is read. `keepsTime`: the steady clock is the database's, and outlives the processes. */
 export function createDueVerbs(database: Database, records: Records, { keepsTime }: { keepsTime: boolean }) {
   const { sql: statements, currentNumber } = database;
 
@@ -168,10 +165,7 @@ const knownRows = ({ dialect }: Sql, kind: Kind, ids: readonly string[], { stead
       CAST(${steady} AS bigint)
     FROM ${dialect.listed([...new Set(ids)].sort())} WHERE true ON CONFLICT (kind, id)`;
 
-/**
- * Whether the service was heard of lately, so that a replica joins others or takes up at once where one was killed. The
- * clock of the database goes on meanwhile: what was noted in its time still holds.
- */
+/** The service was alive just now: what was noted by the database's clock still holds for a replica that joins, or takes over. */
 async function isServed(unit: Unit, now: Now): Promise<boolean> {
   const beat = await readFact(unit, 'heartbeat');
   return beat !== null && Math.abs(now.wall - Date.parse(beat)) < ALIVE_MS;

@@ -252,9 +252,8 @@ export const EPOCH_FACT = 'epoch';
 const EPOCH_BYTES = 8;
 
 /**
- * Begins another epoch, and says in the same commit what the copy lacks: of each kind a gap of its own, since a list brings back
- * what it shows, and nothing brings back an assessment that only lost events have named. `copiedAt`: ISO 8601, where the copy
- * says it; else what it lacks begins at its last heartbeat. No event is asked: one may have come since, in the new epoch.
+ * Begins another epoch, and in the same commit opens a gap for each kind: a list brings back what it shows, and nothing an assessment that
+ * only lost events have named. `copiedAt`: ISO 8601; null: the copy does not say, and the last heartbeat counts.
  */
 export async function beginEpoch(unit: Unit, copiedAt: string | null, now: Now): Promise<void> {
   const from = copiedAt ?? (await readFact(unit, 'heartbeat')) ?? 'a moment that nothing here tells';

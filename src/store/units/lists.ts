@@ -132,42 +132,62 @@ export async function firstSince(
   return least + 1;
 }
 
-/** One page of a walk. */
-export interface Looked<Row> {
-  items: Row[];
-  /** The page was full. */
-  isFull: boolean;
-  /** Below this row nothing was looked at; null: nothing is left. */
-  end: { number: number; at: string } | null;
+/** A way along an index: rows of `walked` (FROM … WHERE …) in the order of `keys`, the last of which tells the place of a row. */
+export interface Way {
+  walked: SQL;
+  keys: readonly (Column | SQL)[];
+  order: 'ASC' | 'DESC';
+  /** What is said of how far a page came. */
+  reach: Column | SQL;
 }
 
-/**
- * Of the first `lookAt` rows of `walked` (FROM … WHERE …) those that fulfil `conditions`, at most `limit`. Rows of `selected` have
- * their number as `number`, and their time as `received_at`.
- */
-export async function lookDown<Row extends { number: number; received_at: string }>(
+/** One page of a walk. */
+export interface Looked<Row, Place> {
+  items: Row[];
+  isFull: boolean;
+  /** Behind this row nothing was looked at; null: nothing is left. */
+  end: { place: Place; reach: string } | null;
+}
+
+interface Bounds {
+  limit: number;
+  lookAt: number;
+}
+
+/** Of the first `lookAt` rows of the way those that fit, at most `limit`. */
+export async function lookAlong<Row extends object, Place = string>(
   to: Sql,
-  rows: Numbered,
-  { selected, walked }: { selected: SQL; walked: SQL },
-  { conditions, since }: { conditions: readonly SQL[]; since: string | undefined },
-  { limit, lookAt }: { limit: number; lookAt: number },
-): Promise<Looked<Row>> {
-  const { number, time } = rows;
-  const down = sql`${walked} ORDER BY ${number} DESC`;
-  const items = await to.query<Row>(
-    sql`SELECT * FROM (SELECT ${selected} ${down} LIMIT ${lookAt}) AS looked
-      WHERE ${allOf(conditions)} ORDER BY number DESC LIMIT ${limit}`,
+  { walked, keys, order, reach }: Way,
+  { selected, fits }: { selected: SQL; fits: SQL },
+  { limit, lookAt }: Bounds,
+): Promise<Looked<Row, Place>> {
+  const inOrder = (by: readonly (Column | SQL)[]) => {
+    const directed = by.map((key) => sql`${key} ${sql.raw(order)}`);
+    return sql.join(directed, sql`, `);
+  };
+  const along = sql`${walked} ORDER BY ${inOrder(keys)}`;
+  const mark = as({ place: keys.at(-1)!, before_place: keys[0]!, reach });
+  const rows = await to.query<Row & { place: Place; before_place: unknown; reach: string; fits: unknown }>(
+    sql`SELECT * FROM (SELECT ${selected}, ${mark}, (${fits}) AS fits ${along} LIMIT ${lookAt}) AS looked
+      WHERE fits ORDER BY ${inOrder([sql`before_place`, sql`place`])} LIMIT ${limit}`,
   );
-  const last = items.at(-1);
-  if (last !== undefined && items.length === limit)
-    return { items, isFull: true, end: { number: last.number, at: last.received_at } };
-  const end = await one<{ number: number; at: string }>(
-    to,
-    sql`SELECT ${as({ number, at: time })} ${down} LIMIT 1 OFFSET ${lookAt - 1}`,
-  );
+  const items = rows.map(({ place, before_place, reach, fits, ...row }) => row as unknown as Row);
+  if (rows.length === limit) return { items, isFull: true, end: rows.at(-1)! };
+  const end = sql`SELECT ${mark} ${along} LIMIT 1 OFFSET ${lookAt - 1}`;
+  return { items, isFull: false, end: await one<{ place: Place; reach: string }>(to, end) };
+}
+
+/** The same of a list whose newest come first. */
+export async function lookDown<Row extends object>(
+  to: Sql,
+  { walked, ...rows }: Numbered & { walked: SQL },
+  what: { selected: SQL; fits: SQL },
+  { since, ...bounds }: Bounds & Pick<Period, 'since'>,
+): Promise<Looked<Row, number>> {
+  const way: Way = { walked, keys: [rows.number], order: 'DESC', reach: rows.time };
+  const looked = await lookAlong<Row, number>(to, way, what, bounds);
+  const { isFull, end } = looked;
+  if (isFull || end === null || since === undefined || end.reach >= since) return looked;
   // An older one does not end it by itself: where a clock was set back, some of the period stand before it.
-  const isOver =
-    end === null ||
-    (since !== undefined && end.at < since && end.number < (await firstSince(to, rows, since)));
-  return { items, isFull: false, end: isOver ? null : end };
+  return end.place < (await firstSince(to, rows, since)) ? { ...looked, end: null } : looked;
 }

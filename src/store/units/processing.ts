@@ -234,10 +234,7 @@ function soughtFrom(
   return isSought ? iso(now.wall + rules.timing.settleMs) : null;
 }
 
-/**
- * Events that named no record as they came, read anew, by what was learned as well: those that name one now. Their records
- * become dirty by them, and `records` then holds them so.
- */
+/** Events that named no record as they came, and do by what was learned since. Their records become dirty, and are in `records` then. */
 async function readAnew(
   engine: EventEngine,
   unit: Unit,

@@ -16,32 +16,26 @@ import {
   type StatusCount,
 } from '../reports.ts';
 import { changes } from '../schema.ts';
+import { lookAlong, type Way } from './lists.ts';
 import { TABLE_OF, tableName } from './records.ts';
 import { allOf, as, LAST, limitOf, single, sql } from './sql.ts';
 
 /** Of one kind: more of them than this are no list to choose from. */
 const STATUSES_LISTED = 50;
 
-/** A way through an index, which a page walks for a bounded number of rows. */
-interface Lane {
-  /** `FROM … WHERE …`, from a place of it on, or from its beginning. */
+/** A way along an index, of which a page looks at a bounded number of rows. */
+interface Lane extends Omit<Way, 'walked'> {
+  /** From a place of it on, or from its beginning. */
   walked(place: string | null): Promise<SQL>;
-  /** What orders it, the last of which tells the place of a row. */
-  keys: readonly (Column | SQL)[];
-  descending?: true;
   recordId: Column;
-  /** What is said of how far a page came. */
-  reach: Column;
-  /** What must hold of a row. */
   fits: SQL;
-  /** Which the index itself tells. */
+  /** The index itself tells what fits. */
   inIndex?: boolean;
 }
 
 /**
- * Lists of records in the order of an index, so that a page costs the same however many are stored: a bounded number of rows
- * is looked at, and the page says how far it came. A search has three lanes: ids that begin with the text, then names that do,
- * then names that hold it. The cursor is the lane's number and a place in it.
+ * A page looks at a bounded number of rows of an index, and says how far it came. A search has three lanes: ids that begin with the
+ * text, then names that do, then names that hold it. The cursor is the lane's number and a place in it.
  */
 export async function searchRecords(
   to: Sql,
@@ -57,19 +51,14 @@ export async function searchRecords(
   for (let at = Number(first); at < lanes.length; at += 1) {
     const lane = lanes[at]!;
     const lookAt = paging.lookAt ?? (lane.inIndex ? NAMES_LOOKED_AT : RECORDS_LOOKED_AT);
-    const walked = await lane.walked(place);
-    const found = await foundIn(to, lane, walked, { limit: limit - ids.length, lookAt });
+    const way = { ...lane, walked: await lane.walked(place) };
+    const what = { selected: as({ id: lane.recordId }), fits: lane.fits };
+    const bounds = { limit: limit - ids.length, lookAt };
+    const { items: found, isFull, end } = await lookAlong<{ id: string }>(to, way, what, bounds);
     ids.push(...found.map(({ id }) => id));
-    if (ids.length === limit) {
-      return { items: await inOrder(to, kind, ids), next: `${at}.${found.at(-1)!.place}`, searched_to: null };
-    }
-    const [end] = await to.query<{ place: unknown; reach: string | null }>(
-      sql`SELECT ${as({ place: lane.keys.at(-1)!, reach: lane.reach })} ${walked} ORDER BY ${orderOf(lane, lane.keys)}
-        LIMIT 1 OFFSET ${lookAt - 1}`,
-    );
-    if (end !== undefined) {
+    if (end !== null) {
       const items = await inOrder(to, kind, ids);
-      return { items, next: `${at}.${end.place}`, searched_to: end.reach ?? '' };
+      return { items, next: `${at}.${end.place}`, searched_to: isFull ? null : end.reach };
     }
     place = null;
   }
@@ -121,14 +110,20 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
 
   /** `index` null: that of the primary key. */
   const byId = (index: string | null, range: SQL, conditions: readonly SQL[]): Lane => ({
-    ...{ keys: [id], recordId: id, reach: id, fits: allOf(conditions) },
+    ...{ keys: [id], order: 'ASC', recordId: id, reach: id, fits: allOf(conditions) },
     async walked(place) {
       const hint = index === null ? sql`` : dialect.indexedBy(`${tableName(kind)}_${index}`);
       return sql`FROM ${rows}${hint} WHERE ${range} AND ${id} > ${place ?? ''}`;
     },
   });
   const byName = (from: string, range: SQL, conditions: readonly SQL[]): Lane => ({
-    ...{ keys: [folded, id], recordId: id, reach: name, fits: allOf(conditions) },
+    ...{
+      keys: [folded, id],
+      order: 'ASC',
+      recordId: id,
+      reach: sql`coalesce(${name}, '')`,
+      fits: allOf(conditions),
+    },
     inIndex: filters.length === 0,
     async walked(place) {
       const begin =
@@ -169,7 +164,7 @@ function byChange(kind: Kind, filters: readonly SQL[]): Lane {
   const rows = TABLE_OF[kind];
   const isLast = sql`${rows.id} = ${changes.recordId} AND ${rows.changeSeq} = ${changes.seq}`;
   return {
-    ...{ keys: [changes.seq], descending: true, recordId: changes.recordId, reach: changes.at },
+    ...{ keys: [changes.seq], order: 'DESC', recordId: changes.recordId, reach: changes.at },
     fits: sql`(${changes.kind} = ${kind} AND EXISTS (SELECT 1 FROM ${rows} WHERE ${sql.join([isLast, ...filters], sql` AND `)}))`,
     walked: async (place) =>
       sql`FROM ${changes} WHERE ${changes.seq} < ${place === null ? Number.MAX_SAFE_INTEGER : Number(place)}`,
@@ -181,33 +176,6 @@ function hasField(data: Column, { path, value }: RecordFilter['field'] & object)
   const steps = path.map((name) => sql`CAST(${name} AS text)`);
   const found = sql`CAST(${sql.join([sql`${data}`, ...steps], sql` -> `)} AS text)`;
   return sql`coalesce(${found} = ${JSON.stringify(value)} OR ${found} = ${value}, false)`;
-}
-
-function orderOf({ descending }: Lane, keys: readonly (Column | SQL)[]): SQL {
-  const direction = sql.raw(descending ? ' DESC' : '');
-  return sql.join(
-    keys.map((key) => sql`${key}${direction}`),
-    sql`, `,
-  );
-}
-
-async function foundIn(
-  to: Sql,
-  lane: Lane,
-  walked: SQL,
-  { limit, lookAt }: { limit: number; lookAt: number },
-): Promise<{ id: string; place: unknown }[]> {
-  const { keys, recordId, fits } = lane;
-  const names = keys.map((_, nth) => (nth === keys.length - 1 ? 'place' : 'before_it'));
-  const looked = sql`SELECT ${as({ id: recordId, ...Object.fromEntries(names.map((name, nth) => [name, keys[nth]!])), fits })}
-    ${walked} ORDER BY ${orderOf(lane, keys)} LIMIT ${lookAt}`;
-  return to.query(
-    sql`SELECT id, place FROM (${looked}) AS looked WHERE fits
-      ORDER BY ${orderOf(
-        lane,
-        names.map((name) => sql.raw(name)),
-      )} LIMIT ${limit}`,
-  );
 }
 
 async function inOrder(to: Sql, kind: Kind, ids: readonly string[]): Promise<RecordReport[]> {

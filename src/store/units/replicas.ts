@@ -14,10 +14,7 @@ type ReplicaVerbs = Omit<ReplicaStore, 'sharedTime' | 'notify' | 'listen'>;
 
 const PAUSE_FACT = 'places_paused_until';
 
-/**
- * None of these takes a number or needs the counter's lock: a lease must be prolonged while a batch holds it. In a file,
- * which one process holds, they are kept all the same: a command beside the service is a second process.
- */
+/** None needs the counter's lock: a lease must be prolonged while a batch holds it. Also in a file: a command is a second process. */
 export function createReplicaVerbs(database: Database): ReplicaVerbs {
   const { sql: statements } = database;
   return {

@@ -54,10 +54,7 @@ const deleting =
   (unit, keys) =>
     unit.change(sql`DELETE FROM ${table} WHERE ${unit.dialect.isAmong(key, keys)}`);
 
-/**
- * Empties those that have a body still, and keeps what it comes to, by which a late redelivery is told from another event:
- * worked out here and not at every arrival. Returns how many.
- */
+/** Keeps the hash of what it empties, by which a late redelivery is recognised: not worked out at every arrival. Returns how many. */
 async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number> {
   const { seq } = events;
   const kept = await unit.query<{ seq: number; body: string }>(
