@@ -166,6 +166,11 @@ describe('a bad setting is named, with what it takes', () => {
     [{ DATABASE_TLS_CA_FILE: '/nowhere/ca.pem' }, /^DATABASE_TLS_CA_FILE: .* cannot be read/],
     [{ DATABASE_URL: './mirror.db' }, /^DATABASE_URL: .*takes file:PATH/],
     [{ DATABASE_URL: 'file:' }, /^DATABASE_URL/],
+    // In memory what was acknowledged would be gone with the process.
+    [{ DATABASE_URL: 'file::memory:' }, /^DATABASE_URL/],
+    // SQLite's driver leaves blanks at the ends out, the lock beside the file does not.
+    [{ DATABASE_URL: 'file: ./mirror.db' }, /^DATABASE_URL/],
+    [{ DATABASE_URL: 'file:./mirror.db ' }, /^DATABASE_URL/],
     [{ DATABASE_URL: 'mysql://u:p@h/d' }, /^DATABASE_URL/],
     [
       { WEBHOOK_SECRETS: 'short' },

@@ -79,10 +79,17 @@ export const idPointers = list(
   /^[^\s.,]+(\.[^\s.,]+)*$/,
   'dotted paths separated by commas, such as policyId,policy.id',
 );
-export const databaseUrl = text(
-  /^(file:.+|postgres(ql)?:\/\/.+)$/s,
-  'file:PATH (SQLite) or postgres://USER:PASSWORD@HOST/DATABASE',
-);
+export const databaseUrl: Parser<string> = {
+  parse: (value) => (isFilePlace(value) || /^postgres(ql)?:\/\/./s.test(value) ? value : null),
+  takes: 'file:PATH (SQLite) or postgres://USER:PASSWORD@HOST/DATABASE',
+};
+
+/** No database in memory, which goes with the process; no blanks at the ends, which SQLite's driver leaves out. */
+function isFilePlace(value: string): boolean {
+  const path = value.slice('file:'.length);
+  return value.startsWith('file:') && path !== '' && path !== ':memory:' && path === path.trim();
+}
+
 /** Only names that need no quotes in SQL. */
 export const schemaName = text(
   /^[a-z_][a-z0-9_]{0,62}$/,

@@ -18,9 +18,18 @@ describe('settings in a file .env', () => {
     ['give way to an empty one, which takes a setting away', { PORT: '' }, 'PORT=1', { PORT: '' }],
     ['give way to the same secret in a file', { A_FILE: '/a' }, 'A=1', { A_FILE: '/a' }],
     ['give way in the other spelling, too', { A: '2' }, 'A_FILE=/a', { A: '2' }],
+    ['count from the first, behind a byte order mark', {}, '\uFEFFA=1\nB=2', { A: '1', B: '2' }],
     ['may be quoted, exported and explained', {}, '# why\nexport A="b c" # d\n', { A: 'b c' }],
   ])('%s', async (_, env, file, settings) => {
     expect(await merged(env, file)).toEqual(settings);
+  });
+
+  it('are never passed over because the file is of another encoding', async () => {
+    await inTemporaryDirectory(async (folder) => {
+      const path = join(folder, '.env');
+      writeFileSync(path, Buffer.from('\uFEFFPORT=1\n', 'utf16le'));
+      expect(() => withEnvFile({}, path)).toThrow(/is not UTF-8/);
+    });
   });
 
   it('need not be there', async () => {
