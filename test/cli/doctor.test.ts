@@ -371,6 +371,25 @@ describe('doctor on the running configuration', () => {
     });
   });
 
+  it('asks nothing more of a service that wants to be left alone, and says so instead of waiting', async () => {
+    const asked: string[] = [];
+    const busy = await startUpstream((response, { url }) => {
+      asked.push(url);
+      json(response, 429, {}, { 'retry-after': '600' });
+    });
+    await inTemporaryDirectory(async (directory) => {
+      const { code, out } = await cli(['doctor', '--json'], {
+        DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+        COMPLIANCE_BASE_URL: busy.settings.baseUrl.href,
+        COMPLIANCE_API_KEY: API_KEY,
+      });
+      expect(code).toBe(3);
+      expect(statesOf(out)).toMatchObject({ 'base URL': 'wrong', credentials: 'skipped', paging: 'skipped' });
+      expect(out).toContain('429, and asks to wait 600 s');
+      expect(asked).toHaveLength(1);
+    }).finally(() => busy.close());
+  });
+
   it('asks for an assessment that is known, and says whether what was granted may write; it posts nothing', async () => {
     await inTemporaryDirectory(async (directory) => {
       const oauth = await startOauthServer();

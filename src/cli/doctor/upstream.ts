@@ -14,6 +14,8 @@ import type { Cli } from '../cli.ts';
 import { commandClient } from '../client.ts';
 
 const ACTOR = 'doctor';
+/** A service that wants to be left alone for longer is asked nothing more: somebody waits for the doctor's word. */
+const BEARABLE_WAIT_MS = 5_000;
 const call = () => ({ lane: 'person' as const, signal: new AbortController().signal });
 
 /** Asks each of the addresses that reading needs, once, and what our credentials were granted. Writes nothing there. */
@@ -37,15 +39,17 @@ export async function upstreamOf(
     },
   });
   const firstPage = firstPageOf(settings.paging);
+  const patience = createPatience();
   const read: ReadOne = async (route, request) => {
     const before = sent;
-    const one = await readOf(route, request);
+    const isOver = patience.isOver();
+    const one = await readOf(route, () => patience.with(request));
     // What failed before anything left us, a token that could not be got above all, is not the API's fault.
-    reads.push(one.outcome === 'ok' || sent > before ? one : { ...one, outcome: 'unauthorized' });
+    reads.push(one.outcome === 'ok' || sent > before || isOver ? one : { ...one, outcome: 'unauthorized' });
   };
   await read('GET /policies', () => client.listPage('policy', firstPage, call()));
   await read('GET /vendors', () => client.listPage('vendor', firstPage, call()));
-  const paging = await pagingOf(client, config, settings);
+  const paging = await pagingOf(client, config, settings, patience);
   const assessment = await assessmentOf(client, await knownAssessment(config, store), read);
   const write = await writeScopeOf(config, settings, store);
   return { baseUrl: baseUrl.href, auth, reads, ...seen, paging, assessment, write };
@@ -56,12 +60,14 @@ async function pagingOf(
   client: ComplianceClient,
   { idPointers }: Config,
   { paging }: ComplianceSettings,
+  patience: Patience,
 ): Promise<UpstreamFindings['paging']> {
   const found: { kind: ListedKind; finding: PagingFinding }[] = [];
   for (const kind of ['policy', 'vendor'] as const) {
     const finding = await examinePaging(paging, async (page, query) => {
       try {
-        const answer = await client.listPage(kind, page, { ...call(), ...(query === null ? {} : { query }) });
+        const options = { ...call(), ...(query === null ? {} : { query }) };
+        const answer = await patience.with(() => client.listPage(kind, page, options));
         const ids = answer.objects.flatMap((object) => recordIdIn(object, kind, idPointers) ?? []);
         return { ids, meta: answer.meta, next: answer.next ?? null };
       } catch (error) {
@@ -74,6 +80,29 @@ async function pagingOf(
   return found;
 }
 
+type Patience = ReturnType<typeof createPatience>;
+
+/** Lets requests through until one is answered with a pause longer than bearable, then gives that answer to all. */
+function createPatience() {
+  let told: UpstreamError | null = null;
+  return {
+    isOver: () => told !== null,
+    async with<T>(request: () => Promise<T>): Promise<T> {
+      if (told !== null) throw told;
+      try {
+        return await request();
+      } catch (error) {
+        if (error instanceof UpstreamError && isLong(error)) told = error;
+        throw error;
+      }
+    },
+  };
+}
+
+/** One that names no time is given a pause of ours. */
+const isLong = ({ kind, retryAfterMs }: UpstreamError) =>
+  retryAfterMs === null ? kind === 'rate_limited' : retryAfterMs > BEARABLE_WAIT_MS;
+
 type ReadOne = (route: string, request: () => Promise<unknown>) => Promise<void>;
 
 async function readOf(route: string, read: () => Promise<unknown>): Promise<Read> {
@@ -82,7 +111,10 @@ async function readOf(route: string, read: () => Promise<unknown>): Promise<Read
     return { route, outcome: 'ok', message: '', remedy: null };
   } catch (error) {
     if (!(error instanceof MirrorError)) throw error;
-    return { route, outcome: outcomeOf(error), message: describeError(error), remedy: error.remedy ?? null };
+    const { retryAfterMs = null } = error instanceof UpstreamError ? error : {};
+    const wait = retryAfterMs === null ? '' : `, and asks to wait ${Math.ceil(retryAfterMs / 1000)} s`;
+    const message = describeError(error) + wait;
+    return { route, outcome: outcomeOf(error), message, remedy: error.remedy ?? null };
   }
 }
 
