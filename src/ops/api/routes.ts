@@ -9,10 +9,11 @@ import * as schemas from './schemas.ts';
  * document says of it, what its handler must answer, and what commands get.
  */
 
-const id = z
-  .string()
-  .transform(idFromPath)
-  .openapi({ type: 'string', description: 'Any text, percent-encoded; `=Lg` is `.`, and `=Li4` is `..`.' });
+const id = z.string().transform(idFromPath).openapi({
+  type: 'string',
+  description:
+    'Any text, percent-encoded. One that is `.` or `..` or begins with `=` is written as `=` and its base64url: `=Lg`, `=Li4`.',
+});
 /** The id of a row that the database numbered. */
 const rowId = z
   .string()
