@@ -1,10 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname } from 'node:path';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describeError, MirrorError } from '../../src/platform/errors.ts';
 
@@ -12,8 +11,6 @@ import { describeError, MirrorError } from '../../src/platform/errors.ts';
 export interface Child {
   /** Rejects when the process ends before `stop` was called. */
   failed: Promise<never>;
-  /** The first line of its output that has `part` in it. */
-  line(part: string): Promise<string>;
   /** Asks it to end, and kills it if it does not. Resolves once it is gone. */
   stop(): Promise<void>;
 }
@@ -39,14 +36,15 @@ export function startChild(
   env: NodeJS.ProcessEnv,
   logPath: string,
 ): Child {
+  const log = openSync(logPath, 'w', 0o600);
   const child = spawn(process.execPath, [MAIN, ...args, '--attached'], {
     env,
     // Away from any .env: the demo has nothing configured.
     cwd: dirname(logPath),
     detached: true,
-    stdio: ['pipe', 'pipe', 'pipe'],
+    stdio: ['pipe', log, log],
   });
-  const output = collectOutput(child, logPath);
+  closeSync(log);
   const gone = new Promise<string>((resolve) => {
     child.once('error', (error) => resolve(describeError(error)));
     child.once('close', (code, signal) => resolve(signal ?? `exit code ${code}`));
@@ -54,7 +52,10 @@ export function startChild(
   let stopping = false;
   const failed = gone.then((how): never | Promise<never> => {
     if (stopping) return new Promise<never>(() => {});
-    const why = output.complaint() ?? how;
+    const complaint = readFileSync(logPath, 'utf8')
+      .split('\n')
+      .findLast((line) => line.startsWith(COMPLAINT));
+    const why = complaint?.slice(COMPLAINT.length) ?? how;
     throw new MirrorError('child_ended', `the ${name} ended unexpectedly: ${why}`, {
       remedy: `its output is in ${logPath}`,
     });
@@ -64,7 +65,6 @@ export function startChild(
 
   return {
     failed,
-    line: (part) => Promise.race([output.line(part), failed]),
     async stop() {
       stopping = true;
       child.stdin?.end();
@@ -117,27 +117,4 @@ export async function freePort(first = FIRST_PORT, last = LAST_PORT): Promise<nu
     await new Promise((resolve) => server.close(resolve));
     return port;
   }
-}
-
-function collectOutput(child: ChildProcess, logPath: string) {
-  const log = createWriteStream(logPath, { mode: 0o600 });
-  const waiting: { part: string; resolve: (line: string) => void }[] = [];
-  let complaint: string | null = null;
-  for (const stream of [child.stdout, child.stderr]) {
-    if (stream === null) continue;
-    createInterface({ input: stream }).on('line', (line) => {
-      log.write(`${line}\n`);
-      if (line.startsWith(COMPLAINT)) complaint = line.slice(COMPLAINT.length);
-      for (const waiter of [...waiting]) {
-        if (!line.includes(waiter.part)) continue;
-        waiting.splice(waiting.indexOf(waiter), 1);
-        waiter.resolve(line);
-      }
-    });
-  }
-  child.once('close', () => log.end());
-  return {
-    complaint: () => complaint,
-    line: (part: string) => new Promise<string>((resolve) => waiting.push({ part, resolve })),
-  };
 }

@@ -139,28 +139,19 @@ export function comparable(
   upstream: UpstreamRecords,
   shapes: Shapes,
 ): { mirror: MirrorRecords; upstream: UpstreamRecords } {
-  const rows = (kind: Kind) => {
-    const fields = idFields(kind, shapes);
-    return new Map(
-      [...mirror[kind]].map(([id, row]): [string, MirrorRow] => [
-        id,
-        { ...row, data: without(row.data, fields) },
-      ]),
-    );
+  const each = <From, To>(
+    records: Readonly<Record<Kind, ReadonlyMap<string, From>>>,
+    of: (one: From, kind: Kind) => To,
+  ) => {
+    const ofKind = (kind: Kind) =>
+      new Map([...records[kind]].map(([id, one]) => [id, of(one, kind)] as const));
+    return { policy: ofKind('policy'), risk_assessment: ofKind('risk_assessment'), vendor: ofKind('vendor') };
   };
-  const records = (kind: Kind) => {
-    const fields = new Set([OWN_ID[kind]]);
-    return new Map(
-      [...upstream[kind]].map(([id, record]) => [id, shown(without(record, fields), shapes)] as const),
-    );
+  return {
+    mirror: each(mirror, (row, kind) => ({ ...row, data: without(row.data, idFields(kind, shapes)) })),
+    upstream: each(upstream, (record, kind) => shown(without(record, new Set([OWN_ID[kind]])), shapes)),
   };
-  return { mirror: byKind(rows), upstream: byKind(records) };
 }
-
-/** One for each kind. */
-const byKind = <T>(of: (kind: Kind) => T) => ({
-  ...{ policy: of('policy'), risk_assessment: of('risk_assessment'), vendor: of('vendor') },
-});
 
 /** Where the sandbox keeps a record's own id. */
 const OWN_ID: Readonly<Record<Kind, string>> = { policy: 'policyId', risk_assessment: 'id', vendor: 'id' };

@@ -10,33 +10,14 @@ export interface Change {
   cause: string;
 }
 
-interface MirrorSnapshot {
-  records: MirrorRecords;
-  /** Those after the sequence number asked for, in order. */
-  changes: Change[];
-  pendingEvents: number;
-}
-
-interface EventCounts {
-  events: number;
-  redeliveries: number;
-}
-
 /**
  * The mirror's tables as any team would read them: by SQL, through public names. SQLite is read with Node's own
  * module and not with our store, which is part of what is checked.
  */
-export interface MirrorTables {
-  /** One consistent moment. */
-  read(changesAfter: number): Promise<MirrorSnapshot>;
-  countEvents(): Promise<EventCounts>;
-  /** For `--tamper`: edits a row by SQL. Returns what it changed, or null: no rows. */
-  tamper(): Promise<{ kind: Kind; id: string; field: string } | null>;
-  close(): Promise<void>;
-}
+export type MirrorTables = ReturnType<typeof tablesBehind>;
 
 /** One engine's part of it. */
-export interface Reader {
+interface Reader {
   /** Begins a transaction that sees one moment. */
   begin: string;
   /** `values` replace $1 and so on. */
@@ -49,7 +30,7 @@ const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor
 /** The service's own transactions take milliseconds. */
 const BUSY_TIMEOUT_MS = 5_000;
 
-export function tablesBehind({ begin, ask, write, close }: Reader): MirrorTables {
+export function tablesBehind({ begin, ask, write, close }: Reader) {
   async function recordsOf(kind: Kind): Promise<Map<string, MirrorRow>> {
     const version = kind === 'policy' ? 'version' : 'NULL AS version';
     const rows = await ask(
@@ -64,7 +45,8 @@ export function tablesBehind({ begin, ask, write, close }: Reader): MirrorTables
   }
 
   return {
-    async read(changesAfter) {
+    /** All of one moment; `changes` are those after this sequence number, in order. */
+    async read(changesAfter: number) {
       await ask(begin);
       try {
         const changes = await ask(
@@ -72,18 +54,16 @@ export function tablesBehind({ begin, ask, write, close }: Reader): MirrorTables
           [changesAfter],
         );
         const [pending] = await ask("SELECT count(*) AS n FROM events WHERE state = 'pending'");
+        const records: MirrorRecords = {
+          policy: await recordsOf('policy'),
+          risk_assessment: await recordsOf('risk_assessment'),
+          vendor: await recordsOf('vendor'),
+        };
         return {
-          records: {
-            policy: await recordsOf('policy'),
-            risk_assessment: await recordsOf('risk_assessment'),
-            vendor: await recordsOf('vendor'),
-          },
-          changes: changes.map((row) => ({
-            seq: Number(row['seq']),
-            kind: row['kind'] as Kind,
-            recordId: String(row['record_id']),
-            cause: String(row['cause']),
-          })),
+          records,
+          changes: changes.map(
+            (row) => ({ ...row, seq: Number(row['seq']), recordId: row['record_id'] }) as Change,
+          ),
           pendingEvents: Number(pending?.['n']),
         };
       } finally {
@@ -96,6 +76,7 @@ export function tablesBehind({ begin, ask, write, close }: Reader): MirrorTables
       );
       return { events: Number(row?.['events']), redeliveries: Number(row?.['redeliveries']) };
     },
+    /** For `--tamper`: edits a row by SQL. Returns what it changed, or null: no rows. */
     async tamper() {
       const [row] = await write(
         `UPDATE vendors SET status = 'tampered with' WHERE id =

@@ -7,19 +7,11 @@ import { UsageError } from '../../src/platform/errors.ts';
 import { freePort } from './children.ts';
 import { type MirrorTables, tablesBehind } from './mirror-tables.ts';
 
-/** A real PostgreSQL of this run's own, on loopback. */
-export interface DemoDatabase {
-  url: string;
-  /** To be called once the mirror has made them. */
-  openTables(): Promise<MirrorTables>;
-  stop(): Promise<void>;
-}
-
 const DATABASE = 'mirror';
 const USER = 'demo';
 
-/** Rejects with UsageError where the package that brings PostgreSQL along is not installed. */
-export async function startDatabase(directory: string): Promise<DemoDatabase> {
+/** A real PostgreSQL of this run's own, on loopback. Rejects with UsageError where the package that brings it along is not installed. */
+export async function startDatabase(directory: string) {
   const Embedded = await load();
   const password = randomBytes(16).toString('hex');
   const port = await freePort();
@@ -40,6 +32,7 @@ export async function startDatabase(directory: string): Promise<DemoDatabase> {
   await server.createDatabase(DATABASE);
   return {
     url: `postgres://${USER}:${password}@127.0.0.1:${port}/${DATABASE}`,
+    /** To be called once the mirror has made them. */
     openTables: () => openTables(server),
     async stop() {
       await server.stop();

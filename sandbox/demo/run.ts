@@ -23,12 +23,12 @@ import {
 } from './watch.ts';
 
 export const STORIES: readonly StagedStory[] = [
-  { name: 'lost-vendor-removal', told: 'lost delete of a vendor', kind: 'vendor', differs: true },
-  { name: 'lost-policy-delete', told: 'lost delete of a policy', kind: 'policy', differs: true },
-  { name: 'overtaken-update', told: 'overtaken update', kind: 'policy', differs: true },
-  { name: 'lost-identification', told: 'assessment whose first event was lost', kind: null, differs: true },
-  { name: 'unannounced-assessment', told: 'assessment never announced', kind: null, differs: false },
-  { name: 'duplicate-delivery', told: 'delivery sent three times', kind: 'vendor', differs: false },
+  { name: 'lost-vendor-removal', title: 'lost delete of a vendor', kind: 'vendor', differs: true },
+  { name: 'lost-policy-delete', title: 'lost delete of a policy', kind: 'policy', differs: true },
+  { name: 'overtaken-update', title: 'overtaken update', kind: 'policy', differs: true },
+  { name: 'lost-identification', title: 'assessment whose first event was lost', kind: null, differs: true },
+  { name: 'unannounced-assessment', title: 'assessment never announced', kind: null, differs: false },
+  { name: 'duplicate-delivery', title: 'delivery sent three times', kind: 'vendor', differs: false },
 ];
 
 /** Changes a second. */
@@ -45,20 +45,13 @@ const FAULTS = {
 } as const;
 
 /** For the last comparison. */
-const NO_FAULTS = {
-  drop: 0,
-  duplicate: 0,
-  delay: { probability: 0, minMs: 0, maxMs: 0 },
-  reorder: 0,
-  staleMs: 0,
-  errorRate: 0,
-} as const;
+const NO_FAULTS = { drop: 0, duplicate: 0, delay: { probability: 0 }, reorder: 0, staleMs: 0, errorRate: 0 };
 
-/** Of a run's length: when the first and the last story are told. */
+/** Of a run's length: when the first and the last story begin. */
 const FIRST_AT = 0.1;
 const LAST_AT = 0.8;
 
-/** When each story is told, in milliseconds after the start of a run of `runMs`. */
+/** When each story begins, in milliseconds after the start of a run of `runMs`. */
 export function schedule(runMs: number): { atMs: number; story: StagedStory }[] {
   const step = (LAST_AT - FIRST_AT) / (STORIES.length - 1);
   return STORIES.map((story, index) => ({ atMs: Math.round(runMs * (FIRST_AT + step * index)), story }));
@@ -110,11 +103,15 @@ export async function runOnce(screen: Screen, stage: Stage, settings: RunSetting
   return conclude(screen, sight);
 }
 
+async function stir({ sandbox }: Stage): Promise<void> {
+  await sandbox.setFaults(FAULTS);
+  await sandbox.startLively(LIVELY_PER_SECOND);
+}
+
 /** The lively scenario with its faults, and the staged stories each at its time. */
 async function play(stage: Stage, lookout: Lookout, settings: RunSettings, say: Say): Promise<void> {
   const { runMs, signal } = settings;
-  await stage.sandbox.setFaults(FAULTS);
-  await stage.sandbox.startLively(LIVELY_PER_SECOND);
+  await stir(stage);
   say(`${LIVELY_PER_SECOND} changes a second; deliveries are dropped, duplicated, delayed and reordered`);
   const startedMs = Date.now();
   const stories = schedule(runMs);
@@ -123,7 +120,7 @@ async function play(stage: Stage, lookout: Lookout, settings: RunSettings, say: 
     const next = stories[0];
     if (next !== undefined && Date.now() >= startedMs + next.atMs) {
       stories.shift();
-      say(`${next.story.told}: ${(await lookout.tell(next.story)) ?? 'no record is left for it'}`);
+      say(`${next.story.title}: ${(await lookout.play(next.story)) ?? 'no record is left for it'}`);
     } else {
       await lookout.look();
     }
@@ -146,7 +143,9 @@ async function settle(
   const sight = await until(lookout, request.signal, SETTLE_TIMEOUT_MS, async (current) => {
     if (Date.now() >= nextStatusMs) {
       nextStatusMs = Date.now() + STATUS_EVERY_MS;
-      await approve(stage, say);
+      for (const { kind, count } of await stage.ops.approveDeletions()) {
+        say(`${count} deletions (${kind}) waited for approval; approved, as an operator`);
+      }
       const ended = (await stage.ops.syncRuns()).filter((fullSync) => fullSync.finished_at !== null);
       synced = KINDS.every((kind) =>
         ended.some((fullSync) => fullSync.kind === kind && !request.syncRunsBefore.has(fullSync.id)),
@@ -156,12 +155,6 @@ async function settle(
   });
   say(isSettled(sight) ? 'settled' : `not settled after ${SETTLE_TIMEOUT_MS / 1000} s`);
   return sight;
-}
-
-async function approve(stage: Stage, say: Say): Promise<void> {
-  for (const { kind, count } of await stage.ops.approveDeletions()) {
-    say(`${count} deletions (${kind}) waited for approval; approved, as an operator`);
-  }
 }
 
 function isSettled(sight: Sight): boolean {
@@ -182,11 +175,11 @@ async function writeHistory(screen: Screen, stage: Stage, lookout: Lookout): Pro
   const { events, redeliveries } = await stage.tables.countEvents();
   screen.write(`Events: ${events} accepted once, ${redeliveries} redeliveries recognised.`, '');
 
-  const untold = STORIES.filter(
-    (story) => story.differs && !observations.some((observation) => observation.story === story.told),
+  const unseen = STORIES.filter(
+    (story) => story.differs && !observations.some((observation) => observation.story === story.title),
   );
-  if (untold.length > 0) {
-    const names = untold.map((story) => story.told).join(', ');
+  if (unseen.length > 0) {
+    const names = unseen.map((story) => story.title).join(', ');
     throw new MirrorError('demo', `staged, and never seen to differ: ${names}`);
   }
 }
@@ -201,12 +194,8 @@ function conclude(screen: Screen, sight: Sight): string[] {
     silent === 1
       ? '1 risk assessment was never announced and is unknowable'
       : `${silent} risk assessments were never announced and are unknowable`;
-  const unknowable = `${were}, since nothing lists them.`;
-  if (lines.length === 0) {
-    screen.write(`Equal, record by record and field by field: ${countText(sight)}.`, unknowable);
-  } else {
-    screen.write(`Compared ${countText(sight)}.`, unknowable);
-  }
+  const compared = lines.length === 0 ? 'Equal, record by record and field by field:' : 'Compared';
+  screen.write(`${compared} ${countText(sight)}.`, `${were}, since nothing lists them.`);
   return lines;
 }
 
@@ -241,18 +230,17 @@ export async function keepRunning(screen: Screen, stage: Stage, signal: AbortSig
   screen.write('Ctrl-C ends it.', '');
   const lookout = createLookout(stage);
   await intoStep(lookout, signal);
-  await stage.sandbox.setFaults(FAULTS);
-  await stage.sandbox.startLively(LIVELY_PER_SECOND);
+  await stir(stage);
   let nextStoryMs = Date.now() + STORY_EVERY_MS;
   let nextReportMs = Date.now() + REPORT_EVERY_MS;
-  let told = 0;
+  let played = 0;
   while (!signal.aborted) {
     const { mirror, differences } = await lookout.look();
     if (Date.now() >= nextStoryMs) {
-      const story = STORIES[told % STORIES.length]!;
-      const record = await lookout.tell(story);
-      screen.write(`${clock()}  ${story.told}: ${record ?? 'no record is left for it'}`);
-      told += 1;
+      const story = STORIES[played % STORIES.length]!;
+      const record = await lookout.play(story);
+      screen.write(`${clock()}  ${story.title}: ${record ?? 'no record is left for it'}`);
+      played += 1;
       nextStoryMs = Date.now() + STORY_EVERY_MS;
     }
     if (Date.now() >= nextReportMs) {

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseEnv } from 'node:util';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import { type Child, freePort, runCommand, startChild } from './children.ts';
@@ -140,12 +141,12 @@ async function setUp(
   const replicas = await portsOf(settings.postgres ? ['mirror-a', 'mirror-b'] : ['mirror']);
   // Several replicas get a proxy in front; until it starts, setup listens on that port.
   const own = replicas.length > 1 ? { port: await freePort(), opsPort: await freePort() } : replicas[0]!;
+  const secretAt = shapes.registration.secret === null ? [] : ['--secret-at', shapes.registration.secret];
   const found = await setUpMirror(
+    ['--url', `http://127.0.0.1:${own.port}/webhooks`, ...secretAt],
     { ...mirrorEnv, PORT: String(own.port), OPS_PORT: String(own.opsPort) },
-    {
-      receiverUrl: `http://127.0.0.1:${own.port}/webhooks`,
-      ...{ directory, controls, secretAt: shapes.registration.secret },
-    },
+    directory,
+    controls,
   );
   if (replicas.length > 1) {
     const ports = replicas.map(({ port }) => port);
@@ -155,15 +156,13 @@ async function setUp(
     const env = { ...mirrorEnv, PORT: String(port), OPS_PORT: String(opsPort) };
     return { child: start(name, ['serve'], env), opsUrl: `http://127.0.0.1:${opsPort}` };
   });
+  for (const { child, opsUrl } of mirrors) await answering(`${opsUrl}/readyz`, child);
   // The last one: so that what it is asked for may be another one's work.
-  const mirror = mirrors.at(-1);
-  if (mirror === undefined) throw new Error('there is no mirror');
-  const { opsUrl } = mirror;
-  for (const { child, opsUrl: url } of mirrors) await answering(`${url}/readyz`, child);
+  const { opsUrl } = mirrors.at(-1)!;
   const tables = database === null ? openMirrorTables(databasePath) : await database.openTables();
   closers.push(() => tables.close());
 
-  const failed = Promise.race([sandbox.failed, ...mirrors.map(({ child }) => child.failed)]);
+  const failed = Promise.race([sandbox, ...mirrors.map(({ child }) => child)].map((child) => child.failed));
   failed.catch(() => {});
   return {
     sandbox: controls,
@@ -179,17 +178,13 @@ async function setUp(
 
 /** Registers, and finds out which settings the mirror needs for these shapes: those that setup wrote to `.env`. */
 async function setUpMirror(
+  options: readonly string[],
   env: NodeJS.ProcessEnv,
-  {
-    directory,
-    receiverUrl,
-    controls,
-    secretAt,
-  }: { directory: string; receiverUrl: string; controls: SandboxControls; secretAt: string | null },
+  directory: string,
+  controls: SandboxControls,
 ): Promise<string[]> {
-  const place = secretAt === null ? [] : ['--secret-at', secretAt];
   let touched: Promise<void> | null = null;
-  await runCommand(['setup', '--yes', '--url', receiverUrl, ...place, '--wait', SETUP_WAIT], env, {
+  await runCommand(['setup', '--yes', ...options, '--wait', SETUP_WAIT], env, {
     cwd: directory,
     heard: (text) => {
       if (touched !== null || !text.includes('Waiting for a first delivery')) return;
@@ -236,17 +231,19 @@ function inherited(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])));
 }
 
+/** Waits until there is an answer that says that all is well. */
 async function answering(url: string, child: Child): Promise<void> {
   const deadline = Date.now() + READY_TIMEOUT_MS;
   while (Date.now() < deadline) {
-    try {
-      const response = await Promise.race([fetch(url), child.failed]);
-      await response.body?.cancel();
-      if (response.ok) return;
-    } catch (error) {
-      if (!(error instanceof TypeError)) throw error;
-    }
-    await Promise.race([new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS)), child.failed]);
+    const isWell = fetch(url).then(
+      async (response) => {
+        await response.body?.cancel();
+        return response.ok;
+      },
+      () => false,
+    );
+    if (await Promise.race([isWell, child.failed])) return;
+    await Promise.race([sleep(LOOK_EVERY_MS), child.failed]);
   }
   throw new Error(`${url} did not answer within ${READY_TIMEOUT_MS / 1000} s`);
 }

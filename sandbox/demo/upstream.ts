@@ -44,7 +44,7 @@ export function sandboxControls(url: string) {
 
   return {
     shapes: () => ask<Shapes>('shapes'),
-    /** Changes something that events tell of. */
+    /** Changes something that has an event. */
     async touch(): Promise<void> {
       const id = (await ask<State>('state')).vendors[0]?.['id'];
       const fields = { contact: 'first-contact@vendor.example' };
@@ -66,7 +66,7 @@ export function sandboxControls(url: string) {
       };
     },
     /** The records that the story is about; none when the record `id` does not allow it as it is now. */
-    async tell(name: string, id: string | null): Promise<{ kind: Kind; id: string }[]> {
+    async play(name: string, id: string | null): Promise<{ kind: Kind; id: string }[]> {
       const response = await send('scenario', { name, ...(id === null ? {} : { id }) });
       if (response.status !== 404 && response.status !== 409) {
         return ((await answerTo('scenario', response)) as { records: { kind: Kind; id: string }[] }).records;

@@ -21,6 +21,8 @@ const CHOICES = 5;
 /** Between two looks. */
 export const LOOK_EVERY_MS = 200;
 
+const keyOf = (kind: Kind, id: string) => `${kind}/${id}`;
+
 /** A record that was seen to differ, from the first look that showed it to the first that did not. */
 export interface Observation {
   kind: Kind;
@@ -100,31 +102,20 @@ export class Watch {
 
   #begin(kind: Kind, id: string, atMs: number): Observation {
     const key = keyOf(kind, id);
-    const story = this.#stories.get(key) ?? null;
-    const begun = {
-      kind,
-      id,
-      fields: new Set<string>(),
-      story,
-      firstSeenMs: atMs,
-      resolvedMs: null,
-      resolvedBy: null,
+    const begun: Observation = {
+      ...{ kind, id, fields: new Set(), story: this.#stories.get(key) ?? null },
+      ...{ firstSeenMs: atMs, resolvedMs: null, resolvedBy: null },
     };
     this.#open.set(key, begun);
     return begun;
   }
 }
 
-function keyOf(kind: Kind, id: string): string {
-  return `${kind}/${id}`;
-}
-
-/** A story that the demo stages, and how it is told. */
 export interface StagedStory {
   /** As the sandbox calls it. */
   name: string;
-  /** Said as it happens, and in the table. */
-  told: string;
+  /** In the output. */
+  title: string;
   /** It happens to an existing record of this kind; null: it brings its own. */
   kind: Kind | null;
   /** The mirror must be seen to differ because of it. */
@@ -139,15 +130,10 @@ export interface Sight {
   pendingEvents: number;
 }
 
-/** Compares both sides again and again, and remembers what differed and what ended it. */
-export interface Lookout {
-  watch: Watch;
-  look(): Promise<Sight>;
-  /** Tells a story and looks until it shows, where it must; resolves to the record that it is about, or null. */
-  tell(story: StagedStory): Promise<string | null>;
-}
+export type Lookout = ReturnType<typeof createLookout>;
 
-export function createLookout(stage: Stage): Lookout {
+/** Compares both sides again and again, and remembers what differed and what ended it. */
+export function createLookout(stage: Stage) {
   const watch = new Watch();
   const used = new Set<string>();
   let lastSeq = 0;
@@ -164,10 +150,11 @@ export function createLookout(stage: Stage): Lookout {
     return { mirror: records, upstream, differences, unknowable, pendingEvents };
   }
 
-  async function tell(story: StagedStory): Promise<string | null> {
+  /** Plays a story and looks until it shows, where it must; resolves to the record that it is about, or null. */
+  async function play(story: StagedStory): Promise<string | null> {
     const record = await begin(story);
     if (record === null) return null;
-    if (story.differs) watch.stage(record.kind, record.id, story.told);
+    if (story.differs) watch.stage(record.kind, record.id, story.title);
     const deadline = Date.now() + SHOW_TIMEOUT_MS;
     do await look();
     while (story.differs && !watch.isOpen(record.kind, record.id) && Date.now() < deadline);
@@ -177,9 +164,9 @@ export function createLookout(stage: Stage): Lookout {
   async function begin(story: StagedStory): Promise<{ kind: Kind; id: string } | null> {
     for (let attempt = 0; attempt < CHOICES; attempt += 1) {
       const id = story.kind === null ? null : chooseEqual(await look(), story.kind);
-      const [record] = await stage.sandbox.tell(story.name, id);
+      const [record] = await stage.sandbox.play(story.name, id);
       if (record === undefined) continue;
-      used.add(`${record.kind} ${record.id}`);
+      used.add(keyOf(record.kind, record.id));
       return record;
     }
     return null;
@@ -189,12 +176,12 @@ export function createLookout(stage: Stage): Lookout {
   function chooseEqual({ mirror, differences }: Sight, kind: Kind): string | null {
     const differing = new Set(differences.filter((each) => each.kind === kind).map(({ id }) => id));
     const fitting = [...mirror[kind].values()].filter(
-      ({ id, deleted_at }) => deleted_at === null && !differing.has(id) && !used.has(`${kind} ${id}`),
+      ({ id, deleted_at }) => deleted_at === null && !differing.has(id) && !used.has(keyOf(kind, id)),
     );
     return fitting[Math.floor(Math.random() * fitting.length)]?.id ?? null;
   }
 
-  return { watch, look, tell };
+  return { watch, look, play };
 }
 
 /** Waits for the first full sync, and forgets what differed before it, when the mirror was empty. */
