@@ -91,7 +91,8 @@ describe('the events', () => {
       expect(text).toContain('As it was sent');
     }
     expect((await page(`/events/${encodeURIComponent('a/b?c#d')}`)).status).toBe(200);
-    expect((await page('/events')).text).toContain('href="/events?id=.."');
+    expect((await page('/events')).text).toContain('href="/events/=Li4"');
+    expect((await page('/events/=Li4')).text).toContain('As it was sent');
   });
 
   test('are tried again and discarded in bulk, each audited, and what has changed meanwhile is counted', async () => {

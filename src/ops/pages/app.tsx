@@ -1,6 +1,8 @@
 import { Hono } from 'hono';
 import type { z } from 'zod';
 import type { OpsEnv, OpsHandlerContext } from '../access.ts';
+import { idFromPath } from '../api/ids.ts';
+import { queries } from '../api/query.ts';
 import type { OpsContext } from '../context.ts';
 import type { Operations } from '../operations.ts';
 import type { Snapshots } from '../snapshot.ts';
@@ -11,7 +13,7 @@ import { eventsList } from './events-page.tsx';
 import { createForms } from './forms.ts';
 import { type List, listHandlers } from './list-page.tsx';
 import { auditList, gapsList, quarantineList, rejectionsList } from './lists.tsx';
-import { idText, numberCursor } from './query.ts';
+import { numberCursor } from './query.ts';
 import { recordsPages } from './records-page.tsx';
 import { statusPages } from './status-page.tsx';
 import { createStream } from './stream.ts';
@@ -49,11 +51,14 @@ export function createPages(
   addList('/deliveries', deliveriesList(context));
   const events = eventsList(context);
   // The filter's form has a field for the id of one event.
-  const eventQuery = events.filters.extend({ after: numberCursor.optional(), id: idText.unwrap() });
+  const eventQuery = events.filters.extend({
+    after: numberCursor.optional(),
+    id: queries.events.shape.record_id.unwrap(),
+  });
   const eventOfQuery = answers.paged(eventQuery, (c, { id }) => event(c, id));
   pages.get('/events', (c, next) => (c.req.query('id') ? eventOfQuery(c) : next()));
   addList('/events', events);
-  pages.get('/events/:id', (c) => event(c, c.req.param('id')));
+  pages.get('/events/:id', (c) => event(c, idFromPath(c.req.param('id'))));
   pages.get('/records/:kind', records.records);
   pages.get('/download/records/:kind', records.download);
   pages.get('/records/:kind/:id', records.record);

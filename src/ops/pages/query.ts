@@ -1,15 +1,14 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { Kind } from '../../compliance/kinds.ts';
 import { problem } from '../../platform/problem.ts';
 import type { OpsHandlerContext } from '../access.ts';
+import { idInPath } from '../api/ids.ts';
 import { queries } from '../api/query.ts';
 
 export const PAGE_ROWS = 50;
 /** An id has at most 255 characters. */
 export const TEXT_MAX_LENGTH = 255;
 
-/** An id in an address. */
-export const idText = z.string().min(1).max(TEXT_MAX_LENGTH).optional();
 /** The last row of the page before, in lists that are ordered by a number. */
 export const numberCursor = queries.byNumber.shape.after.unwrap();
 
@@ -57,20 +56,9 @@ export function rowNumber(text: string | null | undefined): number | null {
   return text != null && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : null;
 }
 
-/** Ids come from outside. URL parsers drop `.` and `..` from a path even if encoded, so these go into the query. */
-function withId(path: string, id: string): string {
-  return /^\.{1,2}$/.test(id)
-    ? `${path}?${new URLSearchParams({ id })}`
-    : `${path}/${encodeURIComponent(id)}`;
-}
+export const eventHref = (id: string) => `/events/${idInPath(id)}`;
 
-export function eventHref(id: string): string {
-  return withId('/events', id);
-}
-
-export function recordHref(kind: Kind, id: string): string {
-  return withId(`/records/${kind}`, id);
-}
+export const recordHref = (kind: Kind, id: string) => `/records/${kind}/${idInPath(id)}`;
 
 /** The page of the event or full sync that wrote a change; null: there is none. */
 export function causeHref(cause: string): string | null {

@@ -11,9 +11,9 @@ import { Text } from './body.tsx';
 import { ActionButton } from './controls.tsx';
 import { OneThing } from './layout.tsx';
 import { Cause, Empty, EventLink, Instant, Pager, quiet, Table } from './pieces.tsx';
-import { idText, linksOf, numberCursor, PAGE_ROWS, pathWith, recordHref } from './query.ts';
+import { linksOf, numberCursor, PAGE_ROWS, pathWith, recordHref } from './query.ts';
 
-const query = z.strictObject({ after: numberCursor.optional(), id: idText });
+const query = z.strictObject({ after: numberCursor.optional() });
 
 export const recordPage =
   ({ store, facts }: OpsContext, { paged }: Answers) =>

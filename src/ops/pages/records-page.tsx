@@ -9,6 +9,7 @@ import {
   type StatusCount,
 } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
+import { idFromPath } from '../api/ids.ts';
 import { queries } from '../api/query.ts';
 import { NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
@@ -19,7 +20,7 @@ import { type Answers, missing } from './answers.tsx';
 import { anyOf, Filters } from './controls.tsx';
 import { ListPage } from './list-page.tsx';
 import { Instant, quiet, RecordId, Table, Tabs } from './pieces.tsx';
-import { idText, type Links, linksOf, PAGE_ROWS, pageQuery } from './query.ts';
+import { type Links, linksOf, PAGE_ROWS, pageQuery } from './query.ts';
 import { recordPage, Verified } from './record-page.tsx';
 
 const yesOrNo = z
@@ -30,8 +31,6 @@ const yesOrNo = z
 const query = queries.records.omit({ limit: true }).extend({
   unverified: yesOrNo,
   deleted: yesOrNo,
-  /** Of a record whose id cannot be in a path. */
-  id: idText,
 });
 
 /** The records of a kind, the same as CSV, and one record. */
@@ -40,7 +39,7 @@ export function recordsPages(context: OpsContext, snapshots: Snapshots, answers:
   const showRecord = recordPage(context, answers);
 
   const list = (c: OpsHandlerContext, kind: Kind) =>
-    answers.paged(query, async (c, { after, id: _, order, ...filter }) => {
+    answers.paged(query, async (c, { after, order, ...filter }) => {
       const [{ items, next, searched_to }, statuses, { summary }] = await Promise.all([
         store.listRecords(kind, filter, { limit: PAGE_ROWS, after, order }),
         store.listStatuses(kind),
@@ -60,7 +59,7 @@ export function recordsPages(context: OpsContext, snapshots: Snapshots, answers:
   const download = (c: OpsHandlerContext, kind: Kind): Response => {
     const found = pageQuery(c, query);
     if (!found.ok) return found.response;
-    const { after: _, id: __, order, ...filter } = found.value;
+    const { after: _, order, ...filter } = found.value;
     return new Response(recordsCsv(context, kind, filter, order), {
       headers: {
         'content-type': 'text/csv; charset=utf-8',
@@ -78,11 +77,8 @@ export function recordsPages(context: OpsContext, snapshots: Snapshots, answers:
 
   return {
     download: ofKind(download),
-    record: ofKind((c, kind) => showRecord(c, kind, c.req.param('id') ?? '')),
-    records: ofKind((c, kind) => {
-      const id = c.req.query('id');
-      return id ? showRecord(c, kind, id) : list(c, kind);
-    }),
+    record: ofKind((c, kind) => showRecord(c, kind, idFromPath(c.req.param('id') ?? ''))),
+    records: ofKind(list),
   };
 }
 
