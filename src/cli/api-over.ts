@@ -83,7 +83,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
       pausedSince,
     },
     ...{ unwritableSince: null, signingSecrets: config.webhook.secrets().length, secrets: [] },
-    ...{ runningSyncRuns: [], upstream: unknownUpstream(config) },
+    ...{ runningSyncRuns: [], upstream: unknownUpstream(config), unreachableSince: null },
     deliveries: { lastMinute: noDeliveries(), lastHour: noDeliveries() },
   });
   const complain = (what: { error?: unknown }) => cli.err.write(`${printable(String(what.error))}\n`);
@@ -123,9 +123,9 @@ function unknownUpstream({ compliance }: Config): LiveFacts['upstream'] {
       configured: compliance !== null,
       origin: compliance?.baseUrl.origin ?? null,
       ok: null,
-      skewMs: null,
+      skew_ms: null,
     },
-    ...{ lastOkAt: null, lastErrorAt: null, lastError: null, consecutiveFailures: 0, unreachableSince: null },
-    ...{ budgetLeft: limit, budgetPerMinute: limit, budgetLost: [], waitsUntil: null },
+    ...{ last_ok_at: null, last_error_at: null, last_error: null, consecutive_failures: 0 },
+    ...{ budget_left: limit, budget_per_minute: limit, budget_waits_for: [], waits_until: null },
   };
 }

@@ -64,7 +64,7 @@ export function attentionOf(
   if (live.paused && verdict.reason !== 'paused') {
     list.push({ what: 'The mirror is paused', href: '#resume', action: 'Resume' });
   }
-  if (live.upstream.unreachableSince !== null && verdict.reason !== 'upstream_unreachable') {
+  if (live.unreachableSince !== null && verdict.reason !== 'upstream_unreachable') {
     list.push({
       what: 'The compliance service gives no usable answer',
       href: '#upstream-title',

@@ -8,7 +8,7 @@ import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { ReportStore, TrafficReport, TrafficStep } from '../store/reports.ts';
 import type { Now, RetryOutcome, Store } from '../store/store.ts';
-import type { Comparison } from './api/schemas.ts';
+import type { Comparison, Upstream } from './api/schemas.ts';
 import type { AnswerTimes } from './delivery-answers.ts';
 import type { SessionStore } from './sessions.ts';
 import type { RecentDeliveries } from './traffic.ts';
@@ -66,31 +66,6 @@ export interface RunningSyncRun {
   startedAt: number;
 }
 
-export interface UpstreamFacts {
-  /** False: no API credentials, events only. */
-  configured: boolean;
-  /** Scheme, host and port; never a path, a query or credentials. Null when not configured. */
-  origin: string | null;
-  /** Whether the last request was answered usefully; null before the first. */
-  ok: boolean | null;
-  lastOkAt: number | null;
-  lastErrorAt: number | null;
-  /** One line without secrets. */
-  lastError: string | null;
-  consecutiveFailures: number;
-  /** Since when it has not answered usefully, for longer than one failed answer; null: it answers. */
-  unreachableSince: number | null;
-  /** Requests left in the current minute. */
-  budgetLeft: number;
-  budgetPerMinute: number;
-  /** Until when nothing is asked, because the service wanted a pause (Retry-After); null: it may be asked. */
-  waitsUntil: number | null;
-  /** Requests that replicas that are gone may have sent, and until when nobody else may send them. */
-  budgetLost: readonly { replica: string; places: number; until: number }[];
-  /** Upstream's clock minus ours; null when unknown. */
-  skewMs: number | null;
-}
-
 /** A signing secret by its place among those that may verify a delivery; never its text. */
 export interface SecretFacts {
   /** From 1, as everywhere that people read it, the configured ones first. */
@@ -138,7 +113,9 @@ export interface LiveFacts {
   /** 0: silence is never remarked on. */
   silenceMs: number;
   runningSyncRuns: RunningSyncRun[];
-  upstream: UpstreamFacts;
+  upstream: Upstream;
+  /** Since when the API has given no usable answer, for longer than one failed one; null: it answers. */
+  unreachableSince: number | null;
   deliveries: RecentDeliveries;
   /** Where the settings look for ids. */
   idPointers: IdPointers;

@@ -63,11 +63,11 @@ function unasked(state: 'stopped' | 'elsewhere', summary: StoreSummary | null): 
 }
 
 function unreachable({ live, now }: Facts): Verdict | null {
-  const { configured, unreachableSince, lastError } = live.upstream;
-  if (!configured || unreachableSince === null || live.state !== 'running') return null;
+  const { unreachableSince, upstream } = live;
+  if (!upstream.configured || unreachableSince === null || live.state !== 'running') return null;
   const sentence = `The compliance service has given no usable answer for ${age(now - unreachableSince)}, so nothing can be verified.`;
   return say('unreachable', 'upstream_unreachable', sentence, {
-    remedy: `Last error: ${lastError ?? 'not known'}. It is asked again by itself, and deliveries are still received. Look at its status page, the network between, and COMPLIANCE_BASE_URL.`,
+    remedy: `Last error: ${upstream.last_error ?? 'not known'}. It is asked again by itself, and deliveries are still received. Look at its status page, the network between, and COMPLIANCE_BASE_URL.`,
     since: unreachableSince,
   });
 }

@@ -30,11 +30,11 @@ function setLive(metrics: Metrics, { live, verdict }: Snapshot): void {
   for (const one of verdictName.options)
     metrics.verdict.set({ verdict: one }, one === verdict.verdict ? 1 : 0);
   metrics.paused.set(live.paused ? 1 : 0);
-  metrics.upstreamBudgetLeft.set(upstream.budgetLeft);
-  metrics.upstreamFailures.set(upstream.consecutiveFailures);
+  metrics.upstreamBudgetLeft.set(upstream.budget_left);
+  metrics.upstreamFailures.set(upstream.consecutive_failures);
   // Until the first answer nobody knows, and 0 would say that it is down.
   if (upstream.ok !== null) metrics.upstreamUp.set(upstream.ok ? 1 : 0);
-  if (upstream.skewMs !== null) metrics.clockSkewSeconds.set(upstream.skewMs / 1000);
+  if (upstream.skew_ms !== null) metrics.clockSkewSeconds.set(upstream.skew_ms / 1000);
   metrics.secretLastUsed.reset();
   for (const { position, lastUsedAt } of live.secrets) {
     if (lastUsedAt !== null) metrics.secretLastUsed.set({ position }, Math.floor(lastUsedAt / 1000));

@@ -3,7 +3,6 @@ import type { Snapshot } from './snapshot.ts';
 
 /** What `/api/status` answers: the status page's figures, instants as ISO 8601 UTC text. */
 export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdict }: Snapshot) {
-  const { upstream } = live;
   return {
     at: instant(at),
     verdict: verdict.verdict,
@@ -57,22 +56,7 @@ export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdi
     },
     /** How long it takes to read every known risk assessment once. */
     assessment_cycle: cycleOf({ summary, live, at }),
-    upstream: {
-      configured: upstream.configured,
-      origin: upstream.origin,
-      ok: upstream.ok,
-      last_ok_at: instant(upstream.lastOkAt),
-      last_error_at: instant(upstream.lastErrorAt),
-      last_error: upstream.lastError,
-      consecutive_failures: upstream.consecutiveFailures,
-      waits_until: instant(upstream.waitsUntil),
-      budget_left: upstream.budgetLeft,
-      budget_per_minute: upstream.budgetPerMinute,
-      budget_waits_for: upstream.budgetLost.map(({ replica, places, until }) => ({
-        ...{ replica, requests: places, until: instant(until) },
-      })),
-      skew_ms: upstream.skewMs,
-    },
+    upstream: live.upstream,
     database: summary === null ? null : { bytes: summary.database_bytes, wal_bytes: summary.wal_bytes },
   };
 }

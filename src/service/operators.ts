@@ -9,7 +9,6 @@ import type {
   OpsActions,
   OpsContext,
   RejectionDiagnosis,
-  UpstreamFacts,
 } from '../ops/context.ts';
 import { createOps } from '../ops/routes.ts';
 import { createSnapshots } from '../ops/snapshot.ts';
@@ -74,7 +73,7 @@ export function createOperators(options: OperatorsOptions) {
 
 /** What of the running service its database does not hold. */
 function liveFacts(running: OperatorsOptions): LiveFacts {
-  const { config, state, repairs, secrets, telemetry } = running;
+  const { config, state, repairs, secrets, telemetry, clock } = running;
   return {
     ...{ version: version(), ...state.facts(), eventsOnly: config.compliance === null, ...config.sync },
     signingSecrets: secrets.keys().length,
@@ -84,29 +83,32 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
       startedAt: fullSync.startedWall,
     })),
     upstream: upstreamFacts(running),
+    unreachableSince: unreachableSince(repairs.backfill?.health(), clock.wall()),
     deliveries: telemetry.traffic.recent(),
     idPointers: config.idPointers,
   };
 }
 
-function upstreamFacts({ config, repairs, clock }: OperatorsOptions): UpstreamFacts {
+function upstreamFacts({ config, repairs, clock }: OperatorsOptions): LiveFacts['upstream'] {
   const health = repairs.backfill?.health();
   const { left, limit, lost, pausedForMs } = repairs.budget.left();
   const steadyToWall = clock.wall() - clock.steady();
+  const iso = (wall: number) => new Date(wall).toISOString();
   return {
     configured: config.compliance !== null,
     origin: config.compliance?.baseUrl.origin ?? null,
     ok: health?.ok ?? null,
-    lastOkAt: health?.lastOkWall ?? null,
-    lastErrorAt: health?.lastErrorWall ?? null,
-    lastError: health?.lastError ?? null,
-    consecutiveFailures: health?.consecutiveFailures ?? 0,
-    unreachableSince: unreachableSince(health, clock.wall()),
-    budgetLeft: left,
-    budgetPerMinute: limit,
-    waitsUntil: pausedForMs === 0 ? null : Math.round(clock.wall() + pausedForMs),
-    budgetLost: lost.map((each) => ({ ...each, until: Math.round(each.until + steadyToWall) })),
-    skewMs: repairs.skewMs(),
+    last_ok_at: health?.lastOkWall == null ? null : iso(health.lastOkWall),
+    last_error_at: health?.lastErrorWall == null ? null : iso(health.lastErrorWall),
+    last_error: health?.lastError ?? null,
+    consecutive_failures: health?.consecutiveFailures ?? 0,
+    waits_until: pausedForMs === 0 ? null : iso(clock.wall() + pausedForMs),
+    budget_left: left,
+    budget_per_minute: limit,
+    budget_waits_for: lost.map(({ replica, places, until }) => ({
+      ...{ replica, requests: places, until: iso(until + steadyToWall) },
+    })),
+    skew_ms: repairs.skewMs(),
   };
 }
 

@@ -74,8 +74,8 @@ const STATES: readonly (readonly [string, (live: Harness['live']) => void])[] = 
   [
     'unreachable',
     (live) => {
-      const [unreachableSince, lastError] = [Date.now() - 120_000, 'GET /vendors: answered 503'];
-      live.upstream = { ...live.upstream, ok: false, unreachableSince, lastError };
+      live.unreachableSince = Date.now() - 120_000;
+      live.upstream = { ...live.upstream, ok: false, last_error: 'GET /vendors: answered 503' };
     },
   ],
   [

@@ -91,7 +91,9 @@ async function fill(h: Harness): Promise<number> {
   });
   const proven = { eventId: 'evt_0000', recordId: 'ven_0', isUsed: true };
   await h.store.learnPointer({ kind: 'vendor', path: 'a.b', ...proven }, h.now());
-  h.live.upstream.budgetLost = [{ replica: 'one', places: 1, until: Date.now() + 60_000 }];
+  h.live.upstream.budget_waits_for = [
+    { replica: 'one', requests: 1, until: new Date(Date.now() + 60_000).toISOString() },
+  ];
   h.live.deliveries.lastHour.rejected = { bad_signature: 1 };
   h.live.runningSyncRuns = h.live.runningSyncRuns.flatMap((one) => [
     one,

@@ -67,7 +67,13 @@ it('a scrape tells the one verdict that holds', async () => {
 });
 
 it('a scrape tells of the upstream, and nothing of what is not known', async () => {
-  h.live.upstream = { ...h.live.upstream, ok: false, consecutiveFailures: 4, budgetLeft: 7, skewMs: -2500 };
+  h.live.upstream = {
+    ...h.live.upstream,
+    ok: false,
+    consecutive_failures: 4,
+    budget_left: 7,
+    skew_ms: -2500,
+  };
   let value = await scraped();
   expect(value('upstream_up')).toBe(0);
   expect(value('upstream_consecutive_failures')).toBe(4);

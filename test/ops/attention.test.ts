@@ -42,7 +42,7 @@ it('all that waits for a person is named, each with its one place', () => {
 it('a pause and a service that does not answer are named where the headline speaks of something else', () => {
   const live = liveFacts();
   live.paused = true;
-  live.upstream = { ...live.upstream, unreachableSince: 1 };
+  live.unreachableSince = 1;
   const named = (reason: string) =>
     attentionOf({ summary, pending: [], rejected: [], live, verdict: { reason } }).map(({ what }) => what);
   const [paused, unreachable] = ['The mirror is paused', 'The compliance service gives no usable answer'];

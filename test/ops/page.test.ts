@@ -45,7 +45,7 @@ test('ids, errors and reasons from outside are shown as text and never as markup
       h.now(),
     );
   }
-  h.live.upstream = { ...h.live.upstream, ok: false, lastError: HOSTILE[1]!, origin: HOSTILE[0]! };
+  h.live.upstream = { ...h.live.upstream, ok: false, last_error: HOSTILE[1]!, origin: HOSTILE[0]! };
   const minute = new Date(Math.floor(Date.now() / 60_000) * 60_000).toISOString();
   await h.store.addTraffic([{ minute, what: `rejected:${HOSTILE[0]}`, times: 3, total_ms: 0, max_ms: 0 }], 0);
   const html = await page();
@@ -173,7 +173,7 @@ test('a full sync that did not read all is not said to have found nothing, nor a
     const error = outcome === 'complete' ? null : 'GET /vendors: answered 401';
     await h.store.finishSyncRun(id, { outcome, error, progress: NOTHING_SYNCED, differences }, h.now());
   }
-  h.live.upstream = { ...h.live.upstream, ok: false, lastError: 'GET /vendors: answered 401' };
+  h.live.upstream = { ...h.live.upstream, ok: false, last_error: 'GET /vendors: answered 401' };
   const html = await page();
   const shown = [...html.matchAll(/data-label="Differences">(?:<span class="quiet">)?([^<]*)</g)].map(
     ([, words]) => words,
@@ -183,11 +183,11 @@ test('a full sync that did not read all is not said to have found nothing, nor a
 });
 
 test('a pause that the service asked for is said, with its end', async () => {
-  const waitsUntil = Date.parse('2026-11-01T12:15:00Z');
-  h.live.upstream = { ...h.live.upstream, waitsUntil };
+  const waits_until = '2026-11-01T12:15:00.000Z';
+  h.live.upstream = { ...h.live.upstream, waits_until };
   expect(await page()).toMatch(/Waits until.*2026-11-01.*as the service asked/);
   const status = await h.app.request('/api/status', { headers: bearer(OPERATE) });
-  expect(await status.json()).toMatchObject({ upstream: { waits_until: '2026-11-01T12:15:00.000Z' } });
+  expect(await status.json()).toMatchObject({ upstream: { waits_until } });
 });
 
 test('figures follow the store at once after a change made here', async () => {

@@ -65,12 +65,8 @@ function input(over: Partial<VerdictInput> = {}, live: Partial<VerdictInput['liv
 }
 
 const backlog = { pending: 3, processed: 0, ignored: 0, failed: 0, discarded: 0 };
-const upstream = liveFacts().upstream;
 const down = {
-  ...upstream,
-  ok: false,
-  lastOkAt: NOW - 20 * MINUTE,
-  lastError: 'timeout',
+  upstream: { ...liveFacts().upstream, ok: false, last_ok_at: ago(20), last_error: 'timeout' },
   unreachableSince: NOW - 20 * MINUTE,
 };
 
@@ -163,14 +159,14 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
   ],
   [
     'the upstream gives no usable answer',
-    input({}, { upstream: down }),
+    input({}, down),
     'unreachable',
     'upstream_unreachable',
     /no usable answer for 20 minutes/,
   ],
   [
     'the upstream gives no usable answer, and nothing was ever read',
-    input({ summary: summary({}, { last_full_sync_at: null }) }, { upstream: down }),
+    input({ summary: summary({}, { last_full_sync_at: null }) }, down),
     'unreachable',
     'upstream_unreachable',
     /no usable answer/,
@@ -331,10 +327,7 @@ describe('what does not yet make it worse', () => {
       input({ summary: summary({ last_delivery_at: ago(9999) }) }, { silenceMs: 0 }),
     ],
     ['silence since a start that is younger', input({ summary: summary({ last_delivery_at: ago(9999) }) })],
-    [
-      'one failed request',
-      input({}, { upstream: { ...down, lastOkAt: NOW - MINUTE, unreachableSince: null } }),
-    ],
+    ['one failed request', input({}, { ...down, unreachableSince: null })],
     ['a short outage of the upstream', input({ gaps: [gap('upstream_unavailable')] })],
     [
       'a long outage that is over, but for its gap',

@@ -76,6 +76,7 @@ const runningSyncRun = z.object({
 
 const upstream = z.object({
   configured: z.boolean().describe('False: there are no API credentials.'),
+  // Scheme, host and port; never a path, a query or credentials.
   origin: text.nullable(),
   ok: z
     .boolean()
@@ -83,13 +84,16 @@ const upstream = z.object({
     .describe('Whether the last request was answered usefully; null before the first.'),
   last_ok_at: instant.nullable(),
   last_error_at: instant.nullable(),
+  // One line without secrets.
   last_error: text.nullable(),
   consecutive_failures: whole,
   waits_until: instant
     .nullable()
     .describe('Until then nothing is asked, as the service asked (Retry-After).'),
+  // Requests left in the current minute.
   budget_left: whole,
   budget_per_minute: whole,
+  // Requests that replicas that are gone may have sent, and until when nobody else may send them.
   budget_waits_for: z.array(z.object({ replica: text, requests: whole, until: instant })),
   skew_ms: z.number().nullable().describe('The upstream’s clock minus ours.'),
 });
@@ -259,3 +263,5 @@ export type Differences = z.output<typeof differences>;
 export type Comparison = z.output<typeof comparison>;
 export type Delivery = z.output<typeof delivery>;
 export type Status = z.output<typeof status>;
+/** As the whole service sees it. */
+export type Upstream = z.output<typeof upstream>;

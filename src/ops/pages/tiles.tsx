@@ -1,5 +1,6 @@
 import type { StoreSummary, VerdictName } from '../../store/reports.ts';
-import type { CredentialFacts, LiveFacts } from '../context.ts';
+import type { Upstream } from '../api/schemas.ts';
+import type { CredentialFacts } from '../context.ts';
 import { gapText, oldestOf } from '../gap-texts.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { cycleOf, cycleWords } from '../status-report.ts';
@@ -157,29 +158,29 @@ export function UpstreamTile({ snapshot }: { snapshot: Snapshot }) {
 
 function UpstreamFacts({ snapshot: { live, credentials, at } }: { snapshot: Snapshot }) {
   const { upstream } = live;
-  const { budgetLeft, budgetPerMinute, waitsUntil, budgetLost } = upstream;
+  const { budget_left, budget_per_minute, waits_until, budget_waits_for } = upstream;
   const waits = (
     <>
-      <Instant at={waitsUntil} />, as the service asked (Retry-After)
+      <Instant at={waits_until} />, as the service asked (Retry-After)
     </>
   );
   return (
     <>
       <p class="note">
         {upstream.origin}
-        {upstream.ok === false && upstream.lastError !== null ? `: ${upstream.lastError}` : ''}
+        {upstream.ok === false && upstream.last_error !== null ? `: ${upstream.last_error}` : ''}
       </p>
       <Facts
         className="pairs"
         facts={[
           upstream.ok === false && [
             'Failures in a row',
-            figure(upstream.consecutiveFailures),
+            figure(upstream.consecutive_failures),
             { isWarning: true },
           ],
-          waitsUntil !== null && ['Waits until', waits, { isWarning: true }],
-          upstream.lastOkAt !== null && ['Last useful answer', <Ago at={upstream.lastOkAt} />],
-          ['Its clock', skewWords(upstream.skewMs)],
+          waits_until !== null && ['Waits until', waits, { isWarning: true }],
+          upstream.last_ok_at !== null && ['Last useful answer', <Ago at={upstream.last_ok_at} />],
+          ['Its clock', skewWords(upstream.skew_ms)],
           credentials && [
             AUTH_WORDS[credentials.auth],
             expiryWords(credentials, at),
@@ -187,21 +188,21 @@ function UpstreamFacts({ snapshot: { live, credentials, at } }: { snapshot: Snap
           ],
           [
             'Requests left',
-            `${figure(budgetLeft)} of ${figure(budgetPerMinute)} a minute`,
+            `${figure(budget_left)} of ${figure(budget_per_minute)} a minute`,
             { id: 'budget-label' },
           ],
-          budgetLost.length > 0 && ['Waits for lost replicas', lostWords(upstream, at)],
+          budget_waits_for.length > 0 && ['Waits for lost replicas', lostWords(budget_waits_for, at)],
         ]}
       />
-      <progress aria-labelledby="budget-label" value={budgetLeft} max={budgetPerMinute} />
+      <progress aria-labelledby="budget-label" value={budget_left} max={budget_per_minute} />
     </>
   );
 }
 
-function lostWords({ budgetLost }: LiveFacts['upstream'], now: number): string {
-  const requests = budgetLost.reduce((sum, { places }) => sum + places, 0);
-  const names = budgetLost.map(({ replica }) => replica).join(', ');
-  return `${figure(requests)} requests, for ${age(budgetLost[0]!.until - now)}: ${names}`;
+function lostWords(lost: Upstream['budget_waits_for'], now: number): string {
+  const requests = lost.reduce((sum, each) => sum + each.requests, 0);
+  const names = lost.map(({ replica }) => replica).join(', ');
+  return `${figure(requests)} requests, for ${age(Date.parse(lost[0]!.until) - now)}: ${names}`;
 }
 
 const AUTH_WORDS = {
