@@ -1,6 +1,5 @@
 import type { Child } from 'hono/jsx';
 import type { z } from 'zod';
-import { problem } from '../../platform/problem.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { waitingIn } from '../attention.ts';
 import type { OpsContext } from '../context.ts';
@@ -35,23 +34,12 @@ export function createAnswers(context: Pick<OpsContext, 'clock' | 'publicUrl'>, 
       return fragment(parts, await visit(c, null));
     },
 
-    /** Reads the query, and answers with the page that `make` returns, or with its own answer (a 404). */
+    /** Reads the query, and answers with the page that `make` returns. */
     paged:
-      <Query,>(
-        schema: z.ZodType<Query>,
-        make: (c: OpsHandlerContext, query: Query) => Promise<Child | Response>,
-      ) =>
-      async (c: OpsHandlerContext): Promise<Response> => {
-        const query = pageQuery(c, schema);
-        if (!query.ok) return query.response;
-        const made = await make(c, query.value);
-        return made instanceof Response ? made : html(c, made);
-      },
+      <Query,>(schema: z.ZodType<Query>, make: (c: OpsHandlerContext, query: Query) => Promise<Child>) =>
+      async (c: OpsHandlerContext): Promise<Response> =>
+        html(c, await make(c, pageQuery(c, schema))),
   };
 }
 
 export type Answers = ReturnType<typeof createAnswers>;
-
-export function missing(detail: string): Response {
-  return problem(404, 'not_found', 'It is not here.', detail);
-}

@@ -13,7 +13,7 @@ import { eventsList } from './events-page.tsx';
 import { createForms } from './forms.ts';
 import { type List, listHandlers } from './list-page.tsx';
 import { auditList, gapsList, quarantineList, rejectionsList } from './lists.tsx';
-import { numberCursor } from './query.ts';
+import { numberCursor, pageQuery } from './query.ts';
 import { recordsPages } from './records-page.tsx';
 import { statusPages } from './status-page.tsx';
 import { createStream } from './stream.ts';
@@ -55,8 +55,7 @@ export function createPages(
     after: numberCursor.optional(),
     id: queries.events.shape.record_id.unwrap(),
   });
-  const eventOfQuery = answers.paged(eventQuery, (c, { id }) => event(c, id));
-  pages.get('/events', (c, next) => (c.req.query('id') ? eventOfQuery(c) : next()));
+  pages.get('/events', (c, next) => (c.req.query('id') ? event(c, pageQuery(c, eventQuery).id) : next()));
   addList('/events', events);
   pages.get('/events/:id', (c) => event(c, idFromPath(c.req.param('id'))));
   pages.get('/records/:kind', records.records);

@@ -1,16 +1,17 @@
 import type { EventReport } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { type Aftermath, aftermathOf } from '../aftermath.ts';
+import { found } from '../api/answers.ts';
 import type { OpsContext, RejectionDiagnosis } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
 import { codeWords, count, figure } from '../words.ts';
-import { type Answers, missing } from './answers.tsx';
+import type { Answers } from './answers.tsx';
 import { Body, BodyText } from './body.tsx';
 import { ActionButton, ActionForm, Button } from './controls.tsx';
 import { noticeOfEvent } from './form-outcome.ts';
 import { OneThing } from './layout.tsx';
 import { Cause, Facts, Instant, RecordLink, SignedAt, State } from './pieces.tsx';
-import { eventHref, rowNumber } from './query.ts';
+import { eventHref, rowAt } from './query.ts';
 import { Change } from './record-page.tsx';
 
 /** One delivery: the event that it brought, or what it is kept as in quarantine or among the rejections. */
@@ -34,8 +35,7 @@ export function eventPage({ store, answerTimes, receiver }: OpsContext, { html }
   };
 
   return async (c: OpsHandlerContext, id: string): Promise<Response> => {
-    const event = await store.showEvent(id);
-    if (event === null) return missing('There is no event of this id.');
+    const event = found(await store.showEvent(id), 'There is no event of this id.');
     const { state, kind, record_id, deliveries } = event;
     const tookMs = answerTimes.of({ ...event, outcome: 'accepted', event_id: event.id });
     const aftermath = await aftermathFor(event);
@@ -188,9 +188,8 @@ function answerFact(outcome: 'quarantined' | 'rejected', reason: string) {
 export const quarantinedPage =
   ({ store, receiver }: OpsContext, { html }: Answers) =>
   async (c: OpsHandlerContext): Promise<Response> => {
-    const id = rowNumber(c.req.param('id'));
-    const delivery = id === null ? null : await store.show('quarantine', id);
-    if (delivery === null) return missing('There is no delivery of this number in quarantine.');
+    const show = (id: number) => store.show('quarantine', id);
+    const delivery = await rowAt(c, show, 'There is no delivery of this number in quarantine.');
     const { reason, released_at } = delivery;
     return html(
       c,
@@ -235,15 +234,12 @@ const MENDED = 'With the settings of now it would be taken: what was wrong has b
 export const rejectionPage =
   (context: OpsContext, { html }: Answers) =>
   async (c: OpsHandlerContext): Promise<Response> => {
-    const id = rowNumber(c.req.param('id'));
-    const rejection = id === null ? null : await context.store.show('rejections', id);
-    if (id === null || rejection === null) {
-      return missing('This rejection is not kept any more, or never was.');
-    }
+    const show = (id: number) => context.store.show('rejections', id);
+    const rejection = await rowAt(c, show, 'This rejection is not kept any more, or never was.');
+    const { id, reason, body_sha256, header } = rejection;
     const diagnosis = await context.diagnose(id);
     const { causes, fit } = typeof diagnosis === 'object' && diagnosis !== null ? diagnosis : NOT_EXAMINED;
     const fits = Object.entries(fit ?? {});
-    const { reason, body_sha256, header } = rejection;
     return html(
       c,
       <OneThing

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { Kind } from '../../compliance/kinds.ts';
-import { problem } from '../../platform/problem.ts';
 import type { OpsHandlerContext } from '../access.ts';
+import { found, refusal } from '../api/answers.ts';
 import { idInPath } from '../api/ids.ts';
 import { queries } from '../api/query.ts';
 
@@ -16,17 +16,24 @@ export const numberCursor = queries.byNumber.shape.after.unwrap();
  * The query of a page. Forms send empty fields too, so an empty one counts as absent. An unusable one is refused, because
  * without its filter the page would show everything.
  */
-export function pageQuery<Schema extends z.ZodType>(
-  c: OpsHandlerContext,
-  schema: Schema,
-): { ok: true; value: z.output<Schema> } | { ok: false; response: Response } {
+export function pageQuery<Query>(c: OpsHandlerContext, schema: z.ZodType<Query>): Query {
   const given = Object.entries(c.req.query()).filter(([, value]) => value !== '');
   const result = schema.safeParse(Object.fromEntries(given));
-  if (result.success) return { ok: true, value: result.data };
+  if (result.success) return result.data;
   const issue = result.error.issues[0]!;
   const name = issue.code === 'unrecognized_keys' ? issue.keys[0]! : issue.path.join('.');
   const detail = `Look at “${name}” in the address, or begin again from the navigation.`;
-  return { ok: false, response: problem(400, 'invalid_parameter', 'This address is not usable.', detail) };
+  throw refusal(400, 'invalid_parameter', 'This address is not usable.', detail);
+}
+
+/** The row whose number is in the address. */
+export async function rowAt<Row>(
+  c: OpsHandlerContext,
+  show: (id: number) => Promise<Row | null>,
+  orElse: string,
+): Promise<Row> {
+  const id = rowNumber(c.req.param('id'));
+  return found(id === null ? null : await show(id), orElse);
 }
 
 /** Where the other rows of a list are; null: there are none, or this is the first page. */

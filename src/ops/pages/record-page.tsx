@@ -2,11 +2,11 @@ import { z } from 'zod';
 import type { Kind } from '../../compliance/kinds.ts';
 import type { ChangeReport, RecordReport } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
-import { nextKey } from '../api/answers.ts';
+import { found, nextKey } from '../api/answers.ts';
 import { FIELDS_SHOWN, fieldChanges, NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
 import { kindNoun } from '../words.ts';
-import { type Answers, missing } from './answers.tsx';
+import type { Answers } from './answers.tsx';
 import { Text } from './body.tsx';
 import { ActionButton } from './controls.tsx';
 import { OneThing } from './layout.tsx';
@@ -19,8 +19,7 @@ export const recordPage =
   ({ store, facts }: OpsContext, { paged }: Answers) =>
   (c: OpsHandlerContext, kind: Kind, id: string): Promise<Response> =>
     paged(query, async (c, { after }) => {
-      const record = await store.showRecord(kind, id);
-      if (record === null) return missing('There is no record of this kind and id.');
+      const record = found(await store.showRecord(kind, id), 'There is no record of this kind and id.');
       const changes = await store.recordHistory(kind, id, { limit: PAGE_ROWS, after });
       const links = linksOf(
         c,

@@ -9,6 +9,7 @@ import {
   type StatusCount,
 } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
+import { notFound } from '../api/answers.ts';
 import { idFromPath } from '../api/ids.ts';
 import { queries } from '../api/query.ts';
 import { NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
@@ -16,7 +17,7 @@ import type { OpsContext } from '../context.ts';
 import { recordsCsv } from '../csv.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { figure, kindPlural, sentenceCase } from '../words.ts';
-import { type Answers, missing } from './answers.tsx';
+import type { Answers } from './answers.tsx';
 import { anyOf, Filters } from './controls.tsx';
 import { ListPage } from './list-page.tsx';
 import { Instant, quiet, RecordId, Table, Tabs } from './pieces.tsx';
@@ -57,9 +58,7 @@ export function recordsPages(context: OpsContext, snapshots: Snapshots, answers:
     })(c);
 
   const download = (c: OpsHandlerContext, kind: Kind): Response => {
-    const found = pageQuery(c, query);
-    if (!found.ok) return found.response;
-    const { after: _, order, ...filter } = found.value;
+    const { after: _, order, ...filter } = pageQuery(c, query);
     return new Response(recordsCsv(context, kind, filter, order), {
       headers: {
         'content-type': 'text/csv; charset=utf-8',
@@ -72,7 +71,8 @@ export function recordsPages(context: OpsContext, snapshots: Snapshots, answers:
     (answer: (c: OpsHandlerContext, kind: Kind) => Response | Promise<Response>) =>
     (c: OpsHandlerContext) => {
       const kind = c.req.param('kind') ?? '';
-      return isKind(kind) ? answer(c, kind) : missing('Kinds are policy, risk_assessment and vendor.');
+      if (!isKind(kind)) throw notFound('Kinds are policy, risk_assessment and vendor.');
+      return answer(c, kind);
     };
 
   return {

@@ -69,14 +69,13 @@ export function createStream(
   ) =>
     (c: OpsHandlerContext): Response => {
       const query = pageQuery(c, schema);
-      if (!query.ok) return query.response;
       if (isFull(c.get('identity').name)) {
         return problem(503, 'too_many_streams', 'Too many pages are open.', undefined, {
           'retry-after': '30',
         });
       }
       const left = new AbortController();
-      const events = fragments(c, () => render(c, query.value), left);
+      const events = fragments(c, () => render(c, query), left);
       return new Response(bodyOf(events, left), {
         headers: {
           'content-type': 'text/event-stream; charset=utf-8',

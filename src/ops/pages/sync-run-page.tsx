@@ -5,11 +5,11 @@ import { shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
 import { type PendingOfSyncRun, pendingBySyncRun } from '../pending-deletions.ts';
 import { codeWords, count, figure, kindNoun, kindPlural } from '../words.ts';
-import { type Answers, missing } from './answers.tsx';
+import type { Answers } from './answers.tsx';
 import { ActionForm, Button } from './controls.tsx';
 import { Frame } from './layout.tsx';
 import { Facts, Instant, Pager, quiet, RecordId, Table, Title, useVisit } from './pieces.tsx';
-import { type Links, linksOf, rowNumber, TEXT_MAX_LENGTH } from './query.ts';
+import { type Links, linksOf, rowAt, TEXT_MAX_LENGTH } from './query.ts';
 import { DifferencesDetails, Running, tookWords } from './sync-runs.tsx';
 
 /** Ids of pending deletions on one page. */
@@ -25,9 +25,8 @@ const query = z.strictObject({
 
 export const syncRunPage = ({ store, clock, facts }: OpsContext, { paged }: Answers) =>
   paged(query, async (c, { after }) => {
-    const id = rowNumber(c.req.param('id'));
-    const syncRun = id === null ? null : await store.show('sync_runs', id);
-    if (syncRun === null) return missing('There is no full sync of this number.');
+    const show = (id: number) => store.show('sync_runs', id);
+    const syncRun = await rowAt(c, show, 'There is no full sync of this number.');
     const [pending] = await pendingBySyncRun(store, clock.wall(), syncRun.id);
     const shown =
       pending === undefined
