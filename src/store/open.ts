@@ -1,5 +1,6 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, readlinkSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { dirname, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { type StoreUnavailable, UsageError } from '../platform/errors.ts';
 import type { Exposure, PostgresSettings } from './postgres/address.ts';
@@ -96,8 +97,26 @@ export interface FileLock {
 }
 
 /** A killed process leaves its note behind; only the lock shows whether it runs. */
-const lockPath = (path: string) => `${path}.lock`;
-const notePath = (path: string) => `${path}.holder.json`;
+const lockPath = (path: string) => `${withoutLinks(path)}.lock`;
+const notePath = (path: string) => `${withoutLinks(path)}.holder.json`;
+
+/** SQLite follows symbolic links, and so whoever names the file by one of them is kept out by the same lock. */
+function withoutLinks(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return linkTarget(path) ?? path;
+  }
+}
+
+/** Where the file is to be made that a link names; null: it is no link. */
+function linkTarget(path: string): string | null {
+  try {
+    return resolve(dirname(path), readlinkSync(path));
+  } catch {
+    return null;
+  }
+}
 
 /**
  * Makes this process the only one that serves `path`, by an open write transaction on a file of its own: the system ends that

@@ -224,6 +224,13 @@ describe('a backup', () => {
     expect(leftovers(folder)).toEqual([]);
   });
 
+  it('has no name that begins or ends with a blank, which SQLite’s driver would write without it', async () => {
+    const { from, folder, to } = await filled();
+    await expect(backUpSqlite({ from, to: `${to} ` })).rejects.toThrow(UsageError);
+    expect(leftovers(folder)).toEqual([]);
+    expect(existsSync(`${to} `)).toBe(false);
+  });
+
   it('takes no log of an earlier database over into the new file', async () => {
     const { from, to } = await filled();
     writeFileSync(`${to}-wal`, 'of something else');

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { UsageError } from '../../src/platform/errors.ts';
@@ -39,6 +39,15 @@ describe('the lock on a database file', () => {
     expect(holderOf(url)).toEqual({
       ...{ pid: child.pid, host: hostname(), opsUrl: 'http://127.0.0.1:9', startedAt: STARTED },
     });
+  });
+
+  it('is one for the file and every symbolic link to it, also before the file is there', async () => {
+    const path = freshPath();
+    const link = freshPath();
+    symlinkSync(path, link);
+    const child = await holdElsewhere(`file:${link}`);
+    expect(() => lockFile(`file:${path}`, STARTED)).toThrow(`process ${child.pid} on ${hostname()}`);
+    expect(holderOf(`file:${path}`)).toEqual(holderOf(`file:${link}`));
   });
 
   it('is free as soon as its holder is killed, whatever note is left', async () => {

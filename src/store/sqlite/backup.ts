@@ -78,6 +78,8 @@ export async function backUpSqlite(options: BackupOptions): Promise<BackupResult
 }
 
 function refuseTarget(from: string, to: string, force: boolean): void {
+  // The driver leaves it out, and would write another file than the one that is checked here.
+  if (to !== to.trim()) throw new UsageError(`“${to}” begins or ends with a blank`, 'name another file');
   const target = join(realFolder(to), basename(to));
   const source = existsSync(from) ? realpathSync(from) : resolve(from);
   if ([source, ...COMPANIONS.map((suffix) => source + suffix)].includes(target) || isSameFile(source, to)) {
