@@ -192,9 +192,9 @@ export function createUpstream(
         // To be on the safe side of a clock that others share: at the earliest, and at the latest.
         read: {
           number,
-          beganAt: began.steadyMs - marginMs,
-          endedAt: ended.steadyMs + marginMs,
-          endedWall: ended.wallMs,
+          beganAt: began.steady - marginMs,
+          endedAt: ended.steady + marginMs,
+          endedWall: ended.wall,
         },
       };
     } catch (error) {

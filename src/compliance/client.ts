@@ -1,4 +1,4 @@
-import type { Clock } from '../platform/clock.ts';
+import { type Clock, type Moment, momentOf } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import { userAgent } from '../platform/package.ts';
 import type { Budget, Lane, Ticket } from './budget.ts';
@@ -12,16 +12,9 @@ import {
   type UpstreamErrorKind,
 } from './errors.ts';
 import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
-import { GrantRefused } from './oauth.ts';
 import { type IdPointers, isAddressable, isUsableId, type JsonObject, recordIdIn } from './pointers.ts';
 import { type RegistrationAnswer, type RegistrationRequest, registrationIn } from './registration.ts';
 import { clockSkewMs, ExchangeFailure, exchange, pauseAfter, retryAfterIn } from './transport.ts';
-
-/** One moment on both clocks of Clock. */
-interface Moment {
-  steadyMs: number;
-  wallMs: number;
-}
 
 /** When the request left us (after the wait for the budget) and when its answer had been read. */
 export interface Timing {
@@ -194,13 +187,13 @@ export function createClient(options: ClientOptions): ComplianceClient {
   };
 }
 
-type OutgoingRequest<T> = Expectation<T> & CallOptions;
-
-/** Sends requests within the budget and with credentials, and judges their answers. */
-function createSender(options: ClientOptions): <T>(request: OutgoingRequest<T>) => Promise<Exchanged<T>> {
-  const { settings, credentials, budget, clock, observe } = options;
+/**
+ * Sends requests within the budget and with credentials, and judges their answers. A GET is sent once more where a 401 to it led
+ * to new credentials.
+ */
+function createSender(options: ClientOptions) {
+  const { settings, credentials, budget, clock } = options;
   const agent = userAgent();
-  const now = (): Moment => ({ steadyMs: clock.steady(), wallMs: clock.wall() });
 
   /** The authorization server may ask us to wait as well. Without credentials nothing can be sent meanwhile. */
   async function obeying<T>(answer: Promise<T> | T): Promise<T> {
@@ -225,10 +218,9 @@ function createSender(options: ClientOptions): <T>(request: OutgoingRequest<T>) 
     }
   }
 
-  /** `sent` is told which credentials went out, if any did. */
-  async function sendOnce<T>(
-    request: OutgoingRequest<T>,
-    sent: { authorization?: string },
+  return async function send<T>(
+    request: Expectation<T> & CallOptions,
+    isSecond = false,
   ): Promise<Exchanged<T>> {
     const { method, path, signal, body = null } = request;
     const url = urlFor(settings.baseUrl, path);
@@ -243,64 +235,35 @@ function createSender(options: ClientOptions): <T>(request: OutgoingRequest<T>) 
       ...(body === null ? {} : { 'content-type': 'application/json' }),
     };
 
-    sent.authorization = authorization;
-    const began = now();
+    const began = momentOf(clock);
     const reply = await exchange(url, { method, headers, body }, settings.timeoutMs, signal);
     ticket.arrived();
-    const ended = now();
+    const ended = momentOf(clock);
 
     const answer = reply instanceof ExchangeFailure ? null : reply;
-    const retryAfterMs = answer === null ? null : retryAfterIn(answer, ended.wallMs);
+    const retryAfterMs = answer === null ? null : retryAfterIn(answer, ended.wall);
     const pauseMs = answer === null ? null : pauseAfter(answer, retryAfterMs);
-    if (pauseMs !== null) budget.pauseUntil(ended.steadyMs + pauseMs);
+    if (pauseMs !== null) budget.pauseUntil(ended.steady + pauseMs);
 
     const verdict = judge(request, reply, { auth: settings.auth, authorization, retryAfterMs });
-    observe?.({
-      method,
-      route: routeOf(path),
-      status: reply.status,
-      durationMs: ended.steadyMs - began.steadyMs,
+    const { status } = reply;
+    const route = routeOf(path);
+    options.observe?.({
+      ...{ method, route, status, durationMs: ended.steady - began.steady },
       error: verdict instanceof UpstreamError ? verdict.kind : null,
-      dateHeaderSkewMs: answer === null ? null : clockSkewMs(answer.headers, ended.wallMs),
+      dateHeaderSkewMs: answer === null ? null : clockSkewMs(answer.headers, ended.wall),
     });
-    if (verdict instanceof UpstreamError) {
-      // An aborted read changed nothing, so its caller gets back the reason it gave.
-      throw verdict.kind === 'cancelled' && !verdict.outcomeUnknown ? signal.reason : verdict;
-    }
-    return { status: answer!.status, value: verdict.value, began, ended };
-  }
-
-  async function sendRenewing<T>(request: OutgoingRequest<T>): Promise<Exchanged<T>> {
-    const sent: { authorization?: string } = {};
-    try {
-      return await sendOnce(request, sent);
-    } catch (error) {
-      if (!(error instanceof UpstreamError) || error.kind !== 'unauthorized') throw error;
-      // Without credentials to send, nothing was refused by the service.
-      if (sent.authorization === undefined) throw error;
-      const isRenewed = await obeying(credentials.renew?.(request.signal, sent.authorization) ?? false);
+    if (!(verdict instanceof UpstreamError))
+      return { status: answer!.status, value: verdict.value, began, ended };
+    if (status === 401 && !isSecond) {
+      const isRenewed = await obeying(credentials.renew?.(signal, authorization) ?? false);
       // No POST is ever sent twice, not even now.
-      if (!isRenewed || request.method === 'POST') throw error;
-      return await sendOnce(request, {});
+      if (isRenewed && method === 'GET') return await send(request, true);
     }
-  }
-
-  return async (request) => {
-    try {
-      return await sendRenewing(request);
-    } catch (error) {
-      const status = statusOfRefusal(error);
-      if (status !== null)
-        await options.refused?.({ status, method: request.method, route: routeOf(request.path) });
-      throw error;
-    }
+    if (status === 401 || status === 403) await options.refused?.({ status, method, route });
+    // An aborted read changed nothing, so its caller gets back the reason it gave.
+    throw verdict.kind === 'cancelled' && !verdict.outcomeUnknown ? signal.reason : verdict;
   };
-}
-
-/** Null: another failure, or a refusal of the token endpoint's, which is noted as one of the grant. */
-function statusOfRefusal(error: unknown): 401 | 403 | null {
-  if (!(error instanceof UpstreamError) || error instanceof GrantRefused) return null;
-  return error.status === 401 || error.status === 403 ? error.status : null;
 }
 
 /** The path that a kind's collection has below the base URL. Source: section 4 of the specification. */
@@ -318,19 +281,15 @@ export function recordPath(kind: FetchedKind, id: string): string {
   return `${COLLECTIONS[kind]}/${encodeURIComponent(id)}`;
 }
 
+const ROUTES: ReadonlySet<string> = new Set([
+  ...[...Object.values(COLLECTIONS), REGISTRATIONS],
+  ...[`${COLLECTIONS.vendor}/{id}`, `${COLLECTIONS.risk_assessment}/{id}`],
+]);
+
 /** The path without its id, such as `/vendors/{id}`, or `other`: a short fixed list, so that metrics have few labels. */
 export function routeOf(path: string): string {
-  const [, collection, id, ...rest] = path.split('?')[0]!.split('/');
-  const route = `/${collection ?? ''}`;
-  if (id === undefined) {
-    return route === REGISTRATIONS || (Object.values(COLLECTIONS) as string[]).includes(route)
-      ? route
-      : 'other';
-  }
-  const isRecord = rest.length === 0 && id !== '';
-  return isRecord && (route === COLLECTIONS.vendor || route === COLLECTIONS.risk_assessment)
-    ? `${route}/{id}`
-    : 'other';
+  const route = path.split('?')[0]!.replace(/^(\/[^/]+)\/[^/]+$/, '$1/{id}');
+  return ROUTES.has(route) ? route : 'other';
 }
 
 /**

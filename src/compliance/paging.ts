@@ -77,14 +77,15 @@ export async function explainRepeat(
     ...KNOWN_PARAMS.filter((param) => param !== pageParam).map((param) => {
       const page = isOffset(param) ? seen.size : 2;
       const query = { [param]: String(page), [perPageParam]: String(pageSize) };
-      const sentence = `the service ignores “${pageParam}”, and “${param}=${page}” shows what comes next`;
+      const sentence = `the service pays no heed to “${pageParam}”, and “${param}=${page}” shows what comes next`;
       return { page, query, name: 'COMPLIANCE_PAGE_PARAM', value: param, sentence };
     }),
   ];
   let failures = 0;
   for (const { page, query, name, value, sentence } of attempts) {
     const shown = await ask(page, query);
-    failures = shown === null ? failures + 1 : 0;
+    // That page 2 is not answered says nothing of the others.
+    if (query !== null) failures = shown === null ? failures + 1 : 0;
     if (failures >= FAILURES_MAX) break;
     if (shown === null || shown.ids.length === 0 || shown.ids.some((id) => seen.has(id))) continue;
     const again = await ask(second, null);
@@ -103,7 +104,7 @@ export async function explainRepeat(
       : `of ${first.meta.total}`;
   return {
     set: null,
-    sentence: `${shown}, ${inAll}. The service ignores “${pageParam}”; none of ${KNOWN_PARAMS.join(', ')} helps. Set COMPLIANCE_PAGE_PARAM to what its documentation names`,
+    sentence: `${shown}, ${inAll}. The service pays no heed to “${pageParam}”; none of ${KNOWN_PARAMS.join(', ')} helps. Set COMPLIANCE_PAGE_PARAM to what its documentation names`,
   };
 }
 

@@ -17,8 +17,13 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** Both times of now, as the store takes them. */
-export const momentOf = (clock: Pick<Clock, 'wall' | 'steady'>): { wall: number; steady: number } => ({
+/** One moment on both clocks, milliseconds since 1970. */
+export interface Moment {
+  wall: number;
+  steady: number;
+}
+
+export const momentOf = (clock: Pick<Clock, 'wall' | 'steady'>): Moment => ({
   wall: clock.wall(),
   steady: clock.steady(),
 });
@@ -83,12 +88,6 @@ export function backoffMs(backoff: Backoff, failures: number, random: number): n
   return Math.round(step / 2 + (step / 2) * random);
 }
 
-/** The database's clocks at one instant. Units: milliseconds since 1970. */
-interface SharedInstant {
-  wall: number;
-  steady: number;
-}
-
 export interface SharedClock extends Clock {
   marginMs(): number;
   /** Asks the database again. Rejects as `read` does; the clock runs on meanwhile. */
@@ -108,7 +107,7 @@ const ROUNDING_MS = 1;
  * `read` answers with the database's clocks; it is told what this process takes the steady one for, at least.
  */
 export async function sharedClock(
-  read: (atLeast: number | null) => Promise<SharedInstant>,
+  read: (atLeast: number | null) => Promise<Moment>,
   own: Pick<Clock, 'sleep'> & { monotonic: () => number },
 ): Promise<SharedClock> {
   let held: { wall: number; steady: number; errorMs: number; at: number } | null = null;

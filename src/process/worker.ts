@@ -1,5 +1,5 @@
 import PQueue from 'p-queue';
-import { type Backoff, backoffMs, type Clock, createNap } from '../platform/clock.ts';
+import { type Backoff, backoffMs, type Clock, createNap, momentOf } from '../platform/clock.ts';
 import { describeError, StoreUnavailable } from '../platform/errors.ts';
 import type { ClaimedEvent, InboxStore, ProvisionalOutcome, ProvisionalRules } from '../store/store.ts';
 
@@ -68,9 +68,7 @@ export function createWorker(options: WorkerOptions): Worker {
   let paused = false;
   let batches = 0;
 
-  function now() {
-    return { wall: clock.wall(), steady: clock.steady() };
-  }
+  const now = () => momentOf(clock);
 
   function wake(): void {
     woken = true;

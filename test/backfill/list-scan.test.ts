@@ -10,7 +10,7 @@ const COUNTS = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchang
 
 /** A service whose whole list is one page. */
 function serviceOf(ids: readonly string[], number: number): Upstream {
-  const moment = { steadyMs: 0, wallMs: ORIGIN.wall };
+  const moment = { steady: 0, wall: ORIGIN.wall };
   const page: Upstream['page'] = async (_kind, at) => ({
     answer: {
       ...{ objects: at === 1 ? ids.map((id) => ({ id })) : [], meta: { total: ids.length }, status: 200 },

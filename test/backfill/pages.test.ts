@@ -18,8 +18,8 @@ async function read(
             objects: [...(rows ?? ids.map((id) => ({ id })))],
             meta: total === null ? {} : { total },
             status: 200,
-            began: { steadyMs: 0, wallMs: 0 },
-            ended: { steadyMs: 0, wallMs: 0 },
+            began: { steady: 0, wall: 0 },
+            ended: { steady: 0, wall: 0 },
           },
           read: { number: 1, beganAt: 0, endedAt: 0, endedWall: 0 },
         };
@@ -136,7 +136,7 @@ it('a page that failed is not asked for again once nobody reads on', async () =>
         return {
           answer: {
             ...{ objects: [{ id: 'a' }], meta: { total: 2 }, status: 200 },
-            ...{ began: { steadyMs: 0, wallMs: 0 }, ended: { steadyMs: 0, wallMs: 0 } },
+            ...{ began: { steady: 0, wall: 0 }, ended: { steady: 0, wall: 0 } },
           },
           read: { number: 1, beganAt: 0, endedAt: 0, endedWall: 0 },
         };

@@ -19,7 +19,7 @@ function reader({ listsAnswer = false } = {}) {
     throw failure();
   };
   const lists = async () => {
-    const moment = { steadyMs: now, wallMs: now };
+    const moment = { steady: now, wall: now };
     return { objects: [], meta: {}, began: moment, ended: moment };
   };
   const upstream = createUpstream({

@@ -91,7 +91,7 @@ describe('reading', () => {
     const told: number[] = [];
     const page = client.listPage('vendor', 1, { ...call, onSend: () => void told.push(clock.steady()) });
     await clock.advance(7_000);
-    expect((await page).began).toEqual({ steadyMs: asked + 7_000, wallMs: asked + 7_000 });
+    expect((await page).began).toEqual({ steady: asked + 7_000, wall: asked + 7_000 });
     expect(told).toEqual([asked + 7_000]);
   });
 });

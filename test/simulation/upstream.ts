@@ -47,7 +47,7 @@ export function createUpstreamClient(options: {
   onAnswer: (kind: Kind, id: string | null, says: 'shown' | 'missing' | 'garbled') => void;
 }): ComplianceClient {
   const { world, model, chance, settings, weather, clock, budget } = options;
-  const moment = () => ({ steadyMs: clock.steady(), wallMs: clock.wall() });
+  const moment = () => ({ steady: clock.steady(), wall: clock.wall() });
 
   async function exchange<T>(
     name: string,
