@@ -61,19 +61,23 @@ export function interrupted(): Response {
   return problem(400, 'incomplete_body', 'The body ended early.');
 }
 
-const later = (code: string, title: string, retryAfterSeconds: string): Response =>
-  problem(503, code, title, 'Send it again later.', { 'retry-after': retryAfterSeconds });
+const LATER = 'Send it again later.';
+const retryAfter = (seconds: string) => ({ 'retry-after': seconds });
 
-export const storeUnavailable = (): Response =>
-  later('unavailable', 'The delivery cannot be kept now.', STORE_RETRY_AFTER_SECONDS);
+export function storeUnavailable(): Response {
+  const headers = retryAfter(STORE_RETRY_AFTER_SECONDS);
+  return problem(503, 'unavailable', 'The delivery cannot be kept now.', LATER, headers);
+}
 
-export const tooMany = (): Response =>
-  later('too_many_deliveries', 'Too many deliveries come at once.', TOO_MANY_RETRY_AFTER_SECONDS);
+export function tooMany(): Response {
+  const headers = retryAfter(TOO_MANY_RETRY_AFTER_SECONDS);
+  return problem(503, 'too_many_deliveries', 'Too many deliveries come at once.', LATER, headers);
+}
 
 /** `isAwaited`: a registration is about to bring one. */
 export function noSecret(isAwaited: boolean): Response {
-  const seconds = isAwaited ? AWAITED_SECRET_RETRY_AFTER_SECONDS : NO_SECRET_RETRY_AFTER_SECONDS;
-  return later('no_signing_secret', 'Deliveries cannot be verified yet.', seconds);
+  const headers = retryAfter(isAwaited ? AWAITED_SECRET_RETRY_AFTER_SECONDS : NO_SECRET_RETRY_AFTER_SECONDS);
+  return problem(503, 'no_signing_secret', 'Deliveries cannot be verified yet.', LATER, headers);
 }
 
 export function internalError(): Response {

@@ -20,8 +20,15 @@ export type VerificationSettings = Pick<SignatureSettings, 'template' | 'algorit
 
 /** Why a delivery is rejected. Stable codes of metrics, logs and the table `rejections`. */
 export type SignatureRejectionReason =
-  | BadSignatureHeader['reason']
+  | 'missing_header'
+  | 'header_too_long'
+  | 'malformed_header'
+  | 'no_timestamp'
   | 'bad_timestamp'
+  | 'conflicting_timestamps'
+  | 'no_signature'
+  | 'malformed_signature'
+  | 'too_many_signatures'
   /** `{header:NAME}` is part of what is signed, and the request has no such header. */
   | 'missing_signed_header'
   | 'bad_signature'
@@ -166,15 +173,10 @@ export interface SignatureHeader {
 
 export interface BadSignatureHeader {
   ok: false;
-  reason:
-    | 'missing_header'
-    | 'header_too_long'
-    | 'malformed_header'
-    | 'no_timestamp'
-    | 'conflicting_timestamps'
-    | 'no_signature'
-    | 'malformed_signature'
-    | 'too_many_signatures';
+  reason: Exclude<
+    SignatureRejectionReason,
+    'bad_timestamp' | 'missing_signed_header' | 'bad_signature' | `timestamp_${string}`
+  >;
   /** As sent, if one was found before the error. */
   t: string | null;
 }
