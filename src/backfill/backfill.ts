@@ -13,18 +13,18 @@ import { createRefetch } from './refetch.ts';
 import { createUnnamedEvents } from './unnamed-events.ts';
 import { createUpstream } from './upstream.ts';
 
-/** Live repairs under way at once. The request budget is what really bounds them. */
+/** Repairs at the same time. The real limit is the request budget. */
 const REPAIRS_AT_ONCE = 4;
 
-/** Due vendors looked at together, so that a burst of dirty marks is seen to be one before it is repaired. */
+/** Due vendors to look at together, so that a burst of dirty marks is recognised before single repairs begin. */
 const BURST_LOOK = 256;
 
-/** The planner looks at least this often; everything that makes work sooner wakes it. */
+/** The planner looks at least this often. Whatever makes work sooner wakes it. */
 const LONGEST_NAP_MS = 1_000;
-/** And at most this often, so that a record due at once does not turn it into a busy loop. */
+/** And at most this often, so that a record that is due at once makes no busy loop. */
 const SHORTEST_NAP_MS = 20;
 
-/** An interrupted full sync that had read fewer pages than this is simply begun again. */
+/** An interrupted full sync that had read fewer pages than this begins again. */
 const PAGES_WORTH_RESUMING = 10;
 
 /** After the database could not commit. */
@@ -33,16 +33,16 @@ const STORE_PAUSE_MS = 1_000;
 export interface BackfillOptions
   extends Pick<Context, 'store' | 'gaps' | 'clock' | 'paging' | 'random' | 'onApplied'> {
   client: ComplianceClient;
-  /** How events are processed that were found out to be about some record; its pointers and its timing hold for reads as well. */
+  /** How an event is processed once its record has been found; its pointers and timing are also those of reads. */
   rules: ProvisionalRules;
   requestsPerMinute: number;
   /** 0: full syncs run at start and on demand only. */
   fullSyncMs: number;
-  /** How far the last process had come with full syncs that it did not finish. */
+  /** The full syncs that the last process did not finish, and the pages that they had read. */
   interrupted: readonly { kind: Kind; pages: number }[];
   /** Ids from RISK_IDS_FILE; read again before each full sync. */
   riskIds: () => Promise<readonly string[]>;
-  /** The print of the credentials and the address that requests go out with now. */
+  /** The fingerprint of the credentials and the address that requests use now. */
   access: () => string;
   onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
   onFullSync: (result: FullSyncResult) => void;
@@ -52,14 +52,14 @@ export interface BackfillOptions
 
 export type Backfill = ReturnType<typeof createBackfill>;
 
-/** What is to be done about the full syncs of a kind. Instants are steady. */
+/** The full syncs of a kind: what is asked for and how the last ones went. Times are steady. */
 const newPlan = () => ({
-  /** What asked for one since the last began. */
+  /** Why another one is wanted; empty: nobody has asked since the last one began. */
   reasons: new Set<string>(),
   lastStartedAt: null as number | null,
   failures: 0,
   retryAt: null as number | null,
-  /** A list scan on behalf of dirty marks is not begun again before this. */
+  /** A list scan because of dirty marks does not begin before this. */
   dirtyNotBefore: 0,
   running: null as Promise<void> | null,
 });
@@ -69,7 +69,7 @@ type FullSyncPlan = ReturnType<typeof newPlan>;
 /** Whether a person asked for it. */
 const isAsked = (reason: string) => /^(operator|approval)\b/.test(reason);
 
-/** Looks for what is due, repairs it the cheaper way, and runs a full sync for what only a whole reading can repair. */
+/** Looks for what is due, repairs it in the cheaper way, and runs a full sync for what single reads cannot repair. */
 export function createBackfill(options: BackfillOptions) {
   const { store, clock, gaps } = options;
   const { timing, pointers } = options.rules;
@@ -85,7 +85,7 @@ export function createBackfill(options: BackfillOptions) {
   let woken = false;
 
   const forReads = { ...options, timing, pointers, signal };
-  /** By which credentials each kind was last noted as readable: it is noted once, not at each read. */
+  /** The credentials with which each kind was last noted as readable, so that not every read writes it again. */
   const noted = new Map<string, string>();
   const upstream = createUpstream({
     ...forReads,
@@ -125,7 +125,7 @@ export function createBackfill(options: BackfillOptions) {
     plan.running = runFullSync(kind, reason)
       .catch((error) => {
         options.onError(error);
-        // The database failed it, not the upstream; what asked for it must not be forgotten.
+        // The database failed and not the upstream, so the request must not be forgotten.
         retryLater(plan);
       })
       .finally(() => {
@@ -140,12 +140,12 @@ export function createBackfill(options: BackfillOptions) {
     if (kind === 'risk_assessment') await store.makeKnown(kind, await options.riskIds(), now());
     const read = resumable.get(kind) ?? 0;
     resumable.delete(kind);
-    // More pages than the list can have: it was interrupted in a later list scan, after a complete first one.
+    // More pages than the list can have: it was interrupted in a second list scan, after a complete first one.
     const fits = read < scanCost(await store.countKnown(kind), options.paging.pageSize);
     const skip = fits ? read : 0;
     const result = await fullSyncer.fullSync(kind, reason, skip);
     if (result.resumed) {
-      // Its rows are fresh; only a whole one shows what is gone.
+      // Its rows are fresh, but only a whole one shows what is gone.
       plan.reasons.add('resumed');
       return;
     }
@@ -157,7 +157,7 @@ export function createBackfill(options: BackfillOptions) {
     }
     if (result.outcome === 'interrupted') return;
     retryLater(plan);
-    // Once is chance: a page that failed, a list that moved while it was read.
+    // A single failure is chance: a page failed, or the list moved while it was read.
     if (plan.failures > 1) {
       const reason = result.mismatch ? 'total_mismatch' : 'list_incomplete';
       await gaps.open({ reason, kind, recordId: null }, result.error);
@@ -169,7 +169,7 @@ export function createBackfill(options: BackfillOptions) {
     plan.retryAt = clock.steady() + backoffMs(FULL_SYNC_BACKOFF, plan.failures, options.random());
   }
 
-  /** Again because the last one failed, because of what asked for it, or by the timer. Infinity: not yet. */
+  /** When the next one begins: after a failure, on request, or by the timer. Infinity: not planned. */
   function fullSyncDueAt({ failures, retryAt, reasons, lastStartedAt }: FullSyncPlan): number {
     if (failures > 0 && retryAt !== null) return retryAt;
     if (reasons.size > 0) return 0;
@@ -185,7 +185,7 @@ export function createBackfill(options: BackfillOptions) {
     for (const kind of KINDS) {
       const plan = planOf(kind);
       if (plan.running !== null) continue;
-      // A person who asks is not made to wait for a backoff.
+      // A person does not wait for a backoff.
       const asked = [...plan.reasons].some(isAsked);
       if (!asked && fullSyncDueAt(plan) > clock.steady()) continue;
       const unasked = plan.failures > 0 ? 'again' : 'timer';
@@ -202,7 +202,7 @@ export function createBackfill(options: BackfillOptions) {
     const enough =
       kind === 'vendor' ? Math.max(BURST_LOOK, scanCost(total, pageSize) + 1) : REPAIRS_AT_ONCE * 4;
     const isFree = (id: string) => !reserved.has(`${kind} ${id}`) && !repairs.has(`${kind} ${id}`);
-    // Records that are being read are still first in the list: they must not hide the others.
+    // Records that are being read are still first in the list, and must not hide the others.
     const limit = enough + reserved.size + repairs.size;
     const due = (await store.dueRecords(kind, now(), timing, limit)).filter(({ id }) => isFree(id));
     const soon = { ...now(), steady: now().steady + timing.settleMs };
@@ -237,7 +237,7 @@ export function createBackfill(options: BackfillOptions) {
     repairs.set(key, work);
   }
 
-  /** Those that a delivered event announced go at once; the others when no more of them await their proof. */
+  /** Deletions that an event announced are done at once; the others when none of them waits for its proof any more. */
   async function judgeProofs(kind: FetchedKind): Promise<void> {
     const { awaiting, proven } = await store.countProofs(kind);
     if (proven === 0) return;
@@ -261,7 +261,7 @@ export function createBackfill(options: BackfillOptions) {
 
   // ─── the planner ──────────────────────────────────────────────────────────────────────────────────────
 
-  /** Never, where the database does not say: the longest nap is short. */
+  /** If the database fails: never. The longest nap is short anyway. */
   async function nextDue(): Promise<number> {
     try {
       const dues = await Promise.all(KINDS.map((kind) => store.nextDueAt(kind)));
@@ -277,9 +277,9 @@ export function createBackfill(options: BackfillOptions) {
     await clock.sleep(SHORTEST_NAP_MS, signal);
     if (woken || signal.aborted) return;
     const next = (await nextDue()) - clock.steady();
-    // It may have been woken while that was asked.
+    // It may have been woken during that question.
     if (woken) return;
-    // A record that is due already waits for a request, whose end wakes us.
+    // A record that is due already waits for a request to end, which wakes us.
     const ms = next > 0 ? Math.min(LONGEST_NAP_MS, next) : LONGEST_NAP_MS / 4;
     await nap.sleep(ms, signal);
   }

@@ -8,13 +8,13 @@ import type { UnreadEvent } from '../store/store.ts';
 import type { Context } from './context.ts';
 import type { Upstream } from './upstream.ts';
 
-/** Share of a minute's request budget: events that nobody can read must not keep repairs waiting. */
+/** Share of a minute's request budget, so that events which nobody can read do not delay repairs. */
 const SHARE_OF_BUDGET = 1 / 4;
 const MINUTE_MS = 60_000;
 
 export type CandidateProof = ReturnType<typeof createCandidateProof>;
 
-/** Finds out by what the API answers which values of an event's data are ids of records, within a share of the budget. */
+/** Asks the API which values in an event's data are ids of records, within a share of the budget. */
 export function createCandidateProof(
   options: Pick<Context, 'store' | 'clock'> & {
     upstream: Pick<Upstream, 'shows'>;
@@ -39,7 +39,7 @@ export function createCandidateProof(
       asked.push(clock.steady());
       return await upstream.shows(kind, id, 'scan');
     },
-    /** The candidates that are records of the kind. `isShown` is asked for those that the API has not shown before. */
+    /** The candidates that are records of the kind. `isShown` decides about those that the API has not shown before. */
     async provenOf(
       { kind, type }: UnreadEvent,
       candidates: readonly Candidate[],
@@ -53,8 +53,8 @@ export function createCandidateProof(
       );
       const proven: Candidate[] = [];
       for (const candidate of candidates) {
-        // Policies have no address of their own: only their list shows them. The record of a delete event is gone by now, so
-        // an id in it that still answers is another record's.
+        // Policies have no address of their own; only their list shows them. The record of a delete event is gone, so an id in
+        // it that still answers belongs to another record.
         const isAskable = kind !== 'policy' && !DELETE_TYPES.has(type);
         if (shown.has(candidate.id) || (isAskable && (await isShown(kind, candidate.id))))
           proven.push(candidate);
@@ -67,7 +67,7 @@ export function createCandidateProof(
 export const isMalformed = (error: unknown): error is UpstreamError =>
   error instanceof UpstreamError && error.kind === 'malformed';
 
-/** Empty if the body cannot be read: such an event failed for another reason. */
+/** Empty if the body cannot be parsed: then the event failed for another reason. */
 export function payloadOf(event: UnreadEvent): JsonObject {
   try {
     return (parseJson(event.body) as { data: JsonObject }).data;
@@ -78,35 +78,35 @@ export function payloadOf(event: UnreadEvent): JsonObject {
 
 // ─── other ids in the events about an id that the API does not know ─────────────────────────────────────────
 
-/** Events that are looked at in one go; then other work has its turn. */
+/** Events looked at in one go, before other work gets its turn. */
 const EVENTS_AT_ONCE = 4;
 
-/** Looked at in one go while no answer proves anything: finding where to go on costs with the number of all of them. */
+/** The same while no answer proves anything: each go costs time that grows with the number of all events. */
 const UNPROVEN_AT_ONCE = 1_000;
-/** After so many, the next go. */
+/** After so many, wait this long before the next go. */
 const UNPROVEN_REST_MS = 15_000;
 
-/** So many of the ids in events that fail in a row are a service that fails. */
+/** So many failures in a row mean that the service fails, and not single ids. */
 const SERVICE_FAILS = 2;
 
-/** The one kind of which no list shows the record of an event that names another thing's id. */
+/** The kind without a list: if an event names another thing's id, no list shows its record. */
 export const UNLISTED = 'risk_assessment';
 
 type Sees = () => Promise<boolean>;
 
-/** What else is named by the events about an id that the API does not know. */
+/** What else the events name that are about an id which the API does not know. */
 interface Besides {
-  /** Where the API has shown a record; of the events that were looked at now. */
+  /** Places where the API has shown a record, in the events looked at now. */
   shown: Candidate[];
-  /** Something was not looked at, or not understood: when to try again, in milliseconds. Null: all was. */
+  /** Milliseconds until the rest can be tried, which was not looked at or not understood. Null: there is no rest. */
   restInMs: number | null;
 }
 
 export type IdsBeside = ReturnType<typeof createIdsBeside>;
 
 /**
- * Where the pointers find an id that the API does not know, it may be another thing's id: looks for other ids in the data of
- * the events about it.
+ * An id that the pointers find and the API does not know may belong to another thing. So this looks for other ids in the data
+ * of the events about it.
  */
 export function createIdsBeside(
   options: Pick<Context, 'store' | 'gaps' | 'clock' | 'timing' | 'signal'> & {
@@ -117,12 +117,12 @@ export function createIdsBeside(
 ) {
   const { store, gaps, clock, proof, signal } = options;
   const now = () => momentOf(clock);
-  /** Paths where, beside an id that the API does not know, a record's id was found and nothing else. They are tried first. */
+  /** Paths where exactly one record's id was found beside an unknown one. They are tried first. */
   const placesBeside = new Set<string>();
-  /** Searches that the budget does not cover in one go, by id: what was answered so far, by event and id. */
+  /** By unknown id, the answers of a search that the budget does not cover in one go. */
   const begun = new Map<string, Answers>();
 
-  /** An answer that cannot be understood is a gap of the id `known`, in whose events `id` is, until the search is over. */
+  /** An answer that nobody understands opens a gap of the id `known`, in whose events `id` stands, until the search ends. */
   async function isShownBeside(known: string, kind: FetchedKind, id: string, answers: Answers) {
     if (answers.unanswered.has(id)) throw new Unanswered();
     try {
@@ -135,7 +135,7 @@ export function createIdsBeside(
       answers.unanswered.add(id);
       if (isFailure) {
         answers.failures += 1;
-        // One that fails tells nothing of the others, unless they fail as well.
+        // One failure says nothing about the other ids, unless they fail too.
         if (answers.failures % SERVICE_FAILS === 0) throw error;
       } else {
         const gap = { reason: 'unreadable_answer', kind, recordId: known } as const;
@@ -146,18 +146,18 @@ export function createIdsBeside(
     }
   }
 
-  /** Those of the ids beside `known` that are records; as few as possible are asked for. Throws OutOfBudget. */
+  /** The ids beside `known` that are records; as few requests as possible. Throws OutOfBudget. */
   async function othersIn(event: UnreadEvent, known: string, answers: Answers): Promise<Candidate[]> {
     const { isProven, ids } = answers;
     const isShown = async (kind: FetchedKind, id: string): Promise<boolean> => {
-      // Unproven, an answer is worth the same for each event.
+      // While nothing is proven, an answer counts for all events.
       const asked = isProven ? `${event.seq} ${id}` : id;
       if (!ids.has(asked) && proof.left() <= 0) throw new OutOfBudget();
       const answer = ids.get(asked) ?? (await isShownBeside(known, kind, id, answers));
       ids.set(asked, answer);
       return answer;
     };
-    // What is found is read, and need not be named by a pointer.
+    // What is found is then read, so no pointer need name it.
     const candidates = everyIdIn(payloadOf(event), event.kind).filter(({ id }) => id !== known);
     const [first, second] = candidates;
     const isClear = first !== undefined && first.place !== second?.place && placesBeside.has(first.path);
@@ -180,12 +180,12 @@ export function createIdsBeside(
         signal.throwIfAborted();
         try {
           const others = await othersIn(event, known, answers);
-          // A path may have been lost since something was last seen: then what was answered meanwhile is asked again.
+          // The path may have been lost since something was last seen: then all is asked again.
           if (isProven && others.length === 0 && !(await sees())) {
             answers.ids.clear();
             return { shown, restInMs: MINUTE_MS };
           }
-          // What is behind one that was not answered is looked at, and nothing is done with before that one is.
+          // Events behind an unanswered one are looked at too, but nothing is settled before that one is answered.
           if (isProven || others.length > 0)
             await noteBeside(event, known, others, isProven && answers.unanswered.size === 0);
           shown.push(...others);
@@ -198,12 +198,12 @@ export function createIdsBeside(
       const isWhole = answers.unanswered.size === 0;
       if (events.length < limit) {
         if (isWhole) return { shown, restInMs: null };
-        // From the start: what was answered is known.
+        // Next time from the start; what was answered is remembered.
         answers.after = null;
         answers.unanswered.clear();
         return { shown, restInMs: MINUTE_MS };
       }
-      // Unproven, it is enough to have found one: once that is read, there is something to tell by.
+      // While nothing is proven, one found record is enough: once it is read, there is something to compare with.
       if (!isProven && shown.length > 0) return { shown, restInMs: isWhole ? null : MINUTE_MS };
       if (!isProven) return { shown, restInMs: UNPROVEN_REST_MS };
     }
@@ -229,16 +229,16 @@ export function createIdsBeside(
     options.onFound();
     if (others.length > 0 || !one.isNameable) return;
     placesBeside.add(one.path);
-    // Only a proposal for the settings: in an event with nothing else in it, the id there may be another record's.
+    // Only a proposal for the settings: in an event with no other id, the id there may be another record's.
     const proven = { kind, path: one.path, eventId: event.id, recordId: one.id, isUsed: false };
     await store.learnPointer(proven, now());
   }
 
   return {
     /**
-     * Looks at the events up to the number `through`. Each id that the API shows is a record, and dirty from then on, whether or
-     * not it is what the event is about. Where the API shows none, that counts only if `sees`, asked after it, says that the API
-     * still shows what there is. Null: there is nothing to tell by, and it does not count. Rejects with UpstreamError.
+     * Looks at the events up to the number `through`. Each id that the API shows is a record and becomes dirty, whether or not the
+     * event is about it. If the API shows none, that counts only if `sees`, called afterwards, confirms that the API still shows
+     * records. `sees` null: there is no record to compare with, so it does not count. Rejects with UpstreamError.
      */
     async besides(
       kind: 'risk_assessment',
@@ -247,7 +247,7 @@ export function createIdsBeside(
     ): Promise<Besides> {
       const before = begun.get(id);
       const isProven = sees !== null;
-      // What is answered before another record can be read proves nothing.
+      // Answers from before another record could be read prove nothing.
       const answers: Answers = before?.isProven === isProven ? before : startOf(isProven, before?.hasGap);
       begun.set(id, answers);
       const besides = await lookBeside(id, { kind, through, sees }, answers);
@@ -256,10 +256,10 @@ export function createIdsBeside(
       begun.delete(id);
       return besides;
     },
-    /** The address of the id itself was answered. With a record, nothing is sought beside the id any more. */
+    /** The address of the id itself was answered. If with a record, the search beside the id ends. */
     async answered(kind: FetchedKind, id: string, outcome: 'found' | 'missing'): Promise<void> {
       if (kind === UNLISTED && outcome === 'found') begun.delete(id);
-      // Otherwise the gap is about ids beside this one, and a 404 for this one says nothing of them.
+      // Otherwise the gap is about ids beside this one, and a 404 for this one says nothing about them.
       const isItsOwn = kind !== UNLISTED || begun.get(id)?.hasGap !== true;
       if (isItsOwn) await gaps.resolve({ reason: 'unreadable_answer', kind, recordId: id });
     },
@@ -275,13 +275,13 @@ interface Looking {
 interface Answers {
   isProven: boolean;
   ids: Map<string, boolean>;
-  /** Looked at up to there. Null: from the start, which of proven answers the store knows. */
+  /** The last event looked at. Null: begin at the start, which for proven answers the store knows. */
   after: number | null;
-  /** Ids of which nothing was learned since the start: each is asked for once until the next. */
+  /** Ids that got no useful answer in this round: each is asked for once a round. */
   unanswered: Set<string>;
   /** In a row. */
   failures: number;
-  /** One of the ids was answered with what nobody understands. */
+  /** One of the answers could not be understood, so a gap is open. */
   hasGap: boolean;
 }
 

@@ -42,7 +42,7 @@ export function createGapKeeper(options: {
   };
 }
 
-/** What changes name as their cause. Null: the record was read by itself. */
+/** The cause that changes name. Null: the record was read by itself. */
 export const causeOf = (syncRunId: number | null): string =>
   syncRunId === null ? 'refetch' : `sync:${syncRunId}`;
 

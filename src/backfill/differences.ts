@@ -3,7 +3,7 @@ import { momentOf } from '../platform/clock.ts';
 import type { Applied, Conclusion } from '../store/store.ts';
 import { type Context, causeOf, listed } from './context.ts';
 
-/** What a full sync found to differ from the mirror although nothing had announced it, and whether it is mended. */
+/** What differed from the mirror in a full sync although no event had announced it, and how much of it is repaired. */
 export interface DifferencesReport {
   /** Upstream, not here. */
   missing: number;
@@ -26,14 +26,14 @@ export interface DifferencesExample {
   repaired: boolean;
 }
 
-/** More would make a page of one row; the feed of changes names every record. */
+/** With more, one row would fill a page. The feed of changes names every record. */
 const EXAMPLES_MAX = 20;
-/** Names of fields come from the upstream: as many as a person would read. */
+/** Field names come from the upstream; a person would read no more. */
 const FIELDS_MAX = 100;
 
 export type Differences = ReturnType<typeof createDifferences>;
 
-/** Adds up what differed. What an event had announced is no difference: the record was marked unverified already. */
+/** Adds up what differed. What an event had announced is no difference: the record was already marked unverified. */
 export function createDifferences() {
   const report: DifferencesReport = {
     missing: 0,
@@ -58,7 +58,7 @@ export function createDifferences() {
     found,
     read(applied: readonly Applied[]): void {
       for (const { id, outcome, announced, differences } of applied) {
-        // A refused read is older than the row, which then is right, or the record is read once more.
+        // A refused read is older than the row, or the record is read once more.
         if (announced || outcome === 'unchanged' || outcome === 'refused') continue;
         const what = outcome === 'inserted' || outcome === 'revived' ? 'missing' : 'different';
         // For a missing record, the names of its fields add nothing.
@@ -108,7 +108,7 @@ export function createConclude(
         `${conclusion.pending.length} at once, without a delete event: ${listed(conclusion.pending)}`,
       );
     } else if (conclusion.waiting === 0) {
-      // Not once they are approved: until the next proof has come, nothing is deleted yet.
+      // Approved ones still wait for the next proof, so the gap stays open for them.
       await gaps.resolve(gap);
     }
     return conclusion;

@@ -15,20 +15,20 @@ const BATCH = 100;
 /** A record whose read fails is tried this often; then the comparison is given up. */
 const TRIES_PER_RECORD = 4;
 
-/** A reading that must leave no trace in the database: the next real one writes down what it finds. */
+/** This reading must leave no trace in the database; the next real one writes down what it finds. */
 const nothing = async () => undefined;
 const SILENT_GAPS: GapKeeper = { open: nothing, resolve: nothing, credentials: nothing };
 
 /** What a comparison found. */
 export interface DryRunReport extends DifferencesReport {
-  /** Why the list cannot be taken for the whole one, so that nothing absent from it counts as extra; null: it can. */
+  /** Why the list may not be whole, so that nothing absent from it counts as extra; null: it is whole. */
   incomplete: string | null;
 }
 
 /**
- * Compares a whole kind with the upstream and writes nothing at all: not even that it looked, nor what it learnt of the
- * upstream by failing. A record that the single reading misses counts as extra, although a full sync would look again
- * before it believed that. Rejects with UpstreamError when the API cannot be read, and with the signal's reason.
+ * Compares a whole kind with the upstream and writes nothing, not even that it looked or failed. A record that this single
+ * reading misses counts as extra, where a full sync would look again. Rejects with UpstreamError when the API cannot be read,
+ * and with the signal's reason.
  */
 export function createDryRun(
   options: Pick<Context, 'clock' | 'pointers' | 'paging' | 'random'> & {
@@ -42,14 +42,14 @@ export function createDryRun(
 
   return async (kind: Kind, signal: AbortSignal): Promise<DryRunReport> => {
     const lane = 'person';
-    // Not the one that repairs use: what that learns of outages and credentials, it writes down.
+    // Not the upstream that repairs use, which writes down what it learns about outages and credentials.
     const upstream = createUpstream({ ...options, gaps: SILENT_GAPS, signal });
     const pages = createPages({ ...options, upstream, signal });
     const differences = createDifferences();
     const from = await store.currentNumber();
     const seen = new Set<string>();
     const asked = new Set<string>();
-    /** Of these the list leaves something out, so that their own addresses tell how they differ. */
+    /** The list leaves out fields of these, so they are compared by their own addresses. */
     const lacking = new Set<string>();
     let incomplete: string | null = null;
 
@@ -92,7 +92,7 @@ export function createDryRun(
     } else await readList(kind);
     if (kind === 'vendor') for (const id of lacking) await readRecord(kind, id);
     const absent: string[] = [];
-    // Tombstones and ids without a row as well: what the API shows of them is missing here.
+    // Tombstones and ids without a row too: what the API shows of them is missing here.
     for (let after = ''; ; ) {
       const known = await store.knownIds(kind, after, BATCH);
       if (known.length === 0) break;
@@ -103,7 +103,7 @@ export function createDryRun(
         if (alive && !seen.has(id) && incomplete === null) absent.push(id);
       }
     }
-    // A record that an event named meanwhile may have come too late for its page, or gone before it was asked for.
+    // A record that an event named meanwhile may have come after its page was read, or gone before it was asked for.
     const touched = await store.touchedSince(kind, from);
     for (const id of absent) {
       if (!touched.has(id)) differences.found({ id, what: 'extra', fields: [], repaired: false });

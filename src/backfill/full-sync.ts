@@ -17,22 +17,22 @@ import { type Pace, paceOf, READ_BACKOFF } from './plan.ts';
 import type { Refetch } from './refetch.ts';
 import type { Upstream } from './upstream.ts';
 
-/** Without a total, nothing but one more list scan tells that a list did not move. */
+/** Without a total, only one more list scan shows that the list did not move. */
 const PAIRS_WITHOUT_TOTAL = 2;
 
-/** Pairs of list scans that disagree are read again this often; then somebody should know. */
+/** So many pairs of list scans may disagree; then a gap tells a person. */
 const PROOF_TRIES = 5;
 
-/** Records read at the same time by one full sync; the request budget is what really bounds it. */
+/** Records read at the same time by one full sync. The real limit is the request budget. */
 const READS_AT_ONCE = 4;
 
-/** A record whose read fails is tried this often within one full sync. */
+/** Tries for a record whose read fails, within one full sync. */
 const TRIES_PER_RECORD = 4;
 
 /** Ids taken from the database at a time. */
 const CYCLE_BATCH = 100;
 
-/** A full sync that takes longer than this says now and then how far it is. */
+/** A long full sync reports its progress this often. */
 const PROGRESS_EVERY_MS = 10_000;
 
 /** What a running full sync shows of itself. */
@@ -86,7 +86,7 @@ const incomplete = (error: string | null, more: Pick<Ending, 'mismatch' | 'resum
   ...more,
 });
 
-/** `settled`: nothing more can be learned of it now. */
+/** `settled`: nothing more can be learned about it now. */
 type ReadOutcome = 'shown' | 'missing' | 'settled' | 'failed';
 
 type ScanOnce = (seenBefore: ReadonlySet<string>) => Promise<ListScan>;
@@ -96,7 +96,7 @@ export function createFullSyncer(
     upstream: Upstream;
     refetch: Refetch;
     conclude: Conclude;
-    /** Ids that the full sync reads itself, so that nobody else does at the same time. */
+    /** Ids that the full sync reads itself; nobody else reads them meanwhile. */
     reserved: Set<string>;
     onProgress: (fullSync: RunningSyncRun) => void;
     onFullSync: (result: FullSyncResult) => void;
@@ -116,7 +116,7 @@ export function createFullSyncer(
     const startedAt = clock.steady();
     const { id, ...begun } = await store.startSyncRun(kind, reason, momentOf(clock));
     const counts = { pages: skip, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
-    // What events have reported does not wait behind other list scans.
+    // A scan for what events have reported does not wait behind other scans.
     const lane = reason === 'events' ? 'live' : 'scan';
     const estimatedTotal = totals.get(kind) ?? null;
     const run: Running = {
@@ -194,7 +194,7 @@ export function createFullSyncer(
     return incomplete(error, { mismatch: first.total !== null });
   }
 
-  /** For the kind that only its list shows: a record that is in neither of two complete list scans that agree is gone. */
+  /** Only their list shows policies: one that is in neither of two complete list scans which agree is gone. */
   async function proveByLists(
     kind: 'policy',
     run: Running,
@@ -204,21 +204,21 @@ export function createFullSyncer(
   ): Promise<Ending> {
     const gap = { reason: 'deletions_unproven', kind, recordId: null } as const;
     let first = earlier;
-    // The list scans that agree so far, without a break: the earliest of them, and how many followed it.
+    // The earliest of the list scans that agree so far, and how many in a row agreed with it.
     let base = first;
     let agreeing = 0;
     for (let tries = 1; tries <= PROOF_TRIES; tries += 1) {
-      // The second list scan shows what the first may have been too early to show.
+      // The first list scan may have been too early to show a record; the second is not.
       await clock.sleep(Math.max(0, first.endedAt + timing.settleMs - clock.steady()), signal);
       signal.throwIfAborted();
       const second = await scanOnce(first.ids);
       if (!second.complete) return incomplete(second.error);
       const touched = await store.touchedSince(kind, base.number);
-      // A list that moves while it is read skips records, with some bad luck the same ones twice.
+      // A list that moves while it is read skips records, by bad luck the same ones twice.
       const agrees = first.steady && second.steady && sameBut(touched, base.ids, second.ids);
       agreeing = agrees ? agreeing + 1 : 0;
       if (agreeing >= (second.total === null ? PAIRS_WITHOUT_TOTAL : 1)) {
-        // What any of the list scans has shown is marked as seen by this full sync.
+        // A record that any of the scans has shown is marked as seen by this full sync.
         const gone = await store.unseenBy(kind, run.shown.id, base.number);
         await conclude(kind, run, { absent: gone, number: base.number });
         await gaps.resolve(gap);
@@ -257,8 +257,8 @@ export function createFullSyncer(
   }
 
   /**
-   * Reads what seems gone until it shows itself or is proven gone. All are judged together at the end, so that
-   * many at once are seen to be many.
+   * Reads what seems gone until it is shown or proven gone. All are judged together at the end, because many deletions at once
+   * wait for a person.
    */
   async function proveByReading(
     kind: FetchedKind,
@@ -280,8 +280,8 @@ export function createFullSyncer(
   }
 
   /**
-   * Whether the own addresses of these vendors can be read again: the list shows them like all others, so nothing else asks. The
-   * first that fails ends it, and next time comes after the others.
+   * Asks again for vendors whose own addresses were answered with something unusable. The list shows them like all others, so
+   * nothing else would ask. The first that fails ends it; next time it comes after the others.
    */
   async function askAgain(kind: 'vendor', run: Running): Promise<void> {
     for (const id of await store.unreadableRecords(kind, CYCLE_BATCH)) {
@@ -304,7 +304,7 @@ export function createFullSyncer(
   const refetch = (kind: FetchedKind, run: Running, id: string, absentFromList: boolean, attempts: number) =>
     options.refetch({ kind, id, attempts, lane: run.lane, syncRunId: run.shown.id, absentFromList });
 
-  /** Reads each of these, a few at a time. Which seem gone so far, and how many could not be read. */
+  /** Reads each of these, a few at a time. Returns which seem gone so far, and how many could not be read. */
   async function readEach(
     kind: FetchedKind,
     run: Running,
@@ -326,7 +326,7 @@ export function createFullSyncer(
         }
       }),
     );
-    // None is left running behind the one that failed.
+    // All have ended before the first failure is thrown.
     for (const line of lines) if (line.status === 'rejected') throw line.reason;
     return { missing, failed };
   }

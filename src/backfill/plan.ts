@@ -1,20 +1,20 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { Backoff } from '../platform/clock.ts';
 
-/** What is due, the cheaper way of doing it, and how long that will take. Pure. */
+/** The cheaper way to do what is due, how long to wait after failures, and how long a full sync will take. Pure. */
 
-/** Requests that a list scan over `total` records costs: its pages, and the empty one that ends it. */
+/** Requests for a list scan over `total` records: its pages, and the empty one at the end. */
 export function scanCost(total: number, pageSize: number): number {
   return Math.ceil(total / Math.max(1, pageSize)) + 1;
 }
 
-/** While more is about to fall due, what is due waits for it this long, in SETTLEs: one reading may do for all. */
+/** What is due waits this long, in SETTLEs, while more is about to be due: one list scan may do for all. */
 const BURST_PATIENCE_SETTLES = 0.5;
 
 /**
- * How to verify what is due of a kind: `scan` reads the whole list, `refetch` each record by itself. Policies
- * have no address of their own, assessments no list. `wait`: a burst is under way that a list scan will be cheaper for,
- * and it would miss what falls due in a moment. A list that cannot be read verifies nothing: there each is asked for.
+ * How to verify what is due of a kind: `scan` reads the whole list, `refetch` each record by itself. Policies have no address of
+ * their own, assessments no list. `wait`: in a burst a list scan will be cheaper, but now it would miss what is due in a moment.
+ * If the list cannot be read, each record is asked for.
  */
 export function wayToVerify(
   kind: Kind,
@@ -31,30 +31,30 @@ export function wayToVerify(
   return due.now > cost ? 'scan' : 'refetch';
 }
 
-/** A record that the API does not know: asked for again ever more rarely, since most such ids never will be known. */
+/** A record that the API does not know. Most such ids never will be known, so it is asked for more and more rarely. */
 export const UNRESOLVED_BACKOFF: Backoff = { firstMs: 60_000, longestMs: 6 * 3_600_000 };
 
 /** One record's read that failed. */
 export const READ_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 5 * 60_000 };
 
-/** Everything waits this long after several failures in a row, so that an outage is not met with a storm. */
+/** After several failures in a row all requests wait this long, so that an outage gets no storm of requests. */
 export const OUTAGE_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 60_000 };
 
 /** A full sync that could not finish is begun again. */
 export const FULL_SYNC_BACKOFF: Backoff = { firstMs: 2_000, longestMs: 10 * 60_000 };
 
-/** How fast a full sync goes, and how long it has still to go. */
+/** How fast a full sync goes, and how long it will still take. */
 export interface Pace {
   /** Null: nothing has been read yet. */
   recordsPerSecond: number | null;
-  /** Milliseconds. Null: the upstream has not said how many records there are, or nothing has been read yet. */
+  /** Milliseconds. Null: the total is not known, or nothing has been read yet. */
   leftMs: number | null;
 }
 
 interface PaceInput {
   /** Records read by this full sync. */
   seen: number;
-  /** Pages read, those included that an interrupted full sync had read before it. */
+  /** Pages read, including those of the interrupted full sync before it. */
   pages: number;
   /** Pages left out because an interrupted full sync had read them. */
   skipped: number;
@@ -62,10 +62,7 @@ interface PaceInput {
   elapsedMs: number;
 }
 
-/**
- * By what has been read so far: that holds the budget, the other lanes' share of it and the upstream's own pace, of
- * which none can be known ahead.
- */
+/** By what has been read so far, since the budget, the other lanes' share of it and the upstream's speed are not known ahead. */
 export function paceOf({ seen, pages, skipped, estimatedTotal, elapsedMs }: PaceInput): Pace {
   if (seen === 0 || elapsedMs <= 0) return { recordsPerSecond: null, leftMs: null };
   const perMs = seen / elapsedMs;

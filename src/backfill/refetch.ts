@@ -21,14 +21,14 @@ import type { Upstream } from './upstream.ts';
 
 type RefetchOutcome =
   | { outcome: 'applied'; applied: Applied }
-  /** `pending`: gone on two reads, and nothing alive can be read that would show the credentials still see. */
+  /** `pending`: two reads say it is gone, and no living record can be read to show that the credentials still see. */
   | { outcome: 'missing'; missing: MissingOutcome | 'pending' }
   | { outcome: 'failed'; error: string };
 
-/** A request and its answer rarely take longer, however short SETTLE is. */
+/** A request and its answer rarely take longer, even if SETTLE is shorter. */
 const AT_ONCE_MS = 5_000;
 
-/** Vain searches for a witness before a person is asked. One alone may meet records that are unverified for a moment. */
+/** Failed searches for a witness before a person is asked. A single one may meet records that are unverified for a moment. */
 const WITNESS_TRIES = 2;
 
 interface RefetchRequest {
@@ -38,19 +38,19 @@ interface RefetchRequest {
   attempts: number;
   lane: Lane;
   syncRunId: number | null;
-  /** A complete list scan has not seen it: then a 404 is more than an unknown id. */
+  /** A complete list scan has not seen it, so a 404 means more than an unknown id. */
   absentFromList: boolean;
 }
 
 /** How it was asked. */
 interface Asked {
-  /** What lives may be read to compare with, before it is asked again. */
+  /** A living record may be read to compare with, before this one is asked for again. */
   seeksWitness: boolean;
   /** When the first request of this refetch was sent, steady. */
   since: number;
 }
 
-/** What another read showed of our sight. `none`: the mirror holds nothing to compare with. */
+/** Whether another read showed that our credentials see records. `none`: the mirror has none to compare with. */
 type Sight = 'seen' | 'failed' | 'none';
 
 export type Refetch = ReturnType<typeof createRefetch>;
@@ -59,7 +59,7 @@ const STILL_ASKING = 'other ids in its events are still asked for';
 const UNASKABLE = 'no request path can carry this id';
 const NEVER_SHOWN = 'the API answers 404, and has never shown this id';
 
-/** For people: of an id that events name, and of which nothing more can be learnt. Pure. */
+/** The gap's text about an id that events name and of which nothing more can be learned. Pure. */
 function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
   const [one] = shown;
   const kind = 'risk_assessment';
@@ -101,9 +101,9 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return seen.outcome === 'applied' && seen.applied.witness ? 'seen' : 'failed';
   }
 
-  /** Tells a deletion from credentials that no longer see anything. */
+  /** Looks for a record that shows the credentials still see: else a 404 may be their fault. */
   async function seekWitness(request: RefetchRequest): Promise<Sight> {
-    // Only where its own kind holds nothing else may another kind speak for it.
+    // Another kind counts only if the mirror has no other record of its own kind.
     for (const kind of [request.kind, request.kind === 'vendor' ? 'risk_assessment' : 'vendor'] as const) {
       const beganAt = clock.steady();
       const sight = await readAnother(request, kind);
@@ -123,7 +123,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       return id === null ? [] : [{ id, data }];
     });
     const applied = await apply('policy', objects, read, null);
-    // What this very read brought to light could not be compared with before it; from now on it can.
+    // Records that only this read has shown could not be compared with before; from now on they can.
     if (!applied.some((one) => one.witness)) return applied.length > 0 ? 'failed' : 'none';
     upstream.witness(request.kind, read);
     return 'seen';
@@ -137,7 +137,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return applied;
   }
 
-  /** A record that the list shows and no request can ask for: the next complete list shows what an event reported. */
+  /** The list shows this record and no request can ask for it: the next complete list shows what an event reported. */
   async function listedOnly(request: RefetchRequest): Promise<RefetchOutcome> {
     const { kind, id } = request;
     const through = await store.currentNumber();
@@ -149,7 +149,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return later(request, 'unaddressable', seldom(request));
   }
 
-  /** The moment of an answer without a request: of an id that no path can carry, no service shows a record. */
+  /** The moment of a 404 that needs no request, since no path can carry the id. */
   async function unasked(): Promise<ReadMoment> {
     const number = await store.currentNumber();
     const marginMs = clock.marginMs?.() ?? 0;
@@ -157,7 +157,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return { number, beganAt: steady - marginMs, endedAt: steady + marginMs, endedWall };
   }
 
-  /** The last record of all: only a person can tell its end from that of our sight. It goes on being looked for. */
+  /** The last record of all: only a person knows whether it is gone or our access is. It is looked for again. */
   async function askForApproval(request: RefetchRequest): Promise<RefetchOutcome> {
     const { kind, id, syncRunId } = request;
     await store.addPendingDeletion(kind, id, syncRunId, now());
@@ -201,28 +201,28 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return { outcome: 'applied', applied };
   }
 
-  /** The API shows no such record: what that is worth. */
+  /** The API shows no such record. */
   async function absent(request: RefetchRequest, read: ReadMoment, asked: Asked): Promise<RefetchOutcome> {
     const { kind, id } = request;
     const { since } = asked;
     const how = {
       ...{ timing, absentFromList: request.absentFromList, witnessedAfter: false, needsWitness: true },
       witnessedAt: upstream.witnessedAt(kind, read.beganAt),
-      // The one that was sought for this very read will do, however long the budget let that wait.
+      // The one found for this very read will do, however long the budget made it wait.
       witnessFrom: Math.min(read.beganAt - timing.settleMs, since),
     };
     let outcome = await store.recordMissing(kind, id, read, how);
     if ((outcome === 'unwitnessed' && asked.seeksWitness) || outcome === 'witnessed_before') {
       const witness = await seekWitness(request);
-      // One before the last 404 and one after it: else the last 404 of a path that was lost for a while and the first answer
-      // of the path found again would be a proof, or the 404s of two such times and an answer between them.
+      // One witness before the last 404 and one after it. Otherwise, when a path is lost for a while, its last 404 and the first
+      // answer after that would be a proof, or the 404s of two such times and an answer between them.
       if (witness === 'seen' && outcome === 'unwitnessed')
         return await refetch(request, { seeksWitness: false, since });
-      // After a long wait, for the budget or because the service asked for it, it tells nothing of that moment any more.
+      // After a long wait, for the budget or on the service's request, it says nothing about that moment any more.
       const isAtOnce = clock.steady() - read.endedAt <= Math.max(timing.settleMs, AT_ONCE_MS);
       if (witness === 'seen' && isAtOnce)
         outcome = await store.recordMissing(kind, id, read, { ...how, witnessedAfter: true });
-      // Nothing lives that could be compared with: then what an event has announced is believed without.
+      // If no living record can be compared with, a deletion that an event announced is believed without.
       if (witness === 'none')
         outcome = await store.recordMissing(kind, id, read, { ...how, needsWitness: false });
       if (witness === 'none' && outcome === 'unwitnessed' && request.attempts + 1 >= WITNESS_TRIES) {
@@ -238,27 +238,27 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return { outcome: 'missing', missing: outcome };
   }
 
-  /** Of an id that an event names, and that the API has never shown: it may be another thing's. */
+  /** An event names this id and the API has never shown it: it may be another thing's. */
   async function named(request: RefetchRequest, read: ReadMoment, asked: Asked): Promise<RefetchOutcome> {
     const { kind, id } = request;
     if (kind === 'risk_assessment' && request.syncRunId !== null) {
-      // A full sync reads what is there. What an event meant by this may take long to find out: a repair does that, now.
+      // To find out what the event meant may take long, so a repair does it and not the full sync.
       await store.makeDue(kind, [id], now());
       return { outcome: 'missing', missing: 'unresolved_event' };
     }
     if (asked.seeksWitness) {
-      // This answer would settle what an event said: it must not be one that every record gets. Of assessments it may be one
-      // that all of their ids get that events name, so that none but another assessment can tell.
+      // This answer would settle the event, so it must not be one that every record gets. For assessments it may be the answer
+      // to every id that events name, so only another assessment can show that.
       const sight = kind === 'vendor' ? await seekWitness(request) : await seesItsKind(request);
       if (sight === 'seen') return await refetch(request, { seeksWitness: false, since: asked.since });
       if (sight === 'failed') return later(request, 'no witness', soon(request));
-      // Of vendors the list that is read because of it shows what this answer is worth.
+      // For vendors, the list that is read because of it shows what this answer means.
       if (kind === 'risk_assessment') return await unproven(request, kind, read);
     }
     const through = read.number;
     let text = isAddressable(id) ? NEVER_SHOWN : UNASKABLE;
     if (kind === 'vendor') {
-      // The id that the pointers find may be another thing's: the whole list shows what the event was about.
+      // The pointers may have found another thing's id; the whole list shows what the event was about.
       await gaps.open(
         { reason: 'no_record_id', kind, recordId: null },
         `an event names ${id}, and ${isAddressable(id) ? 'the API answers 404' : UNASKABLE}: does ${pointersSettingOf(kind)} fit?`,
@@ -273,7 +273,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return await unresolved(request, 'unresolved_event', text);
   }
 
-  /** The same, while no other assessment can be read that would show that they can be read at all. */
+  /** The same while no other assessment can be read, which would show that they can be read at all. */
   async function unproven(
     request: RefetchRequest,
     kind: 'risk_assessment',
@@ -284,7 +284,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       through: read.number,
       sees: null,
     });
-    // Once the first of them is read, there is something to compare with; unless all of them are gone by now.
+    // Once the first of them is read, there is something to compare with, unless all of them are gone by now.
     const found = [...new Set(shown.map((one) => one.id))];
     if ((await store.shownIds(kind, found)).length < found.length)
       return later(request, 'its events name others', Math.max(2 * timing.settleMs, soon(request)));
@@ -297,7 +297,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return { outcome: 'missing', missing: 'unresolved_event' };
   }
 
-  /** All is known that can be: it is not there. Asked for again now and then. */
+  /** Nothing more can be learned: it is not there. It is asked for again now and then. */
   async function unresolved(
     request: RefetchRequest,
     missing: MissingOutcome,

@@ -7,20 +7,19 @@ import { type CandidateProof, isMalformed, payloadOf, UNLISTED } from './candida
 import type { Context } from './context.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 
-/** Events whose record is sought in one go; then other work has its turn. */
+/** Events to look into in one go, before other work gets its turn. */
 const EVENTS_AT_ONCE = 4;
 
-/** Events read again at a time, after something was learned or under other settings. */
+/** Events read again at a time, after something was learned or the settings changed. */
 const REREAD_BATCH = 100;
 
-/** A wall clock that falls behind by more than this was set back: what drifts does not by as much between two looks. */
+/** A wall clock that falls back by more than this between two looks was set back; drift is smaller. */
 const STEP_MS = 1_000;
 
 /**
- * Finds out which record an event is about that names none where the pointers look: values in its payload that may be an id
- * are asked for at the API, and the one that it answers with a record is proven. Where exactly one is, the event is about
- * that record, and where it stood is remembered for those that come after it; what they make of it is read like any other
- * record. 404s prove nothing and open no gap. Everything between two steps is in the database: after a crash it goes on.
+ * Finds the record of an event in which the pointers find no id. It asks the API for values in the payload that may be an id. If
+ * exactly one of them is answered with a record, the event is about that one, and the place is remembered for later events. 404s
+ * prove nothing and open no gap. Everything between two steps is in the database, so after a crash it goes on.
  */
 export function createUnnamedEvents(
   options: Pick<Context, 'store' | 'clock' | 'random' | 'signal'> & {
@@ -35,12 +34,12 @@ export function createUnnamedEvents(
   /** After requests that nobody answered. */
   let notBefore = 0;
   let failures = 0;
-  /** At a start the settings may be others than those by which an event failed, and later something may have been learned. */
+  /** At a start the settings may have changed since an event failed; later something may have been learned. */
   let rereads = true;
-  /** Of the wall clock, by which searches are put off, to the steady one. At a start nothing is known of the last run's. */
+  /** Wall clock minus steady clock: searches wait by the wall clock. At a start that of the last run is not known. */
   let lastOffset = Number.POSITIVE_INFINITY;
 
-  /** All that `read` gives, batch by batch; it takes the place of the last one before. */
+  /** All that `read` gives, batch by batch; it gets the place of the last one before. */
   async function* inBatches<T, Place>(
     first: Place,
     placeOf: (one: T) => Place,
@@ -64,7 +63,7 @@ export function createUnnamedEvents(
     if (tried.outcome === 'processed') options.onFound();
   }
 
-  /** Those of all that failed which name their record by now, without a request. */
+  /** Failed events that name their record by now; without requests. */
   async function reread(): Promise<void> {
     const pointers = withLearned(rules.pointers, await store.learnedPointers());
     const failed = (after: number) => store.failedWithoutRecord(after, REREAD_BATCH);
@@ -100,14 +99,14 @@ export function createUnnamedEvents(
         else answers[answers.shown === 0 ? 'missingBefore' : 'missingSince'] += 1;
         return isShown;
       } catch (error) {
-        // What nobody understands may be its record: then no other is taken for it, and it is asked for again.
+        // An answer that nobody understands may be its record, so no other one is taken; it is asked for again.
         if (!isMalformed(error)) throw error;
         garbled.push(id);
         return false;
       }
     };
     let proven = await proof.provenOf(event, candidates, askNow);
-    // When a path is lost, every answer is a 404: those before the first record count once that is read, and those after it
+    // If the path is lost, every answer is a 404. So 404s before the first record count once that is read, and those after it
     // once it is read again.
     const isUnsure = garbled.length === 0 && answers.missingBefore > 0;
     const mayBeLost = garbled.length === 0 && answers.missingSince > 0;
@@ -123,14 +122,14 @@ export function createUnnamedEvents(
     const { path, id: recordId } = one;
     const { kind, id: eventId, type } = event;
     const isLikeliest = candidates.every((other) => other === one || other.place > one.place);
-    // Of several likely ids in a delete event none is guessed: the one that is known may be another record's.
+    // In a delete event with several likely ids none is guessed: the known one may be another record's.
     if (DELETE_TYPES.has(type) && !isLikeliest) return await putOff(event, found);
-    // That this is its record may be chance, where it names a second one beside its own, which is gone. Later events are read
-    // by what was found only where nothing else in it was as likely; else each of them has its record sought.
+    // It may be chance: the event may name a second record beside its own, which is gone. So later events are read at this place
+    // only if nothing else in this one was as likely.
     // Remembered first: if the process dies here, the next one reads the event by it.
     if (!DELETE_TYPES.has(type))
       await store.learnPointer({ kind, path, eventId, recordId, isUsed: isLikeliest }, now());
-    // Before any other that was learned, which may find something else in this one.
+    // Before other learned places, which may find something else in this event.
     const pointers = withLearned(rules.pointers, [{ kind, path }]);
     const tried = await store.retryEvent(eventId, { ...rules, pointers }, now());
     if (tried.outcome === 'failed') await putOff(event, tried.error);
@@ -145,7 +144,7 @@ export function createUnnamedEvents(
 
   return {
     rereadProcessed,
-    /** Looks once. False: there was nothing to do, or nothing may be asked now. */
+    /** Looks once. False: there is nothing to do, or no request may be sent now. */
     async look(): Promise<boolean> {
       const offset = clock.wall() - clock.steady();
       if (offset < lastOffset - STEP_MS) await store.seekAnew(now());
@@ -156,13 +155,13 @@ export function createUnnamedEvents(
       }
       const due = await store.unreadEvents(now(), EVENTS_AT_ONCE, rules.timing);
       for (const event of due) {
-        // What one may cost at most is not known before it is read; the next minute waits for it the longer.
+        // Its cost is not known before it is read; if it is more than is left, the next minute gets less.
         if (signal.aborted || proof.left() <= 0 || clock.steady() < notBefore) return false;
         try {
           await seek(event);
           failures = 0;
         } catch (error) {
-          // The event is as due as it was.
+          // The event stays due.
           failures += 1;
           notBefore = clock.steady() + backoffMs(READ_BACKOFF, failures, options.random());
           throw error;
@@ -173,7 +172,7 @@ export function createUnnamedEvents(
   };
 }
 
-/** For people: the error of the event, and the text of its gap. */
+/** The error of the event, and the text of its gap. */
 function whatWasFound(
   { kind, type }: UnreadEvent,
   candidates: readonly Candidate[],

@@ -17,24 +17,24 @@ import type { BackfillStore, ReadMoment } from '../store/store.ts';
 import type { Context } from './context.ts';
 import { OUTAGE_BACKOFF, READ_BACKOFF } from './plan.ts';
 
-/** Failures in a row before all reading waits: one failed answer says nothing of the next. */
+/** So many failures in a row make all reading wait; a single one says nothing about the next. */
 const PATIENCE_FAILURES = 3;
 
-/** An outage is a gap once it has lasted this long: by then the upstream may have given up deliveries, too. */
+/** An outage becomes a gap after this time: by then the upstream may also have given up deliveries. */
 const OUTAGE_AFTER_MS = 30_000;
 
-/** More addresses that fail at a time are an outage. */
+/** More failing addresses than this are an outage. */
 const FAILING_KEPT = 1_000;
 
 /** No service gives its records such an id. */
 const MADE_UP_ID = 'compliance-mirror-asks-whether-it-may-read';
 
 /**
- * Silence is said to be so once it has lasted this long, which one failed answer among good ones does not. Together with
- * the request's own timeout and a heartbeat it stays below 15 s.
+ * The upstream counts as unreachable after this time without a useful answer; one failed answer among good ones is shorter. With
+ * a request's timeout and a heartbeat it is less than 15 s.
  */
 const UNREACHABLE_AFTER_MS = 5_000;
-/** By its form, as a service does whose ids are all numbers or UUIDs: it has let us ask. */
+/** The service rejects the form of the id, as one whose ids are numbers or UUIDs. So it has let us ask. */
 function refusesTheId({ status, excerpt }: UpstreamError): boolean {
   return (status === 400 || status === 422) && !/^\s*</.test(excerpt ?? '');
 }
@@ -45,7 +45,7 @@ export interface UpstreamHealth {
   lastErrorWall: number | null;
   lastError: string | null;
   consecutiveFailures: number;
-  /** When the first request left that nothing has answered usefully since; null: the last one was answered. */
+  /** When the first of the requests was sent that got no useful answer; null: the last one got one. */
   silentSinceWall: number | null;
 }
 
@@ -75,12 +75,12 @@ interface Seen<T> {
 
 export type Witness = Pick<ReadMoment, 'beganAt' | 'endedAt'>;
 
-/** Reads overlap by a few at most, so one of the last few had ended before any given read began. */
+/** Only a few reads overlap, so one of the last few ended before any given read began. */
 const WITNESSES_KEPT = 8;
 
 /**
- * Asks until there is an answer, at most `triesMax` times, as long as the error is one that may pass. After each wait
- * `isWanted` says whether anybody still reads on.
+ * Asks until there is an answer, at most `triesMax` times, as long as the error may pass. After each wait `isWanted` says
+ * whether the answer is still wanted.
  */
 export async function retried<T>(
   ask: () => Promise<T>,
@@ -102,7 +102,7 @@ export async function retried<T>(
   }
 }
 
-/** No record, or another one's, or an id that is none in the service's eyes. */
+/** There is no record, or another one, or the service does not take it for an id. */
 const isNoRecord = ({ kind }: UpstreamError) => kind === 'malformed' || kind === 'unexpected_status';
 
 const isGarbled = ({ kind, cause }: UpstreamError) =>
@@ -110,21 +110,21 @@ const isGarbled = ({ kind, cause }: UpstreamError) =>
 
 export type Upstream = ReturnType<typeof createUpstream>;
 
-/** The upstream as backfill reads it: every read with its moment, every failure remembered. */
+/** The upstream as backfill reads it: each read with its moment, and each failure remembered. */
 export function createUpstream(
   options: Pick<Context, 'gaps' | 'clock' | 'paging' | 'random' | 'signal'> & {
     client: ComplianceClient;
     store: Pick<BackfillStore, 'currentNumber'>;
-    /** Gets each kind that can be read with the credentials as they are, and how that showed. */
+    /** Called when a kind can be read with the present credentials, and with what showed that. */
     onReadable?: (kind: Kind, how: 'read' | 'absence') => Promise<void>;
   },
 ) {
   const { client, store, gaps, clock, signal } = options;
   const health = { ...NOTHING_KNOWN };
   const witnesses = new Map<Kind, Witness[]>();
-  /** What the last answer about each kind said of our credentials. None since the start: an earlier process may have opened a gap. */
+  /** What the last answer about each kind said about our credentials. Unset: an earlier process may have opened a gap. */
   const standing = new Map<Kind, 'accepted' | 'rejected'>();
-  /** Whose last answer was of no use. */
+  /** Addresses whose last answer was of no use. */
   const failing = new Set<string>();
   let silentSince: number | null = null;
   /** Requests in a row that brought nothing, answered or not. */
@@ -157,7 +157,7 @@ export function createUpstream(
     }
   }
 
-  /** One address that fails again and again tells of the service only where another one does, too. */
+  /** One address that keeps failing says something about the service only if another one fails too. */
   async function lookElsewhere(kind: Kind, lane: Lane): Promise<void> {
     const other = kind === 'policy' ? 'vendor' : 'policy';
     const page = firstPageOf(options.paging);
@@ -189,7 +189,7 @@ export function createUpstream(
       const marginMs = clock.marginMs?.() ?? 0;
       return {
         answer,
-        // To be on the safe side of a clock that others share: at the earliest, and at the latest.
+        // On a shared clock: the earliest and the latest possible moment.
         read: {
           number,
           beganAt: began.steady - marginMs,
@@ -205,7 +205,7 @@ export function createUpstream(
     }
   }
 
-  /** Sleeps out what is left of the wait, unless something ends it for all. */
+  /** Waits for the end of the pause, or until it is ended for all. */
   async function patience(): Promise<void> {
     const ms = waitUntil - clock.steady();
     if (ms <= 0) return;
@@ -244,7 +244,7 @@ export function createUpstream(
     }
   }
 
-  /** What was missed meanwhile is still missed: the gap is open until each kind has been fully synced since. */
+  /** The gap of an outage stays open: what was missed meanwhile is missed until each kind is fully synced. */
   function answered(): void {
     silentSince = null;
     health.silentSinceWall = null;
@@ -260,7 +260,7 @@ export function createUpstream(
       waitUntil = clock.steady() + ms;
     }
     if (isUnreadable(error)) {
-      // It does answer: what that means is a question for the gap of this very request.
+      // It does answer. What the answer means is for the gap of this request.
       health.consecutiveFailures = 0;
       answered();
       return;
@@ -269,7 +269,7 @@ export function createUpstream(
     health.consecutiveFailures += 1;
     const isRefused = error.kind === 'unauthorized' || error.kind === 'forbidden';
     if (isRefused) {
-      // Without a status nothing was sent: we have no usable credentials.
+      // Without a status nothing was sent, because we have no usable credentials.
       if (error.status !== null) answered();
       const first = standing.get(kind) !== 'rejected';
       standing.set(kind, 'rejected');
@@ -287,7 +287,7 @@ export function createUpstream(
     }
   }
 
-  /** Its answer; one with a record shows that the kind can be read. */
+  /** A record in the answer shows that the kind can be read. */
   async function recordAt(
     kind: FetchedKind,
     id: string,
@@ -313,7 +313,7 @@ export function createUpstream(
       );
       const isUnknown = answer.outcome === 'missing';
       if (isUnknown && answer.isPage !== true) return await options.onReadable?.(kind, 'absence');
-      // Those that are known tell more.
+      // Known records say more than this.
       if (isUnknown && known > 0) return;
       text += isUnknown ? 'with a web page' : 'with a record, so that an answer proves nothing';
     } catch (error) {
@@ -329,8 +329,8 @@ export function createUpstream(
 
   return {
     /**
-     * One page of a list. `isBehindLast`: all that the list says it holds has been seen, so that no content, a 404 or a 400 ends it
-     * as an empty page does.
+     * One page of a list. `isBehindLast`: as many records as the list's total were seen, so no content, a 404 or a 400 ends it like
+     * an empty page.
      */
     async page(
       kind: ListedKind,
@@ -347,14 +347,14 @@ export function createUpstream(
     record: (kind: FetchedKind, id: string, lane: Lane): Promise<Seen<RecordAnswer>> =>
       recordAt(kind, id, lane),
     /**
-     * Asks for an assessment that nobody has made. No list shows assessments, so while none is `known`, a 404 for this one shows
-     * that they can be asked for at all. A service that answers with a record would do so for a deleted one as well: then it
-     * throws MirrorError `unreadable_answer`. While none is known, it also throws whatever else kept it from an answer.
+     * Asks for an assessment that does not exist. No list shows assessments, so while none is `known`, a 404 for this one shows
+     * that we may ask for them. A service that answers with a record would do so for a deleted one too: then it throws
+     * MirrorError `unreadable_answer`. While none is known, it also throws any other error.
      */
     probe,
     /**
-     * Whether the API shows a record under what may be no id at all. If it rejects the id, that is an answer and says
-     * nothing of its health. Throws an UpstreamError of kind `malformed` where nobody understands the answer.
+     * Whether the API shows a record under what may be no id at all. A rejection of the id is an answer and says nothing about
+     * the service's health. Throws an UpstreamError of kind `malformed` where nobody understands the answer.
      */
     async shows(kind: FetchedKind, id: string, lane: Lane): Promise<boolean> {
       try {
@@ -365,7 +365,7 @@ export function createUpstream(
       }
     },
     health: (): UpstreamHealth => ({ ...health }),
-    /** A person asks: what waits because of failures is sent now. */
+    /** A person asks: what waits after failures is sent now. */
     tryNow: waitNoMore,
     /** A read showed a live record of the mirror: the credentials still see what exists. */
     witness(kind: Kind, { beganAt, endedAt }: Witness): void {
