@@ -68,7 +68,10 @@ export async function startSandbox(given: GivenOptions = {}): Promise<Sandbox> {
     await scenarios.stop();
     timers.clear();
     await deliveries.stop();
-    await closeServer(server);
+    const closed = once(server, 'close');
+    server.close();
+    server.closeAllConnections();
+    await closed;
   };
   return {
     url: `http://${host}:${port}`,
@@ -180,13 +183,6 @@ async function listen(server: Server, { host, port }: SandboxOptions): Promise<v
       'Set SANDBOX_HOST or SANDBOX_PORT.',
     );
   }
-}
-
-function closeServer(server: Server): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.close((error) => (error ? reject(error) : resolve()));
-    server.closeAllConnections();
-  });
 }
 
 /**

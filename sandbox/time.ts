@@ -1,15 +1,5 @@
 import { z } from 'zod';
 
-/** Timers whose remaining wait shrinks or grows when the scale changes, so that a running retry follows it. */
-interface Timer {
-  /** Milliseconds of unscaled waiting left at `armedAt`. */
-  leftMs: number;
-  armedAt: number;
-  scaled: boolean;
-  run: () => void;
-  handle: NodeJS.Timeout;
-}
-
 /** At this scale the longest wait of the schedule, two days, is under two milliseconds. */
 const MAX_TIME_SCALE = 100_000_000;
 
@@ -18,9 +8,21 @@ export const timeScaleSchema = z.number().positive().max(MAX_TIME_SCALE);
 /** setTimeout fires at once for longer waits. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
+interface Timer {
+  /** By the clock that runs faster by the scale, or by the plain one. */
+  dueMs: number;
+  scaled: boolean;
+  run: () => void;
+  handle?: NodeJS.Timeout;
+}
+
+/** Timers whose remaining wait shrinks or grows when the scale changes, so that a running retry follows it. */
 export class ScaledTimers {
   readonly #timers = new Set<Timer>();
   #scale: number;
+  /** What the scaled clock showed when the scale was set last, and when that was. */
+  #shownMs = 0;
+  #setAtMs = performance.now();
 
   constructor(scale: number) {
     this.#scale = scale;
@@ -31,25 +33,15 @@ export class ScaledTimers {
   }
 
   set scale(scale: number) {
-    const now = performance.now();
-    for (const timer of this.#timers) {
-      clearTimeout(timer.handle);
-      timer.leftMs -= (now - timer.armedAt) * this.#speed(timer);
-    }
+    this.#shownMs = this.#now(true);
+    this.#setAtMs = performance.now();
     this.#scale = scale;
     for (const timer of this.#timers) this.#arm(timer);
   }
 
   /** Calls `run` after `ms`, divided by the scale if `scaled`. Returns what cancels it. */
-  after(ms: number, run: () => void, options: { scaled: boolean }): () => void {
-    const timer: Timer = {
-      leftMs: ms,
-      armedAt: 0,
-      scaled: options.scaled,
-      run,
-      handle: setTimeout(() => {}, 0),
-    };
-    clearTimeout(timer.handle);
+  after(ms: number, run: () => void, { scaled }: { scaled: boolean }): () => void {
+    const timer: Timer = { dueMs: this.#now(scaled) + ms, scaled, run };
     this.#timers.add(timer);
     this.#arm(timer);
     return () => {
@@ -63,16 +55,20 @@ export class ScaledTimers {
     this.#timers.clear();
   }
 
-  #speed(timer: Timer): number {
-    return timer.scaled ? this.#scale : 1;
+  #now(scaled: boolean): number {
+    const now = performance.now();
+    return scaled ? this.#shownMs + (now - this.#setAtMs) * this.#scale : now;
   }
 
   #arm(timer: Timer): void {
-    timer.armedAt = performance.now();
-    const waitMs = Math.min(Math.max(timer.leftMs / this.#speed(timer), 0), LONGEST_TIMER_MS);
-    timer.handle = setTimeout(() => {
-      this.#timers.delete(timer);
-      timer.run();
-    }, waitMs);
+    clearTimeout(timer.handle);
+    const waitMs = (timer.dueMs - this.#now(timer.scaled)) / (timer.scaled ? this.#scale : 1);
+    timer.handle = setTimeout(
+      () => {
+        this.#timers.delete(timer);
+        timer.run();
+      },
+      Math.min(Math.max(waitMs, 0), LONGEST_TIMER_MS),
+    );
   }
 }

@@ -4,10 +4,9 @@ import { streamSSE } from 'hono/streaming';
 import { requireOwnOrigin } from '../access.ts';
 import { actOnForm, type SandboxParts } from '../controls.ts';
 import { Problem, toProblem } from '../problems.ts';
-import { FaultsPart, RegistrationsPart, ScenariosPart, ShapesPart } from './controls-part.tsx';
-import { DeliveriesPart } from './deliveries-part.tsx';
 import { queryOf, type View, viewSchema } from './forms.tsx';
 import { Layout, pageHeaders } from './layout.tsx';
+import { DeliveriesPart, FaultsPart, RegistrationsPart, ScenariosPart, ShapesPart } from './parts.tsx';
 import { RecordsPart } from './records-part.tsx';
 
 /** How often an open page may change. */
