@@ -46,7 +46,7 @@ interface DeliverySettings extends SendSettings {
 
 interface DeliveryParts {
   sending: DeliverySettings;
-  /** Read anew for each event: they may change. */
+  /** Read again for each event: they may change. */
   settings: { readonly faults: Faults };
   registrations: Registrations;
   random: Random;
@@ -65,7 +65,7 @@ const MAX_OPEN = 20_000;
 /** How long a delivery that is to be overtaken waits for the one that overtakes it, in case none comes. */
 const OVERTAKE_WAIT_MS = 2_000;
 
-/** Settled deliveries that are remembered; those under way are kept besides. */
+/** Settled deliveries that are remembered, besides those under way. */
 const MAX_SETTLED = 5_000;
 /** How often to look whether all is settled. */
 const QUIET_LOOK_MS = 20;
@@ -169,7 +169,7 @@ export class Deliveries {
     else this.#hold(delivery, 'retrying', { ms: waitMs, scaled: true });
   }
 
-  /** Until the timer (null: none) or an attempt that `isReleasedBy` accepts lets it go. */
+  /** Until the timer (null: none) ends, or an attempt that `isReleasedBy` accepts. */
   #hold(
     delivery: Delivery,
     outcome: 'waiting' | 'retrying',

@@ -77,7 +77,7 @@ export function drawFate({ drop, duplicate, delay, reorder }: Faults, random: Ra
   };
 }
 
-/** A hung request is let go after this, so that a client without a timeout of its own gets an end. */
+/** A request that hangs ends after this, for clients without a timeout of their own. */
 const HANG_MS = 120_000;
 const ERROR_STATUSES = [500, 502, 503] as const;
 /** Seconds in the Retry-After of a 503. */

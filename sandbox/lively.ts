@@ -107,7 +107,7 @@ interface Step {
 }
 
 /**
- * Makes the change that this type of event tells of. A record that is picked here, and not named, is first brought to where
+ * Makes the change that this type of event announces. A record that is picked here, and not named, is first brought to where
  * the change is possible, step by step, each announced. Returns the events in their order. Throws a Problem as `apply` does.
  */
 export function trigger(

@@ -75,12 +75,12 @@ const MAX_SEED_NUMBER = 2 ** 32 - 1;
 const MIN_SECRET_LENGTH = 16;
 const ONE_HOUR_SECONDS = 3_600;
 const MAX_TOKEN_SECONDS = 86_400;
-/** Tells a secret that was made for this run from one that was set. */
+/** How a secret begins that was made for this run. */
 const MADE_SECRET_PREFIX = 'sandbox_secret_';
 
 export const isMadeSecret = (secret: string): boolean => secret.startsWith(MADE_SECRET_PREFIX);
 
-/** Keys and secrets are made anew each time. */
+/** With new keys and secrets each time. */
 function defaults(): Omit<SandboxOptions, 'seed'> {
   const secret = () => `${MADE_SECRET_PREFIX}${randomBytes(24).toString('hex')}`;
   return {

@@ -192,7 +192,7 @@ async function listen(server: Server, { host, port }: SandboxOptions): Promise<v
 export function introduction(sandbox: Sandbox, given: GivenOptions): string[] {
   const { application, serviceAccounts } = sandbox.oauth;
   const keys = given.apiKeys === undefined ? [`API key: ${sandbox.apiKeys[0]}`] : [];
-  // Settings can give a client in part, so that each secret tells by its beginning whether it was made.
+  // Settings can give a part of a client, so each secret shows by its beginning whether it was made.
   const shown = (secret: string) => (isMadeSecret(secret) ? `, secret ${secret}` : '');
   return [
     `Sandbox: ${sandbox.url}/v1`,

@@ -64,7 +64,7 @@ const STORIES = {
   }),
   'unannounced-assessment': () => ({
     kind: 'risk_assessment',
-    steps: [{ op: 'create', fields: assessment('Assessment that nobody is told of'), fate: null }],
+    steps: [{ op: 'create', fields: assessment('Assessment without an event'), fate: null }],
   }),
   'duplicate-delivery': ({ kind = 'vendor', copies = DEFAULT_COPIES }) => ({
     kind,

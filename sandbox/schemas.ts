@@ -83,7 +83,7 @@ const eventData = <Field extends string>(id: string, field: Field) =>
     .looseObject({ [field]: z.string().min(1) } as Record<Field, z.ZodString>)
     .meta({ id, description: 'Assumed; the specification does not show it.' });
 
-/** Section 6: what an event's data holds. Shown for policies only; of the others the id's name is assumed. */
+/** Section 6: what is in an event's data. Shown for policies only; of the others the id's name is assumed. */
 const EVENT_DATA_SCHEMAS = {
   policy: RECORD_SCHEMAS.policy,
   risk_assessment: eventData('RiskEventData', 'riskAssessmentId'),

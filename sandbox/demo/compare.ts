@@ -25,7 +25,7 @@ export interface Difference {
   fields: { field: string; mirror: unknown; upstream: unknown }[];
 }
 
-/** The mirror has never held it. */
+/** The mirror has never had it. */
 const MISSING = '(missing)';
 
 /**

@@ -16,7 +16,7 @@ import type { Stage } from './stage.ts';
 const SHOW_TIMEOUT_MS = 2_000;
 /** The first reading of everything takes a second or two, and many times that on a busy machine. */
 const FIRST_FULL_SYNC_TIMEOUT_MS = 60_000;
-/** Tries to choose a record for a story: one may have changed meanwhile. */
+/** Tries to choose a record for a story: one may have changed since it was looked at. */
 const CHOICES = 5;
 /** Between two looks. */
 export const LOOK_EVERY_MS = 200;

@@ -45,7 +45,7 @@ interface SettingField {
   /** Its place in the control's request. */
   name: string;
   label: string;
-  /** Percent of a probability, or seconds of milliseconds; default: the number itself, which none stands for where it may be null. */
+  /** A probability as percent, milliseconds as seconds, or a number that may be left empty; default: a number. */
   unit?: 'percent' | 'seconds' | 'or none';
   max?: number;
   words?: readonly string[];
@@ -97,7 +97,7 @@ function numberIn(text: string, label: string): number {
   throw unfit(`${label}: a number such as 2 or 0.5.`);
 }
 
-/** What a text field of JSON holds; nothing where it is empty. Throws a Problem that names the field. */
+/** The object in a field of JSON; `{}` where it is empty. Throws a Problem that names the field. */
 export function jsonIn(text: string | undefined, label: string): JsonObject {
   let value: unknown;
   try {

@@ -103,7 +103,7 @@ function Row({ record, view }: { record: JsonObject; view: View }) {
                   type="submit"
                   id={`${op} ${id}`}
                   class={effect === 'delete' ? 'danger' : ''}
-                  title={event ?? 'The specification has no event for this: nobody is told.'}
+                  title={event ?? 'The specification has no event for this: nothing is sent.'}
                   aria-label={`${op} ${name}`}
                 >
                   {op}
@@ -141,7 +141,7 @@ function ChangeForm(props: {
           {words}
         </button>
         <label class="check">
-          <input type="checkbox" name="silent" /> tell nobody: no event is sent
+          <input type="checkbox" name="silent" /> silently: no event is sent
         </label>
       </div>
     </PostForm>

@@ -12,9 +12,9 @@ export interface Verdict {
 }
 
 /**
- * How long a verdict must last before it is told. Each event makes the mirror catch up for a while, SETTLE and a
- * little more: told at once, a healthy service would call somebody every minute. Bad news waits for one more look
- * only, so that what mends itself in between wakes nobody. Milliseconds.
+ * How long a verdict must last before it is sent. Each event makes the mirror catch up for a while, the consistency window
+ * and a little more: sent at once, a healthy service would call somebody every minute. Bad news waits for one more look,
+ * so that a short failure wakes nobody. Milliseconds.
  */
 const CATCHING_UP_HOLD_MS = 60_000;
 const HOLD_MS = 3_000;
@@ -25,7 +25,7 @@ const RETRY = { firstMs: 1_000, longestMs: 300_000 };
 /** The topic being sent, or sent last. Instants by the steady clock, milliseconds. */
 export interface NotifyState {
   /** The topic last sent; null: none yet. */
-  told: string | null;
+  sent: string | null;
   /** The topic now, and since when. */
   topic: string | null;
   topicAt: number;
@@ -34,7 +34,7 @@ export interface NotifyState {
   nextAttemptAt: number;
 }
 
-export const NOTHING_TOLD: Omit<NotifyState, 'told'> = {
+export const NOTHING_SENT: Omit<NotifyState, 'sent'> = {
   ...{ topic: null, topicAt: 0, failures: 0, nextAttemptAt: 0 },
 };
 
@@ -61,19 +61,19 @@ export function look(
   state: NotifyState,
   verdict: Verdict,
   now: number,
-): { state: NotifyState; tell: boolean } {
-  if (isPassing(verdict)) return { state, tell: false };
+): { state: NotifyState; isDue: boolean } {
+  if (isPassing(verdict)) return { state, isDue: false };
   const topic = topicOf(verdict);
   const next =
     topic === state.topic ? state : { ...state, topic, topicAt: now, failures: 0, nextAttemptAt: 0 };
   const holdMs = topic === 'catching_up' ? CATCHING_UP_HOLD_MS : HOLD_MS;
-  const tell = topic !== state.told && now - next.topicAt >= holdMs && now >= next.nextAttemptAt;
-  return { state: next, tell };
+  const isDue = topic !== state.sent && now - next.topicAt >= holdMs && now >= next.nextAttemptAt;
+  return { state: next, isDue };
 }
 
 /** After an attempt. `chance` in [0, 1): two services whose receiver comes back do not call it at once. */
 export function attempted(state: NotifyState, isOk: boolean, now: number, chance: number): NotifyState {
-  if (isOk) return { ...state, told: state.topic, failures: 0, nextAttemptAt: 0 };
+  if (isOk) return { ...state, sent: state.topic, failures: 0, nextAttemptAt: 0 };
   const failures = state.failures + 1;
   return { ...state, failures, nextAttemptAt: now + backoffMs(RETRY, failures, chance) };
 }

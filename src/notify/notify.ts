@@ -1,13 +1,13 @@
 import type { Clock } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
-import { attempted, look, NOTHING_TOLD, type NotifyState, type Verdict } from './decide.ts';
+import { attempted, look, NOTHING_SENT, type NotifyState, type Verdict } from './decide.ts';
 
 /** How often the verdict is looked at. Twice within the shortest time that a verdict must last. */
 const LOOK_MS = 1_000;
 /** A receiver that takes longer is tried again. */
 const TIMEOUT_MS = 10_000;
 /** The topic last sent, kept across restarts: the same news is not sent twice. */
-const TOLD_FACT = 'notified';
+const SENT_FACT = 'notified';
 
 export interface NotifierOptions {
   /** https, or loopback. May hold a secret in its path, and so is never logged. */
@@ -32,17 +32,17 @@ export async function notify(options: NotifierOptions, signal: AbortSignal): Pro
   let state: NotifyState | null = null;
   while (!signal.aborted) {
     try {
-      state ??= { ...NOTHING_TOLD, told: await facts.readFact(TOLD_FACT) };
+      state ??= { ...NOTHING_SENT, sent: await facts.readFact(SENT_FACT) };
       const verdict = await options.verdict();
       const seen = look(state, verdict, clock.steady());
-      const before = state.told;
+      const before = state.sent;
       state = seen.state;
-      if (seen.tell) {
+      if (seen.isDue) {
         const error = await post(options, verdict, before, signal);
         if (signal.aborted) return;
         state = attempted(state, error === null, clock.steady(), options.random());
         options.onAttempt({ topic: state.topic ?? '', ok: error === null, error });
-        if (error === null && state.told !== null) await facts.writeFact(TOLD_FACT, state.told);
+        if (error === null && state.sent !== null) await facts.writeFact(SENT_FACT, state.sent);
       }
     } catch (error) {
       options.onError(error);

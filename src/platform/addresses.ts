@@ -33,7 +33,7 @@ export function createAddresses(proxies: BlockList | null): Addresses {
 
 /**
  * Each proxy adds whom it heard from at the end, so what we believe ends where a name is not a proxy's: the rightmost
- * address that is none of ours. What stands before it the sender may have written himself. Where all are ours: the leftmost.
+ * address that is none of ours. What is before it, the sender may have written. Where all are ours: the leftmost.
  * Something that is no address: the proxy that wrote it.
  */
 function believedAddress(peer: string, forwardedFor: string, isProxy: (address: string) => boolean): string {
@@ -80,7 +80,7 @@ export function networkOf(address: string): string {
   return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`;
 }
 
-/** An IPv4 address at the end stands for two groups, of which no network needs the value. */
+/** An IPv4 address at the end is two groups, of which no network needs the value. */
 function groupsOf(text: string): string[] {
   return text.split(':').flatMap((group) => (group.includes('.') ? ['0', '0'] : group === '' ? [] : group));
 }

@@ -49,7 +49,7 @@ export function systemClock(): Clock {
 
 /** A sleep that something may end before its time. */
 export interface Nap {
-  /** Resolves after `ms` milliseconds, or at once when `signal` aborts or somebody wakes it. Never rejects. */
+  /** Resolves after `ms` milliseconds, or at once when `signal` aborts or `wake` is called. Never rejects. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
   /** Ends the sleep, if there is one. */
   wake(): void;
@@ -80,8 +80,8 @@ export interface Backoff {
 }
 
 /**
- * Milliseconds to wait before the attempt that follows `failures` failed ones. `random` is in [0, 1): the wait lies between
- * half and the whole of the exponential step, so that what failed together does not come back together.
+ * Milliseconds to wait before the attempt that follows `failures` failed ones. `random` is in [0, 1): the wait is
+ * between half the exponential step and all of it, so that what failed together does not come back together.
  */
 export function backoffMs(backoff: Backoff, failures: number, random: number): number {
   const step = Math.min(backoff.longestMs, backoff.firstMs * 2 ** Math.max(0, failures - 1));
@@ -104,7 +104,7 @@ const ROUNDING_MS = 1;
  * database looked at its clock cannot be known: half of that is the error. A measurement is taken over when it is
  * better than the last one has become, or contradicts it.
  *
- * `read` answers with the database's clocks; it is told what this process takes the steady one for, at least.
+ * `read` answers with the database's clocks; `atLeast` is the least that this process takes the steady one for.
  */
 export async function sharedClock(
   read: (atLeast: number | null) => Promise<Moment>,

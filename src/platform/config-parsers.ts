@@ -95,7 +95,7 @@ export const schemaName = text(
   /^[a-z_][a-z0-9_]{0,62}$/,
   'a name of lower-case letters, digits and _, at most 63 characters',
 );
-/** What can stand in an Authorization header, or in a JSON body, as it is. */
+/** What an Authorization header or a JSON body can have in it as it is. */
 export const credential = text(/^[\x21-\x7e]+$/, 'printable ASCII without spaces');
 
 export const networks: Parser<BlockList> = {
@@ -211,7 +211,7 @@ function opsEntries(value: string) {
     const first = entries.findIndex((each) => each[key] === entry[key]);
     return entries[first] === entry ? null : `has the same ${key} as entry ${first + 1}`;
   };
-  /** Shows none of it: a token may stand in any of its places. */
+  /** Shows none of it: any part of it may be a token. */
   const flawOf = (entry: Entry): string | null => {
     const { text, name, role, token, isWhole } = entry;
     if (text === '') return 'is empty';

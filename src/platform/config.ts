@@ -25,7 +25,7 @@ const HOUR_MS = 60 * MINUTE_MS;
 
 /** Beyond a day a replayed delivery would count as fresh long after its secret may have leaked. */
 const MAX_TOLERANCE_SECONDS = 86_400;
-/** A body is held in memory whole. */
+/** A whole body is in memory. */
 const MAX_BODY_BYTES_LIMIT = 64 * 1024 * 1024;
 /** As much as Node's heap and its buffers leave on a machine of 2 GiB. */
 const MAX_IN_FLIGHT_BYTES_LIMIT = 1024 * 1024 * 1024;
@@ -108,7 +108,7 @@ function readConfig(read: Reader) {
       ...(tlsCaFile === null ? {} : { tlsCaFile }),
     },
     webhook: {
-      /** Keys that may have signed, in the order of the setting. Asked anew for each delivery: their file may change. */
+      /** Keys that may have signed, in the order of the setting. Read again for each delivery: their file may change. */
       secrets: signingSecrets ?? (() => NO_SECRETS),
       secretEncoding,
       template: read.value('WEBHOOK_SIGNED_CONTENT', parse.signedContent, DEFAULT_TEMPLATE),
@@ -264,7 +264,7 @@ const REQUIRED_BY_AUTH = {
   service_account: OF_ACCOUNTS,
 };
 
-/** The URL, or a UsageError that names where it came from: whoever listens on the way must not read it. */
+/** The URL, or a UsageError that names where it came from: nobody on the way may read it. */
 export function requireHttpsOrLoopback(url: string, name: string): URL {
   const parsed = URL.parse(url);
   if (parsed !== null && parse.isHttpsOrLoopback(parsed)) return parsed;
@@ -293,14 +293,14 @@ export function secretTexts(config: Config): string[] {
     const bytes = Buffer.from(key);
     texts.push(bytes.toString('utf8'), bytes.toString('hex'), bytes.toString('base64'));
   }
-  // Whoever knows the address can post there, and receivers put a token into the path.
+  // Who knows the address can post there, and receivers put a token into the path.
   if (config.notify.url !== null) texts.push(config.notify.url.href);
   const { apiKey, clientSecret } = config.compliance ?? {};
   if (config.remote !== null) texts.push(config.remote.token());
   if (apiKey) texts.push(apiKey());
   if (clientSecret) texts.push(clientSecret());
   const password = URL.canParse(config.databaseUrl) ? new URL(config.databaseUrl).password : '';
-  // As it stands in the URL, and as a driver's message would show it.
+  // As it is in the URL, and as a driver's message would show it.
   if (password !== '') texts.push(password, querystring.unescape(password));
   return texts;
 }

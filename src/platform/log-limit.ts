@@ -4,7 +4,7 @@ import type { Logger } from './logger.ts';
 const WINDOW_MS = 60_000;
 /** Lines of one sort in a window: enough to see a real sender's trouble. At 300 bytes a flood of one reason writes 9 MB a day. */
 const FIRST_LINES = 20;
-/** Sorts told apart. They are words of our own; the limit only guards against a caller that passes a sender's text. */
+/** Sorts that are counted apart. They are our own words; the limit guards against a caller that passes a sender's text. */
 const MAX_SORTS = 200;
 
 type Level = 'info' | 'warn' | 'error';

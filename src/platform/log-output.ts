@@ -9,7 +9,7 @@ export const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 const PIECE_BYTES = 64 * 1024;
 /** Until a terminal or a pipe that somebody else made non-blocking is tried again. */
 const BUSY_MS = 100;
-/** What a stop waits for a reader of the last lines, at most: beside the service's own it stays within 10 s. */
+/** How long a stop waits for a reader of the last lines. With the service's own time it stays within 10 s. */
 export const LAST_LINES_MS = 1_000;
 
 /** Where finished log lines go. */
@@ -18,8 +18,8 @@ export interface LogOutput {
   write(line: string): void;
   /** Lines lost since the start. */
   lost(): number;
-  /** `tell` is called with the number of lost lines, each time that lines are read again. */
-  onLost(tell: (count: number) => void): void;
+  /** `listener` is called with the number of lost lines, each time that lines are read again. */
+  onLost(listener: (count: number) => void): void;
   /** Resolves once nothing waits any more, or after `ms` milliseconds. */
   flush(ms: number): Promise<void>;
 }
@@ -34,8 +34,8 @@ export function createLogOutput(sink: LogSink): LogOutput & { takeWaiting(): str
   let isWriting = false;
   let isScheduled = false;
   let lost = 0;
-  let toldOf = 0;
-  let tell: ((count: number) => void) | null = null;
+  let reported = 0;
+  let report: ((count: number) => void) | null = null;
   const idle: (() => void)[] = [];
 
   function schedule(): void {
@@ -67,10 +67,10 @@ export function createLogOutput(sink: LogSink): LogOutput & { takeWaiting(): str
       bytes -= size;
       // A full disk may have room again, and a reader that has gone costs no more than this.
       if (error) lost += count;
-      else if (lost > toldOf) {
-        const since = lost - toldOf;
-        toldOf = lost;
-        tell?.(since);
+      else if (lost > reported) {
+        const since = lost - reported;
+        reported = lost;
+        report?.(since);
       }
       next();
     });
@@ -89,7 +89,7 @@ export function createLogOutput(sink: LogSink): LogOutput & { takeWaiting(): str
     },
     lost: () => lost,
     onLost(listener) {
-      tell = listener;
+      report = listener;
     },
     flush(ms) {
       return new Promise((resolve) => {
@@ -111,9 +111,9 @@ export function createLogOutput(sink: LogSink): LogOutput & { takeWaiting(): str
 }
 
 /**
- * Standard output as a log. A file is written by Node's threads, as its system calls cannot wait for a reader. Whoever
- * reads a pipe or a socket may stop for ever, and a thread that waits for it in a system call can be ended by nothing,
- * not by `process.exit` either: there, Node's own stream waits without one. Call it once.
+ * Standard output as a log. A file is written by Node's threads, as its system calls cannot wait for a reader. The
+ * reader of a pipe or a socket may stop for ever, and nothing, not even `process.exit`, ends a thread that waits for it in a
+ * system call: there, Node's own stream waits without a thread. Call it once.
  */
 export function standardOutput(): LogOutput {
   const fd = 1;

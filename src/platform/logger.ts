@@ -6,7 +6,7 @@ export type Logger = pino.Logger;
 
 export interface LoggerOptions {
   level: string;
-  /** Default: standard output, which holds neither memory nor the process where nobody reads it. */
+  /** Default: standard output. It takes no more memory where nobody reads it, and does not keep the process alive. */
   destination?: pino.DestinationStream | LogOutput;
   /** Texts that must never appear in a line. Asked at most once a second. */
   secrets?: () => readonly string[];
@@ -86,7 +86,7 @@ function allowed(fields: Record<string, unknown>, withStacks: boolean): Record<s
     } else if (typeof value === 'string') {
       kept[name] = value.length > MAX_VALUE_CHARACTERS ? `${value.slice(0, MAX_VALUE_CHARACTERS)}…` : value;
     } else if (typeof value === 'bigint') kept[name] = String(value);
-    // Objects hold names that nobody allowed.
+    // Objects have names that are not on the list.
     else if (typeof value !== 'object' || value === null) kept[name] = value;
   }
   return kept;
@@ -110,7 +110,7 @@ function createScrubber(secrets: () => readonly string[]): (line: string) => str
   };
 }
 
-/** Each secret as it stands in a JSON string and in a URL; the longest first, so that none leaves its tail behind. */
+/** Each secret as it is written in a JSON string and in a URL; the longest first, so that no rest of one is left. */
 function needlesOf(secrets: readonly string[]): string[] {
   const spellings = secrets.flatMap((secret) => [
     JSON.stringify(secret).slice(1, -1),

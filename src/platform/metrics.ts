@@ -14,7 +14,7 @@ const FULL_SYNC_SECONDS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400];
  * Every metric, declared once. Labels are words from fixed lists (outcomes, reasons, kinds, route templates,
  * status codes, positions of secrets), never an id: their number stays bounded.
  */
-export function createMetrics(told: { logLinesLost?: (() => number) | undefined } = {}) {
+export function createMetrics(options: { logLinesLost?: (() => number) | undefined } = {}) {
   const registry = new Registry();
   const registers = [registry];
   const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
@@ -63,7 +63,7 @@ export function createMetrics(told: { logLinesLost?: (() => number) | undefined 
     help: 'Log lines lost because standard output took no more.',
     registers,
     collect() {
-      const lost = told.logLinesLost?.() ?? 0;
+      const lost = options.logLinesLost?.() ?? 0;
       logLinesDropped.inc(lost - lostBefore);
       lostBefore = lost;
     },

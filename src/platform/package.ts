@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Path of a file or folder that stands beside package.json. Asked of Node, since the sources and what is built of them
- * lie at different depths.
+ * Path of a file or folder next to package.json. Asked of Node, because the sources and what is built of them are at
+ * different depths.
  */
 export function packagePath(name: string): string {
   return fileURLToPath(new URL(name, import.meta.resolve('#package.json')));

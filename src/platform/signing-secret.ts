@@ -1,6 +1,6 @@
 const FORMS = ['utf8', 'hex', 'base64'] as const;
 type SecretForm = (typeof FORMS)[number];
-/** How a secret's text becomes a key. `whsec_base64`: base64 behind `whsec_`, which every text begins with and no key holds. */
+/** How a secret's text becomes a key. `whsec_base64`: base64 after `whsec_`, with which every text begins and which is no part of the key. */
 export type SecretEncoding = SecretForm | `${string}_${SecretForm}`;
 
 /** Each of letters and digits, as senders mark what a text is for. */
@@ -30,14 +30,14 @@ export function prefixesOf(text: string): string[] {
   return first === all ? [all] : [first, all];
 }
 
-/** The text that stands for these bytes. */
+/** The text of these bytes. */
 export function encodeSecret(bytes: Uint8Array, encoding: SecretEncoding): string {
   const { prefix, form } = partsOfEncoding(encoding);
   return `${prefix}${Buffer.from(bytes).toString(form)}`;
 }
 
 /**
- * The bytes that a secret's text stands for, or null where any part of it stands for nothing. `Buffer.from` alone stops at
+ * The bytes that a secret's text means, or null where any part of it means nothing. `Buffer.from` alone stops at
  * the first character that it does not know, and would make a key of what it had got until then, or of nothing.
  * hex: pairs of digits, of either case. base64: the standard alphabet or the one for URLs, not both; padded fully or
  * not at all; no bits left over. utf8: any text but one in which bytes or halves of a character were lost already.

@@ -1,7 +1,7 @@
 /** Below this, a token could be found by someone who has a copy of its hash; over the network no token is found at 96 bits. */
 export const TOKEN_MIN_BITS = 96;
 
-/** Long enough not to stand in a random token twice: a stretch that does is a pattern. Characters. */
+/** A part of this length does not come twice in a random token: one that does is a pattern. Characters. */
 const PATTERN_CHARACTERS = 6;
 
 /**
@@ -12,8 +12,8 @@ const PATTERN_CHARACTERS = 6;
  *
  * - alphabet: 10 for digits, 16 for hex of one case (both with or without `-`, `_`, `.` and `:` between), 64 for small and large
  *   letters together, as in base64; else 26 for letters and 10 for digits; and 32 more for other characters
- * - counted: a run (`aaaa`, `1234`, `dcba`) counts as one character from its sixth on, and so does a stretch of six or more
- *   that stood before
+ * - counted: a run (`aaaa`, `1234`, `dcba`) of six or more counts as one character, and so does a part of six or more that came
+ *   before
  * - distinct: one character again and again is nothing, however long; chance gives alphabet × (1 − (1 − 1 ÷ alphabet)^length)
  */
 export function estimatedBits(token: string): number {
@@ -60,7 +60,7 @@ function runAt(text: string, at: number): number {
   return end - at;
 }
 
-/** How many characters from `at` on stood somewhere before. */
+/** How many characters from `at` on came somewhere before. */
 function repeatAt(text: string, at: number): number {
   let longest = 0;
   for (let from = 0; from < at; from += 1) {

@@ -29,8 +29,8 @@ interface Live {
 }
 
 export interface LeaderBackfill extends Backfill {
-  /** Passes requests on, takes those of other replicas, and learns their state. `isTold`: another replica has announced work. */
-  look(isTold: boolean): Promise<void>;
+  /** Passes requests on, takes those of other replicas, and learns their state. `isNotified`: another replica has announced work. */
+  look(isNotified: boolean): Promise<void>;
   /** As `requestFullSync`, and stored when it resolves. */
   askForFullSync(kinds: readonly Kind[], reason: string): Promise<void>;
 }
@@ -76,7 +76,7 @@ export function createLeaderBackfill(options: {
       const isForgeable = next.reason === FORGEABLE;
       if (!isForgeable || (await replicas.takeTurn(`sync:${FORGEABLE}`, options.forgeableDistanceMs))) {
         await store.requestSyncRuns(next.kinds, next.reason, now());
-        if (leading === null) replicas.tell('work');
+        if (leading === null) replicas.notify('work');
       }
       asked.shift();
     }
@@ -94,7 +94,7 @@ export function createLeaderBackfill(options: {
 
   return {
     run: (signal) => replicas.hold(LEASE, lead, signal),
-    async look(isTold) {
+    async look(isNotified) {
       await passOn();
       const own = leading;
       if (own === null) {
@@ -103,12 +103,12 @@ export function createLeaderBackfill(options: {
         return;
       }
       for (const { kind, reason } of await store.takeSyncRequests()) own.requestFullSync([kind], reason);
-      if (isTold) own.wake();
+      if (isNotified) own.wake();
       await writeLive(own);
     },
     async askForFullSync(kinds, reason) {
       await store.requestSyncRuns(kinds, reason, now());
-      replicas.tell('work');
+      replicas.notify('work');
       replicas.lookNow();
     },
     requestFullSync(kinds, reason) {
@@ -118,12 +118,12 @@ export function createLeaderBackfill(options: {
     async refetch(kind, ids) {
       if (leading !== null) return await leading.refetch(kind, ids);
       await store.makeDue(kind, ids, now());
-      replicas.tell('work');
+      replicas.notify('work');
     },
     dryRun: (kind, signal) => (leading ?? idle).dryRun(kind, signal),
     wake() {
       if (leading !== null) leading.wake();
-      else replicas.tell('work');
+      else replicas.notify('work');
     },
     pause() {
       paused = true;

@@ -32,7 +32,7 @@ export async function recover(options: {
   clock: Clock;
   timing: DirtyTiming;
   eventsOnly: boolean;
-  /** Replicas that live besides this one; absent: the database is this process's alone. */
+  /** Other replicas that are alive; absent: only this process has the database. */
   others?: number | undefined;
 }): Promise<{ kind: Kind; pages: number }[]> {
   const { store, clock, others } = options;
@@ -84,7 +84,7 @@ export function createDeliveryWatch(options: {
   startedAt: number;
   silenceMs: number;
   fullSyncMs: number;
-  /** Whether this replica is the first of all to ask within so many milliseconds. */
+  /** Whether this replica is the first of all to ask within this many milliseconds. */
   takeTurn: (name: string, everyMs: number) => Promise<boolean>;
   onError: (error: unknown) => void;
 }) {

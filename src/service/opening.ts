@@ -45,7 +45,7 @@ export interface Base {
   onError: (error: unknown) => void;
 }
 
-/** What the service holds open from its start to its end. */
+/** What is open from the service's start to its end. */
 export interface Opened {
   base: Base;
   listeners: Listeners;

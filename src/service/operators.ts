@@ -66,7 +66,7 @@ export function createOperators(options: OperatorsOptions) {
   return {
     app: createOps(context),
     verdict: async () => (await snapshots.current()).verdict,
-    /** Of the token that was made because OPS_TOKENS is not set; null: it is. The link holds the token: never to be logged. */
+    /** Of the token that was made because OPS_TOKENS is not set; null: it is. The link has the token in it: never to be logged. */
     signIn: made?.signIn ?? null,
   };
 }
@@ -152,7 +152,7 @@ function operatorsStore({ store, rules, repairs, replicas }: OperatorsOptions): 
       const tried = await store.retryEvent(id, rules, at);
       if (tried.outcome === 'processed') {
         repairs.backfill?.wake();
-        replicas.tell('work');
+        replicas.notify('work');
       }
       return tried;
     },
@@ -184,14 +184,14 @@ function operatorsActions({ store, clock, repairs, state, replicas }: OperatorsO
     },
     async pause() {
       state.setPause(await beginPause(store, clock.wall()));
-      replicas.tell('work');
+      replicas.notify('work');
       // Not seconds later, by the heartbeat.
       await state.beat();
     },
     async resume() {
       await endPause(store);
       state.setPause(null);
-      replicas.tell('work');
+      replicas.notify('work');
       // Until then the page would call every kind blocked.
       await state.beat();
     },
@@ -205,7 +205,7 @@ const MAX_WAITING = 8;
 
 /**
  * What `doctor` says of a rejected delivery. A body made for it takes a second of work, and anyone can send one: so it is
- * done in slices, beside deliveries, and one at a time. Null: it is not kept. `busy`: too many wait already.
+ * done in slices, between deliveries, and one at a time. Null: the rejection is not kept. `busy`: too many wait already.
  */
 export function rejectionDiagnoses(
   config: Pick<Config, 'webhook' | 'credentialsKey'>,

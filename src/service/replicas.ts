@@ -24,7 +24,7 @@ const CLAIM_LEASE_MS = 15_000;
 const CLAIM_LOOK_MS = 2_000;
 
 /** Equal notices within this are sent once, so that an accepted delivery does not cost a round trip more. */
-const TELL_EVERY_MS = 100;
+const NOTIFY_EVERY_MS = 100;
 
 type Work = (held: { lease: Lease | null; signal: AbortSignal }) => Promise<void>;
 
@@ -43,11 +43,11 @@ export function createReplicas(options: {
   const id = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const isAlone = store.engine === 'sqlite';
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
-  const telling = new Set<Notice>();
+  const scheduled = new Set<Notice>();
   const sending = new Set<Promise<void>>();
 
   const nap = createNap(clock);
-  let isTold = false;
+  let isNotified = false;
 
   /**
    * Runs `work` while this replica holds the lease, again and again until `signal` aborts. The signal of `work` aborts
@@ -106,20 +106,20 @@ export function createReplicas(options: {
 
   /** Resolves soon, and never fails: a lost notice is made good by looking, and others report the database's trouble. */
   async function send(notice: Notice): Promise<void> {
-    await clock.sleep(TELL_EVERY_MS);
+    await clock.sleep(NOTIFY_EVERY_MS);
     // Before sending: what happens from now on needs another notice.
-    telling.delete(notice);
+    scheduled.delete(notice);
     await store.notify(notice).catch(() => undefined);
   }
 
   function lookNow(): void {
-    isTold = true;
+    isNotified = true;
     nap.wake();
   }
 
   return {
     ...{ id, isAlone, hold, lookNow },
-    /** How events are claimed beside other replicas; undefined: there are none. */
+    /** How events are claimed among several replicas; undefined: there are none. */
     claims: isAlone ? undefined : { owner: `${id}/`, leaseMs: CLAIM_LEASE_MS, lookEveryMs: CLAIM_LOOK_MS },
 
     /** Says that this process lives, and resolves with how many others do; undefined: it is alone. */
@@ -135,29 +135,29 @@ export function createReplicas(options: {
     },
 
     /** Notifies the other replicas soon. Does not wait and does not fail. */
-    tell(notice: Notice): void {
-      if (isAlone || telling.has(notice)) return;
-      telling.add(notice);
+    notify(notice: Notice): void {
+      if (isAlone || scheduled.has(notice)) return;
+      scheduled.add(notice);
       const sent = send(notice).finally(() => sending.delete(sent));
       sending.add(sent);
     },
 
     /**
      * Listens to the other replicas until `signal` aborts: `onEvents` when one has accepted events, `look` for any other
-     * notice (`isTold`), at each `lookNow`, and once a second in case a notice was lost.
+     * notice (`isNotified`), at each `lookNow`, and once a second in case a notice was lost.
      */
     async listen(
-      { onEvents, look }: { onEvents: () => void; look: (isTold: boolean) => Promise<void> },
+      { onEvents, look }: { onEvents: () => void; look: (isNotified: boolean) => Promise<void> },
       signal: AbortSignal,
     ): Promise<void> {
       if (isAlone) return;
       const ears = await store.listen((notice) => (notice === 'events' ? onEvents() : lookNow()));
       try {
         while (!signal.aborted) {
-          const wasTold = isTold;
-          isTold = false;
-          await look(wasTold).catch((error) => {
-            isTold ||= wasTold;
+          const wasNotified = isNotified;
+          isNotified = false;
+          await look(wasNotified).catch((error) => {
+            isNotified ||= wasNotified;
             onError(error);
           });
           await nap.sleep(LOOK_EVERY_MS, signal);
@@ -167,7 +167,7 @@ export function createReplicas(options: {
       }
     },
 
-    /** Sends pending notices and tells the other replicas that this process ends. Never rejects. */
+    /** Sends pending notices, and takes this process off the list of replicas. Never rejects. */
     async leave(): Promise<void> {
       await Promise.all(sending);
       if (!isAlone) await store.leaveReplicas(id).catch(onError);

@@ -103,7 +103,7 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
     onAccepted: (commitMs) => {
       metrics.commitSeconds.observe(commitMs / 1000);
       worker.wake();
-      replicas.tell('events');
+      replicas.notify('events');
     },
   });
   const watch = createDeliveryWatch({ ...shared, ...config.sync, backfill, takeTurn: replicas.takeTurn });
@@ -161,9 +161,9 @@ async function start(opened: Opened, built: Built, signal: AbortSignal): Promise
   const about = { version: version(), operators: listeners.operatorsUrl };
   const hearing = {
     onEvents: worker.wake,
-    async look(isTold: boolean) {
+    async look(isNotified: boolean) {
       await readPauseAgain();
-      await repairs.leader?.look(isTold);
+      await repairs.leader?.look(isNotified);
     },
   };
   const runs = [

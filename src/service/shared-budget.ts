@@ -17,7 +17,7 @@ const GOOD_FOR_MS = 6_000;
 /** Between two questions, while requests wait and while none do. */
 const ASK_WAITING_MS = 300;
 const ASK_IDLE_MS = 3_000;
-/** The part of the whole to have at hand, so that the next request need not ask. */
+/** The part of the budget to have in reserve, so that the next request need not ask. */
 const AT_HAND = 1 / 60;
 /**
  * The part that may be taken at once beyond what is in use: more is given at the next round, 0.3 s later. What a process
@@ -136,7 +136,7 @@ export function partOf(state: {
   inUse: number;
   waiting: number;
   othersWanting: number;
-  /** It had one of too few places a moment ago, and lets others have it. */
+  /** It had one of too few places a moment ago, and leaves it to others. */
   passes: boolean;
 }): { takes: number; wants: number; uses: number } {
   const { limit, inUse, waiting, othersWanting } = state;

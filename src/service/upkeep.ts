@@ -25,7 +25,7 @@ interface UpkeepOptions {
   onError: (error: unknown) => void;
 }
 
-/** What one replica does beside the data's way until `signal` aborts: retention, notifications, typed columns. */
+/** What one replica does besides handling data, until `signal` aborts: retention, notifications, typed columns. */
 export async function keepUp(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
   await Promise.all([
     keepTrimmed(options, signal),
@@ -83,9 +83,9 @@ async function keepNotifying(options: UpkeepOptions, signal: AbortSignal): Promi
 
 /** A new field is in the views about so long after it was mirrored. Milliseconds. */
 const LOOK_EVERY_MS = 1_000;
-/** A look of so many rows takes some milliseconds: fewer at a time cost more in all. */
+/** One look at this many rows takes some milliseconds; smaller looks cost more in all. */
 const LOOK_ROWS = 500;
-/** A look that found nothing new is stored after so many rows: at most these are looked at again after a start. */
+/** How far it has looked is stored after this many rows without news: at most these are looked at again after a start. */
 const KEEP_AFTER = 10_000;
 
 /**

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import {
   attempted,
   look,
-  NOTHING_TOLD,
+  NOTHING_SENT,
   type NotifyState,
   topicOf,
   type Verdict,
@@ -16,10 +16,10 @@ const CATCHING_UP = verdict('catching_up', 'backlog');
 const SILENT = verdict('unreachable', 'upstream_unreachable');
 const BLOCKED = verdict('action_required', 'paused');
 
-const TOLD_IN_SYNC: NotifyState = { ...NOTHING_TOLD, told: 'in_sync' };
+const SENT_IN_SYNC: NotifyState = { ...NOTHING_SENT, sent: 'in_sync' };
 
 /** Looks once a second at what each second shows; every attempt succeeds. Returns what was told, and when. */
-function told(seconds: readonly (readonly [number, Verdict])[], from: NotifyState = TOLD_IN_SYNC): string[] {
+function told(seconds: readonly (readonly [number, Verdict])[], from: NotifyState = SENT_IN_SYNC): string[] {
   let state = from;
   const news: string[] = [];
   let second = 0;
@@ -27,7 +27,7 @@ function told(seconds: readonly (readonly [number, Verdict])[], from: NotifyStat
     for (let each = 0; each < count; each += 1, second += 1) {
       const next = look(state, seen, second * 1000);
       state = next.state;
-      if (!next.tell) continue;
+      if (!next.isDue) continue;
       news.push(`${second}s ${state.topic}`);
       state = attempted(state, true, second * 1000, 0);
     }
@@ -118,13 +118,13 @@ describe('what is told', () => {
   });
 
   it('is the first verdict of all', () => {
-    expect(told([[9, IN_SYNC]], { ...NOTHING_TOLD, told: null })).toEqual(['3s in_sync']);
+    expect(told([[9, IN_SYNC]], { ...NOTHING_SENT, sent: null })).toEqual(['3s in_sync']);
   });
 });
 
 describe('a failed attempt', () => {
   const failed = (times: number): NotifyState => {
-    let state = look(TOLD_IN_SYNC, BLOCKED, 0).state;
+    let state = look(SENT_IN_SYNC, BLOCKED, 0).state;
     for (let n = 0; n < times; n += 1) state = attempted(state, false, 0, 0.999);
     return state;
   };
@@ -136,19 +136,19 @@ describe('a failed attempt', () => {
 
   it('waits for its time', () => {
     const state = failed(4);
-    expect(look(state, BLOCKED, 7_000).tell).toBe(false);
-    expect(look(state, BLOCKED, 8_000).tell).toBe(true);
+    expect(look(state, BLOCKED, 7_000).isDue).toBe(false);
+    expect(look(state, BLOCKED, 8_000).isDue).toBe(true);
   });
 
   it('is dropped for news that comes meanwhile, which waits for nothing of it', () => {
     const other = verdict('stale', 'silence');
     const superseded = look(failed(9), other, 10_000).state;
-    expect(look(superseded, other, 13_000)).toMatchObject({ tell: true, state: { topic: 'stale:silence' } });
+    expect(look(superseded, other, 13_000)).toMatchObject({ isDue: true, state: { topic: 'stale:silence' } });
   });
 
   it('is dropped when all is as it was last told', () => {
     const state = look(failed(9), IN_SYNC, 10_000).state;
-    expect(look(state, IN_SYNC, 900_000).tell).toBe(false);
+    expect(look(state, IN_SYNC, 900_000).isDue).toBe(false);
   });
 });
 

@@ -196,14 +196,14 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
     });
     const onAccepted = () => {
       worker.wake();
-      replicas.tell('events');
+      replicas.notify('events');
     };
     const inbox = createInbox({ store, clock, rules, onAccepted, onError });
     const watch = createDeliveryWatch({
       ...{ store, gaps, backfill, clock, onError, takeTurn: replicas.takeTurn },
       ...{ startedAt: startedWall, silenceMs: 0, fullSyncMs },
     });
-    const look = async (isTold: boolean) => await held?.look(isTold);
+    const look = async (isNotified: boolean) => await held?.look(isNotified);
     const beat = () =>
       store.beat(now(), {
         ...{ eventsOnly: false, settleMs, fullSyncMs, blocked: false, unreachable: false },
