@@ -1,14 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { open, rename, rm } from 'node:fs/promises';
+import { createWriteStream, existsSync } from 'node:fs';
+import { rename, rm } from 'node:fs/promises';
 import { dirname, extname } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Argument, Command, Option } from 'commander';
-import type { ApiClient } from '../ops/api/client.ts';
+import type { Kind } from '../compliance/kinds.ts';
+import { type ApiClient, answered, at, found } from '../ops/api/client.ts';
 import { csvLine } from '../ops/csv.ts';
-import { UsageError } from '../platform/errors.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
+import { PAGE_LIMIT_MAX, type Paging, type Period, recordColumns } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
-import { changesAsTheyCome, EXPORTED_TABLES, type ExportedTable, rowsOf } from './export/tables.ts';
 import { withApi } from './ops-api.ts';
 import { helpNote, sinceOption } from './options.ts';
 import { progressOn, progressText } from './progress.ts';
@@ -70,12 +73,8 @@ async function exportTable(
 ): Promise<void> {
   const table = EXPORTED_TABLES[name]!;
   checkFlags(table, name, file, flags);
-  const format = flags.format ?? formatOf(file);
+  const { header, line } = writerOf(await table.columns(), flags.format ?? formatOf(file), flags);
   const total = (await table.total?.(api)) ?? null;
-  const target =
-    file === STANDARD_OUTPUT
-      ? streamTarget(process.stdout)
-      : await fileTarget(file, { force: flags.force === true });
   const progress = progressOn(cli.err);
   const stop = flags.follow ? stopSignals({ attached: false }) : null;
   const { since } = flags;
@@ -84,24 +83,48 @@ async function exportTable(
       ? rowsOf(table, api, { bodies: flags.bodies === true, since })
       : changesAsTheyCome(api, { since, signal: stop.signal });
   let rows = 0;
-  try {
-    const { header, line } = writerOf(await table.columns(), format, flags.spreadsheet === true);
-    await target.write(header);
+  async function* lines() {
+    yield header;
     for await (const row of source) {
-      await target.write(line(row));
+      yield line(row);
       rows += 1;
       progress.show(() => progressText(`Exporting ${name}`, 'rows', rows, total, cli.err.isTerminal));
     }
-    await target.finish();
-  } catch (error) {
-    await (target as Target).abandon();
-    throw error;
+  }
+  try {
+    if (file === STANDARD_OUTPUT) await print(lines());
+    else await writeFile(file, lines(), flags.force === true);
   } finally {
     progress.end();
     stop?.release();
   }
   const where = file === STANDARD_OUTPUT ? '' : ` to ${printable(file)}`;
   cli.err.write(`Exported ${rows} ${rows === 1 ? 'row' : 'rows'} of ${name}${where}\n`);
+}
+
+/** At the pace of those who read it. Not by a pipeline, which would end standard output with the first error. */
+async function print(lines: AsyncIterable<string>): Promise<void> {
+  for await (const line of lines) if (!process.stdout.write(line)) await once(process.stdout, 'drain');
+}
+
+/** Text gathered before it is written. Bytes. */
+const GATHERED = 64 * 1024;
+
+/** A file that is there whole or not at all, readable for its owner alone: it holds what the database does. */
+async function writeFile(path: string, lines: AsyncIterable<string>, force: boolean): Promise<void> {
+  if (!force && existsSync(path)) {
+    throw new UsageError(`${path} is there already`, 'choose another name, or add --force');
+  }
+  if (!existsSync(dirname(path))) throw new UsageError(`there is no folder ${dirname(path)}`);
+  const partial = `${path}.${randomBytes(4).toString('hex')}.partial`;
+  try {
+    const options = { flags: 'wx', mode: 0o600, flush: true, highWaterMark: GATHERED };
+    await pipeline(lines, createWriteStream(partial, options));
+    await rename(partial, path);
+  } catch (error) {
+    await rm(partial, { force: true });
+    throw error;
+  }
 }
 
 function checkFlags(table: ExportedTable, name: string, file: string, flags: ExportFlags): void {
@@ -129,74 +152,142 @@ function formatOf(file: string): 'csv' | 'ndjson' {
 function writerOf(
   columns: readonly string[],
   format: 'csv' | 'ndjson',
-  spreadsheet: boolean,
+  flags: ExportFlags,
 ): { header: string; line: (row: Record<string, unknown>) => string } {
-  if (format === 'ndjson') {
+  const valuesOf = (row: Record<string, unknown>) => columns.map((column) => row[column] ?? null);
+  if (format === 'csv') {
     return {
-      header: '',
-      line: (row) =>
-        `${JSON.stringify(Object.fromEntries(columns.map((column) => [column, row[column] ?? null])))}\n`,
+      header: csvLine(columns, { spreadsheet: false }),
+      line: (row) => csvLine(valuesOf(row), { spreadsheet: flags.spreadsheet === true }),
     };
   }
+  const named = (row: Record<string, unknown>) =>
+    Object.fromEntries(valuesOf(row).map((value, nth) => [columns[nth], value]));
+  return { header: '', line: (row) => `${JSON.stringify(named(row))}\n` };
+}
+
+/** How long one request for changes waits until there are some. Seconds. */
+const WAIT_SECONDS = 10;
+/** After which a request that waits is given up. Milliseconds. */
+const WAIT_TIMEOUT_MS = 2 * WAIT_SECONDS * 1000;
+/** Pause before a service that is gone is asked again, as while it restarts. Milliseconds. */
+const AGAIN_MS = 1_000;
+
+interface Page {
+  items: object[];
+  next: string | null;
+}
+
+type Rows = typeof import('../store/report-rows.ts');
+
+interface ExportedTable {
+  /** As in the database, in the order of the columns there. */
+  columns(): Promise<readonly string[]>;
+  read(api: ApiClient, query: Paging & Pick<Period, 'since'>): Promise<Page>;
+  /** In the order of time, so that a part of it can be asked for. */
+  byTime?: true;
+  /** The key that the first page comes after, where older rows have been trimmed. */
+  start?(api: ApiClient): Promise<string | undefined>;
+  /** About how many rows there are, where that is known without counting them. */
+  total?(api: ApiClient): Promise<number>;
+  /** Whole rows, where lists leave a body out. */
+  whole?(api: ApiClient, row: object): Promise<object | null>;
+}
+
+function recordsOf(kind: Kind): ExportedTable {
   return {
-    header: csvLine(columns, { spreadsheet: false }),
-    line: (row) =>
-      csvLine(
-        columns.map((column) => row[column]),
-        { spreadsheet },
-      ),
+    columns: async () => recordColumns(kind),
+    read: (api, query) => answered(api.records[':kind'].$get({ param: { kind }, query })),
+    async total(api) {
+      const counts = (await answered(api.status.$get())).kinds?.find((one) => one.kind === kind);
+      return (counts?.records ?? 0) + (counts?.deleted ?? 0);
+    },
   };
 }
 
-/** Text gathered before it is written. Characters. */
-const GATHERED = 64 * 1024;
-
-export interface Target {
-  write(text: string): Promise<void>;
-  /** Until here, nobody finds a file of that name. */
-  finish(): Promise<void>;
-  /** Leaves nothing behind. */
-  abandon(): Promise<void>;
+/** `row` names the declaration of its rows, which is loaded when it is needed: help should not cost it. */
+function byTime(
+  row: { [Name in keyof Rows]: Rows[Name] extends { shape: object } ? Name : never }[keyof Rows],
+  read: ExportedTable['read'],
+  more: Pick<ExportedTable, 'start' | 'total' | 'whole'> = {},
+): ExportedTable {
+  const columns = async () => Object.keys((await import('../store/report-rows.ts'))[row].shape);
+  return { columns, read, byTime: true, ...more };
 }
 
-/** A file that is there whole or not at all, readable for its owner alone: it holds what the database does. */
-export async function fileTarget(path: string, options: { force: boolean }): Promise<Target> {
-  if (!options.force && existsSync(path)) {
-    throw new UsageError(`${path} is there already`, 'choose another name, or add --force');
+const idOf = (row: object) => at((row as { id: string | number }).id);
+
+/** The tables that users read, by their names. */
+export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
+  policies: recordsOf('policy'),
+  risk_assessments: recordsOf('risk_assessment'),
+  vendors: recordsOf('vendor'),
+  changes: byTime(
+    'change',
+    async (api, query) => {
+      const { items, next } = await answered(api.changes.$get({ query }));
+      return { items, next: items.length < query.limit ? null : next };
+    },
+    {
+      start: async (api) => {
+        const { trimmed } = await answered(api.snapshot.$get({ query: { limit: 1 } }));
+        return trimmed === null ? undefined : String(trimmed.through);
+      },
+    },
+  ),
+  events: byTime('event', (api, query) => answered(api.events.$get({ query })), {
+    async total(api) {
+      const { events } = await answered(api.status.$get());
+      return Object.values(events ?? {}).reduce((sum, count) => sum + count, 0);
+    },
+    whole: (api, row) => found(api.events[':id'].$get(idOf(row))),
+  }),
+  gaps: byTime('gap', (api, query) => answered(api.gaps.$get({ query }))),
+  sync_runs: byTime('syncRun', (api, query) => answered(api['sync-runs'].$get({ query }))),
+  quarantine: byTime('quarantined', (api, query) => answered(api.quarantine.$get({ query })), {
+    whole: (api, row) => found(api.quarantine[':id'].$get(idOf(row))),
+  }),
+  rejections: byTime('rejection', (api, query) => answered(api.rejections.$get({ query })), {
+    whole: (api, row) => found(api.rejections[':id'].$get(idOf(row))),
+  }),
+  audit: byTime('auditEntry', (api, query) => answered(api.audit.$get({ query }))),
+};
+
+/** Every row, a page in memory at a time. What is written meanwhile may or may not be among them. */
+async function* rowsOf(
+  table: ExportedTable,
+  api: ApiClient,
+  options: { bodies: boolean; since?: string | undefined },
+): AsyncGenerator<Record<string, unknown>> {
+  const { since } = options;
+  for (let after = since === undefined ? await table.start?.(api) : undefined; ; ) {
+    const { items, next } = await table.read(api, { limit: PAGE_LIMIT_MAX, after, since });
+    for (const row of items) {
+      const whole = options.bodies && table.whole ? await table.whole(api, row) : null;
+      yield (whole ?? row) as Record<string, unknown>;
+    }
+    if (next === null) return;
+    after = next;
   }
-  if (!existsSync(dirname(path))) throw new UsageError(`there is no folder ${dirname(path)}`);
-  const partial = `${path}.${randomBytes(4).toString('hex')}.partial`;
-  const file = await open(partial, 'wx', 0o600);
-  let gathered = '';
-  const flush = async () => {
-    await file.writeFile(gathered);
-    gathered = '';
-  };
-  return {
-    async write(text) {
-      gathered += text;
-      if (gathered.length >= GATHERED) await flush();
-    },
-    async finish() {
-      await flush();
-      await file.sync();
-      await file.close();
-      await rename(partial, path);
-    },
-    async abandon() {
-      await file.close().catch(() => undefined);
-      await rm(partial, { force: true });
-    },
-  };
 }
 
-/** A stream that others read, at their pace. */
-export function streamTarget(stream: NodeJS.WriteStream): Target {
-  return {
-    async write(text) {
-      if (!stream.write(text)) await once(stream, 'drain');
-    },
-    finish: async () => undefined,
-    abandon: async () => undefined,
-  };
+/** Every change, oldest first, and those that are made while it waits, until `signal` aborts. */
+async function* changesAsTheyCome(
+  api: ApiClient,
+  { since, signal }: { since: string | undefined; signal: AbortSignal },
+): AsyncGenerator<Record<string, unknown>> {
+  const { start } = EXPORTED_TABLES['changes']!;
+  for (let after = since === undefined ? await start?.(api) : undefined; !signal.aborted; ) {
+    const query = { limit: PAGE_LIMIT_MAX, after, since: after === undefined ? since : undefined };
+    const init = { signal: AbortSignal.any([signal, AbortSignal.timeout(WAIT_TIMEOUT_MS)]) };
+    try {
+      const page = await answered(api.changes.$get({ query: { ...query, wait: WAIT_SECONDS } }, { init }));
+      yield* page.items as unknown as Record<string, unknown>[];
+      after = page.next;
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof MirrorError) || !error.retryable) throw error;
+      await sleep(AGAIN_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
 }

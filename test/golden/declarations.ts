@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { onTestFinished } from 'vitest';
 import { resolveOptions, sandboxSettingNames } from '../../sandbox/options.ts';
-import { EXPORTED_TABLES } from '../../src/cli/export/tables.ts';
+import { EXPORTED_TABLES } from '../../src/cli/export.ts';
 import { EVENT_TYPES, KINDS } from '../../src/compliance/kinds.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { createMetrics } from '../../src/platform/metrics.ts';

@@ -20,11 +20,12 @@ import {
 import { secretSettings, unusableSecret } from '../registrations.ts';
 import { upstreamOf } from './upstream.ts';
 
-/** Looks at everything that `judge` judges. Reads, and sends three GETs; a token may be got or renewed on the way. */
+/** Looks at everything that `judge` judges. It only reads; a token may be got or renewed on the way. */
 export async function examine(cli: Cli, config: Config): Promise<Findings> {
   const path = await databasePath(config.databaseUrl);
-  const { exists, store, ...found } = await open(cli, config, path);
+  const { store, ...problem } = await open(cli, config, path);
   try {
+    const { databaseExposure } = await engines();
     const registrations = (await store?.listRegistrations()) ?? [];
     return {
       now: Date.now(),
@@ -32,18 +33,15 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
       database: {
         path: path ?? serverOf(config),
         isServer: path === null,
-        ...found,
-        exposure:
-          store === null
-            ? null
-            : await (await engines()).databaseExposure(config.databaseUrl, config.database),
+        ...problem,
+        exposure: store && (await databaseExposure(config.databaseUrl, config.database)),
       },
-      service: await serviceOn(config, path, { exists, store }),
-      upstream: config.compliance === null ? null : await upstreamOf(cli, config, config.compliance, store),
+      service: await serviceOn(config, path, store),
+      upstream: config.compliance && (await upstreamOf(cli, config, config.compliance, store)),
       settings: { ...config.sync, toleranceSeconds: config.webhook.toleranceSeconds },
       receiver: { host: config.host, port: config.port },
       secrets: secretsOf(config, registrations),
-      stored: store === null ? null : await storedIn(store, config, registrations),
+      stored: store && (await storedIn(store, config, registrations)),
     };
   } finally {
     await store?.close();
@@ -73,22 +71,9 @@ async function storedIn(
   };
 }
 
-interface Opened {
-  exists: boolean;
-  /** Open for writing, or null with the problem. */
-  store: Store | null;
-  problem: string | null;
-  remedy: string | null;
-  /** It ends "serve" as wrong settings do. */
-  isSetting: boolean;
-}
-
-async function serviceOn(
-  { databaseUrl }: Config,
-  path: string | null,
-  { exists, store }: Pick<Opened, 'exists' | 'store'>,
-) {
-  if (path !== null) return exists ? await holderOfDatabase(databaseUrl) : null;
+/** Undefined: only the server knows, and it cannot be asked. */
+async function serviceOn({ databaseUrl }: Config, path: string | null, store: Store | null) {
+  if (path !== null) return existsSync(path) ? await holderOfDatabase(databaseUrl) : null;
   if (store === null) return undefined;
   const replicas = await livingReplicas(store, await clockOf(store));
   return replicas === 0 ? null : { replicas };
@@ -100,24 +85,28 @@ function serverOf({ databaseUrl, database }: Config): string {
   return `PostgreSQL, ${host}${pathname}, schema ${database.schema}`;
 }
 
+interface Opened extends Pick<Findings['database'], 'problem' | 'remedy' | 'isSetting'> {
+  /** Open for writing, or null with the problem. */
+  store: Store | null;
+}
+
 async function open(cli: Cli, config: Config, path: string | null): Promise<Opened> {
-  const exists = path === null || existsSync(path);
-  const none = { exists, store: null, problem: 'there is no database yet', remedy: null, isSetting: false };
   let store: Store | null = null;
   try {
     (await engines()).probePlace(config.databaseUrl);
-    if (!exists) return none;
+    if (path !== null && !existsSync(path)) {
+      return { store, problem: 'there is no database yet', remedy: null, isSetting: false };
+    }
     // First to read only: opening for writing would migrate a database of another version.
     await withStore(cli, 'read', async () => {});
     // It asserts the write-ahead log and FULL, as for every connection that writes.
     store = await openForWriting(config);
     await store.checkWritable();
-    return { exists, store, problem: null, remedy: null, isSetting: false };
+    return { store, problem: null, remedy: null, isSetting: false };
   } catch (error) {
     await store?.close();
-    const remedy = error instanceof MirrorError ? (error.remedy ?? null) : null;
+    const remedy = error instanceof MirrorError ? error.remedy : undefined;
     return {
-      exists,
       store: null,
       problem: describeError(error),
       remedy: remedy ?? 'look at the file and its folder',

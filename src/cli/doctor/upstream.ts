@@ -1,5 +1,4 @@
-import { readFileSync } from 'node:fs';
-import type { ComplianceClient } from '../../compliance/client.ts';
+import { COLLECTIONS } from '../../compliance/client.ts';
 import { credentialsFor } from '../../compliance/credentials.ts';
 import { UpstreamError } from '../../compliance/errors.ts';
 import type { ListedKind } from '../../compliance/kinds.ts';
@@ -9,6 +8,7 @@ import type { Read, UpstreamFindings, WriteScope } from '../../doctor/judge.ts';
 import { systemClock } from '../../platform/clock.ts';
 import type { ComplianceSettings, Config } from '../../platform/config.ts';
 import { describeError, MirrorError } from '../../platform/errors.ts';
+import { readRiskIds } from '../../service/repairs.ts';
 import type { Store } from '../../store/store.ts';
 import type { Cli } from '../cli.ts';
 import { commandClient } from '../client.ts';
@@ -18,14 +18,14 @@ const ACTOR = 'doctor';
 const BEARABLE_WAIT_MS = 5_000;
 const call = () => ({ lane: 'person' as const, signal: new AbortController().signal });
 
-/** Asks each of the addresses that reading needs, once, and what our credentials were granted. Writes nothing there. */
+/** Asks each of the addresses that reading needs, and what our credentials were granted. Writes nothing there. */
 export async function upstreamOf(
   cli: Cli,
   config: Config,
   settings: ComplianceSettings,
   store: Store | null,
 ): Promise<UpstreamFindings> {
-  const { baseUrl, auth } = settings;
+  const { baseUrl, auth, paging } = settings;
   const reads: Read[] = [];
   const seen: Pick<UpstreamFindings, 'answered' | 'skewMs'> = { answered: false, skewMs: null };
   let sent = 0;
@@ -38,85 +38,71 @@ export async function upstreamOf(
       seen.skewMs = dateHeaderSkewMs ?? seen.skewMs;
     },
   });
-  const firstPage = firstPageOf(settings.paging);
-  const patience = createPatience();
-  const read: ReadOne = async (route, request) => {
-    const before = sent;
-    const isOver = patience.isOver();
-    const one = await readOf(route, () => patience.with(request));
-    // What failed before anything left us, a token that could not be got above all, is not the API's fault.
-    reads.push(one.outcome === 'ok' || sent > before || isOver ? one : { ...one, outcome: 'unauthorized' });
-  };
-  await read('GET /policies', () => client.listPage('policy', firstPage, call()));
-  await read('GET /vendors', () => client.listPage('vendor', firstPage, call()));
-  const paging = await pagingOf(client, config, settings, patience);
-  const assessment = await assessmentOf(client, await knownAssessment(config, store), read);
-  const write = await writeScopeOf(config, settings, store);
-  return { baseUrl: baseUrl.href, auth, reads, ...seen, paging, assessment, write };
-}
 
-/** What of each list's paging does not fit. A list that cannot be read tells nothing of that. */
-async function pagingOf(
-  client: ComplianceClient,
-  { idPointers }: Config,
-  { paging }: ComplianceSettings,
-  patience: Patience,
-): Promise<UpstreamFindings['paging']> {
-  const found: { kind: ListedKind; finding: PagingFinding }[] = [];
+  /** The first answer that asked for a pause longer than bearable: it answers every request after it. */
+  let told: UpstreamError | null = null;
+  async function send<T>(request: () => Promise<T>): Promise<T> {
+    if (told !== null) throw told;
+    try {
+      return await request();
+    } catch (error) {
+      if (error instanceof UpstreamError && isLong(error)) told = error;
+      throw error;
+    }
+  }
+
+  /** Null: it failed. */
+  async function read<T>(route: string, request: () => Promise<T>): Promise<T | null> {
+    const before = told === null ? sent : -1;
+    try {
+      const answer = await send(request);
+      reads.push({ route, outcome: 'ok', message: '', remedy: null });
+      return answer;
+    } catch (error) {
+      if (!(error instanceof MirrorError)) throw error;
+      // What failed before anything left us, a token that could not be got above all, is not the API's fault.
+      const outcome = sent > before ? outcomeOf(error) : 'unauthorized';
+      const { retryAfterMs = null } = error instanceof UpstreamError ? error : {};
+      const wait = retryAfterMs === null ? '' : `, and asks to wait ${Math.ceil(retryAfterMs / 1000)} s`;
+      reads.push({ route, outcome, message: describeError(error) + wait, remedy: error.remedy ?? null });
+      return null;
+    }
+  }
+
+  const misfits: { kind: ListedKind; finding: PagingFinding }[] = [];
   for (const kind of ['policy', 'vendor'] as const) {
+    const list = async (page: number, query: Record<string, string> | null) => {
+      const answer = await client.listPage(kind, page, { ...call(), ...(query === null ? {} : { query }) });
+      const ids = answer.objects.flatMap((object) => recordIdIn(object, kind, config.idPointers) ?? []);
+      return { ids, meta: answer.meta, next: answer.next ?? null };
+    };
+    const firstPage = firstPageOf(paging);
+    const first = await read(`GET ${COLLECTIONS[kind]}`, () => list(firstPage, null));
+    // A list that cannot be read shows nothing of its paging.
+    if (first === null) continue;
     const finding = await examinePaging(paging, async (page, query) => {
-      try {
-        const options = { ...call(), ...(query === null ? {} : { query }) };
-        const answer = await patience.with(() => client.listPage(kind, page, options));
-        const ids = answer.objects.flatMap((object) => recordIdIn(object, kind, idPointers) ?? []);
-        return { ids, meta: answer.meta, next: answer.next ?? null };
-      } catch (error) {
+      if (page === firstPage && query === null) return first;
+      return await send(() => list(page, query)).catch((error) => {
         if (error instanceof MirrorError) return null;
         throw error;
-      }
+      });
     });
-    if (finding !== null) found.push({ kind, finding });
+    if (finding !== null) misfits.push({ kind, finding });
   }
-  return found;
-}
 
-type Patience = ReturnType<typeof createPatience>;
-
-/** Lets requests through until one is answered with a pause longer than bearable, then gives that answer to all. */
-function createPatience() {
-  let told: UpstreamError | null = null;
-  return {
-    isOver: () => told !== null,
-    async with<T>(request: () => Promise<T>): Promise<T> {
-      if (told !== null) throw told;
-      try {
-        return await request();
-      } catch (error) {
-        if (error instanceof UpstreamError && isLong(error)) told = error;
-        throw error;
-      }
-    },
-  };
+  const id = await knownAssessment(config, store);
+  const answer =
+    id === null
+      ? null
+      : await read('GET /risk-assessments/{id}', () => client.getRecord('risk_assessment', id, call()));
+  const assessment = id === null ? null : { id, outcome: answer?.outcome ?? ('failed' as const) };
+  const write = await writeScopeOf(config, settings, store);
+  return { baseUrl: baseUrl.href, auth, reads, ...seen, paging: misfits, assessment, write };
 }
 
 /** One that names no time is given a pause of ours. */
 const isLong = ({ kind, retryAfterMs }: UpstreamError) =>
   retryAfterMs === null ? kind === 'rate_limited' : retryAfterMs > BEARABLE_WAIT_MS;
-
-type ReadOne = (route: string, request: () => Promise<unknown>) => Promise<void>;
-
-async function readOf(route: string, read: () => Promise<unknown>): Promise<Read> {
-  try {
-    await read();
-    return { route, outcome: 'ok', message: '', remedy: null };
-  } catch (error) {
-    if (!(error instanceof MirrorError)) throw error;
-    const { retryAfterMs = null } = error instanceof UpstreamError ? error : {};
-    const wait = retryAfterMs === null ? '' : `, and asks to wait ${Math.ceil(retryAfterMs / 1000)} s`;
-    const message = describeError(error) + wait;
-    return { route, outcome: outcomeOf(error), message, remedy: error.remedy ?? null };
-  }
-}
 
 function outcomeOf(error: MirrorError): Read['outcome'] {
   // Credentials that cannot even be written into a header.
@@ -137,33 +123,11 @@ function outcomeOf(error: MirrorError): Read['outcome'] {
 }
 
 /** Assessments have no list, so their address can only be tried with an id from somewhere. Null: none is known. */
-async function knownAssessment(config: Config, store: Store | null): Promise<string | null> {
+async function knownAssessment({ riskIdsFile }: Config, store: Store | null): Promise<string | null> {
   const held = (await store?.listRecords('risk_assessment', { deleted: false }, { limit: 1 }))?.items ?? [];
-  return [...held.map(({ id }) => id), ...listedAssessments(config)].find(isAddressable) ?? null;
-}
-
-function listedAssessments({ riskIdsFile }: Config): string[] {
-  if (riskIdsFile === null) return [];
-  try {
-    const lines = readFileSync(riskIdsFile, 'utf8').split(/\r?\n/);
-    return lines.map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('#'));
-  } catch {
-    // The service itself refuses to start with it, and says why.
-    return [];
-  }
-}
-
-async function assessmentOf(
-  client: ComplianceClient,
-  id: string | null,
-  read: ReadOne,
-): Promise<UpstreamFindings['assessment']> {
-  if (id === null) return null;
-  let outcome: 'found' | 'missing' | 'failed' = 'failed';
-  await read('GET /risk-assessments/{id}', async () => {
-    outcome = (await client.getRecord('risk_assessment', id, call())).outcome;
-  });
-  return { id, outcome };
+  // The service itself refuses to start with a file that cannot be read, and says why.
+  const listed = riskIdsFile === null ? [] : await readRiskIds(riskIdsFile).catch(() => []);
+  return [...held.map(({ id }) => id), ...listed].find(isAddressable) ?? null;
 }
 
 /**
