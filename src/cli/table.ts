@@ -43,78 +43,74 @@ export function renderTable(
   rows: readonly (readonly Cell[])[],
   { width, colours = false }: TableOptions = {},
 ): string {
-  const isNumber = (row: readonly Cell[], column: number) => typeof row[column] === 'number';
-  const columns = heads.map((head, column): Column => {
-    const texts = rows.map((row) => cellText(row[column]));
-    return {
-      head,
-      texts: width === undefined ? texts : texts.map((text) => text.replace(INSTANT, '$1Z')),
-      isRightward:
-        rows.some((row) => isNumber(row, column)) &&
-        rows.every((row) => row[column] == null || isNumber(row, column)),
-    };
+  const columns = heads.map((head, nth): Column => {
+    const cells = rows.map((row) => row[nth] ?? null);
+    const texts = cells.map(cellText);
+    const shown = width === undefined ? texts : texts.map((text) => text.replace(INSTANT, '$1Z'));
+    const kinds = new Set(cells.map((cell) => (cell === null ? null : typeof cell)));
+    return measured({ head, texts: shown, isRightward: kinds.has('number') && [...kinds].every(isNumeric) });
   });
-  const { shown, widths } = width === undefined ? asWideAsItIs(columns) : fitted(columns, width);
-  const strong = (text: string) => (colours ? styled('bold', text) : text);
-  const line = (cells: readonly string[]) =>
+  const shown = width === undefined ? columns : fitted(columns, width);
+  const line = (textOf: (column: Column) => string | undefined) =>
     shown
-      .map(({ head, isRightward }, nth) => {
-        const text = cut(cells[nth] ?? '', widths[nth] ?? 0);
-        const padding = ' '.repeat((widths[nth] ?? 0) - lengthOf(text));
-        const painted = colours && HEADS_OF_STATES.has(head) ? inItsColour(text) : text;
-        return isRightward ? padding + painted : painted + padding;
+      .map((column) => {
+        const text = cut(textOf(column) ?? '', column.width);
+        const padding = ' '.repeat(column.width - lengthOf(text));
+        const painted = colours && HEADS_OF_STATES.has(column.head) ? inItsColour(text) : text;
+        return column.isRightward ? padding + painted : painted + padding;
       })
       .join(GAP)
       .trimEnd();
 
-  const head = strong(line(shown.map((column) => column.head)));
-  const lines = rows.map((_, row) => line(shown.map(({ texts }) => texts[row] ?? '')));
+  const head = line((column) => column.head);
+  const lines = rows.map((_, nth) => line(({ texts }) => texts[nth]));
   const missing = columns.filter(
     (column) => !isEmpty(column) && !shown.some((one) => one.head === column.head),
   );
   const names = missing.map((column) => column.head).join(', ');
   const note = names === '' ? [] : [`(a wider terminal shows ${names}, too)`];
-  return `${[head, ...lines, ...note].join('\n')}\n`;
+  return `${[colours ? styled('bold', head) : head, ...lines, ...note].join('\n')}\n`;
 }
 
 interface Column {
   head: string;
   texts: readonly string[];
   isRightward: boolean;
+  width: number;
 }
 
-interface Layout {
-  shown: readonly Column[];
-  widths: readonly number[];
-}
-
+const isNumeric = (kind: string | null) => kind === 'number' || kind === null;
 const isEmpty = ({ texts }: Column) => texts.every((text) => text === NOTHING);
 
-const asWideAsItIs = (shown: readonly Column[]): Layout => ({
-  shown,
-  widths: shown.map(({ head, texts }) => Math.max(...[head, ...texts].map(lengthOf))),
+const measured = (column: Omit<Column, 'width'>): Column => ({
+  ...column,
+  width: Math.max(...[column.head, ...column.texts].map(lengthOf)),
 });
 
-function fitted(columns: readonly Column[], width: number): Layout {
-  const isFitting = ({ widths }: Layout) =>
-    widths.reduce((sum, each) => sum + each, GAP.length * (widths.length - 1)) <= width;
-  const whole = asWideAsItIs(columns);
-  if (isFitting(whole)) return whole;
-  for (
-    let shown = columns.filter((column) => !isEmpty(column)).map(withoutYear);
-    ;
-    shown = shown.slice(0, -1)
-  ) {
-    const layout = asWideAsItIs(shown);
-    const { widths } = layout;
-    const least = shown.map(({ head, texts }) =>
-      texts.some((text) => canGiveWay(text, width)) ? Math.max(NARROWEST, lengthOf(head)) : Infinity,
-    );
-    if (isFitting(layout)) return layout;
-    const narrowed = shrunk(widths, least, width - GAP.length * (shown.length - 1));
-    if (narrowed !== null) return { shown, widths: narrowed };
-    if (shown.length <= 1) return { shown, widths: [width] };
+function fitted(columns: readonly Column[], width: number): readonly Column[] {
+  const excessOf = (shown: readonly Column[]) =>
+    shown.reduce((sum, each) => sum + GAP.length + each.width, -GAP.length) - width;
+  if (excessOf(columns) <= 0) return columns;
+  let shown = columns.filter((column) => !isEmpty(column)).map(withoutYear);
+  for (; shown.length > 1; shown = shown.slice(0, -1)) {
+    const narrow = narrowed(shown, excessOf(shown), width);
+    if (narrow !== null) return narrow;
   }
+  return shown.map((column) => ({ ...column, width: Math.min(column.width, width) }));
+}
+
+/** Takes from the widest columns first; null: they cannot give as much. */
+function narrowed(columns: readonly Column[], excess: number, available: number): Column[] | null {
+  const narrow = columns.map((column) => ({ ...column }));
+  const givers = narrow.filter(({ texts }) => texts.some((text) => canGiveWay(text, available)));
+  for (let left = excess; left > 0; left -= 1) {
+    const [widest] = givers
+      .filter(({ head, width }) => width > Math.max(NARROWEST, lengthOf(head)))
+      .sort((a, b) => b.width - a.width);
+    if (widest === undefined) return null;
+    widest.width -= 1;
+  }
+  return narrow;
 }
 
 /** Where all of a column are of one year. */
@@ -123,7 +119,7 @@ function withoutYear(column: Column): Column {
     column.texts.filter((text) => text !== NOTHING).map((text) => TO_THE_SECOND.exec(text)?.[1]),
   );
   if (years.size !== 1 || years.has(undefined)) return column;
-  return { ...column, texts: column.texts.map((text) => text.replace(TO_THE_SECOND, '$2 $3')) };
+  return measured({ ...column, texts: column.texts.map((text) => text.replace(TO_THE_SECOND, '$2 $3')) });
 }
 
 /** `name: value` lines with the values aligned. */
@@ -147,20 +143,6 @@ const INSTANT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$/;
 function canGiveWay(cell: string, width: number): boolean {
   if (TO_THE_SECOND.test(cell) || SHORT_INSTANT.test(cell)) return false;
   return /\s/.test(cell) || lengthOf(cell) > Math.min(WORD_MAX, width / 2);
-}
-
-/** Takes from the widest columns first, until the whole fits; null: it cannot be made to. */
-function shrunk(given: readonly number[], least: readonly number[], available: number): number[] | null {
-  const widths = [...given];
-  let excess = widths.reduce((sum, width) => sum + width, 0) - available;
-  while (excess > 0) {
-    const spare = widths.map((width, column) => (width > (least[column] ?? Infinity) ? width : 0));
-    const widest = spare.indexOf(Math.max(...spare));
-    if ((spare[widest] ?? 0) === 0) return null;
-    widths[widest] = (widths[widest] ?? 0) - 1;
-    excess -= 1;
-  }
-  return widths;
 }
 
 let segmenter: Intl.Segmenter | null = null;
