@@ -28,7 +28,7 @@ export function backupCommand(cli: Cli): Command {
     )
     .action(async (file: string, flags: BackupFlags) => {
       const config = configHere(cli, 'backup');
-      const stop = stopSignals({ attached: false });
+      using stop = stopSignals();
       const progress = progressOn(cli.err);
       try {
         const result = await (await engines()).backUpStore(config.databaseUrl, {
@@ -46,7 +46,6 @@ export function backupCommand(cli: Cli): Command {
         }
       } finally {
         progress.end();
-        stop.release();
       }
     });
 }

@@ -68,7 +68,7 @@ function filtered(command: Command): Command {
   return command
     .addOption(new Option('--outcome <outcome>', 'only those').choices(OUTCOMES))
     .option('--type <type>', 'only of events of this type')
-    .addOption(new Option('--kind <kind>', 'only about this kind of record').argParser(parseKind))
+    .option('--kind <kind>', 'only about this kind of record', parseKind)
     .option('--search <text>', 'only with this id of the event or the record, or with this in the body')
     .addOption(sinceOption());
 }
@@ -94,32 +94,28 @@ const CHANGING_MS = 60_000;
 
 /** A line for each, oldest first; another one where its event has moved on or a rejection counts more. */
 async function follow(cli: Cli, api: ApiClient, options: Filter & Period & { json?: true }): Promise<void> {
-  const stop = stopSignals({ attached: false });
+  using stop = stopSignals();
   const shown = new Map<string, { state: string; receivedAt: string }>();
-  try {
-    let since = options.since ?? (await answered(api.status.$get())).at;
-    while (!stop.signal.aborted) {
-      const news: Delivery[] = [];
-      for (let after: string | undefined; ; ) {
-        const query = { ...filterOf(options), since, limit: PAGE_LIMIT_MAX, after };
-        const page = await answered(api.deliveries.$get({ query }));
-        const changed = page.items.filter((each) => shown.get(keyOf(each))?.state !== stateOf(each));
-        news.push(...changed);
-        // After a page without news there is none.
-        if (page.next === null || (page.items.length > 0 && changed.length === 0)) break;
-        after = page.next;
-      }
-      for (const delivery of news.toReversed()) {
-        shown.set(keyOf(delivery), { state: stateOf(delivery), receivedAt: delivery.received_at });
-        cli.out.write(options.json ? `${JSON.stringify(delivery)}\n` : lineOf(delivery));
-      }
-      const newest = news[0] === undefined ? 0 : Date.parse(news[0].received_at);
-      since = new Date(Math.max(newest - CHANGING_MS, Date.parse(since))).toISOString();
-      for (const [key, { receivedAt }] of shown) if (receivedAt < since) shown.delete(key);
-      await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
+  let since = options.since ?? (await answered(api.status.$get())).at;
+  while (!stop.signal.aborted) {
+    const news: Delivery[] = [];
+    for (let after: string | undefined; ; ) {
+      const query = { ...filterOf(options), since, limit: PAGE_LIMIT_MAX, after };
+      const page = await answered(api.deliveries.$get({ query }));
+      const changed = page.items.filter((each) => shown.get(keyOf(each))?.state !== stateOf(each));
+      news.push(...changed);
+      // After a page without news there is none.
+      if (page.next === null || (page.items.length > 0 && changed.length === 0)) break;
+      after = page.next;
     }
-  } finally {
-    stop.release();
+    for (const delivery of news.toReversed()) {
+      shown.set(keyOf(delivery), { state: stateOf(delivery), receivedAt: delivery.received_at });
+      cli.out.write(options.json ? `${JSON.stringify(delivery)}\n` : lineOf(delivery));
+    }
+    const newest = news[0] === undefined ? 0 : Date.parse(news[0].received_at);
+    since = new Date(Math.max(newest - CHANGING_MS, Date.parse(since))).toISOString();
+    for (const [key, { receivedAt }] of shown) if (receivedAt < since) shown.delete(key);
+    await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
   }
 }
 

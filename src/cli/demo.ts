@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import type { Screen } from '../../sandbox/demo/report.ts';
 import { keepRunning, runOnce } from '../../sandbox/demo/run.ts';
 import { type Operator, onStage } from '../../sandbox/demo/stage.ts';
@@ -32,27 +32,26 @@ const LARGEST_DRAW = 999_999;
 export function demoCommand(cli: Cli): Command {
   return new Command('demo')
     .description('the whole job with nothing configured: the sandbox and the mirror, on loopback')
-    .addOption(
-      new Option(
-        '--for <time>',
-        'run this long, then compare record by record: exits 0 only if all are equal; default: until Ctrl-C',
-      ).argParser(parseRunLength),
+    .option(
+      '--for <time>',
+      'run this long, then compare record by record: exits 0 only if all are equal; default: until Ctrl-C',
+      parseRunLength,
     )
     .option('--tamper', "edit a row behind the mirror's back before the last comparison, which must find it")
     .option(
       '--postgres',
       'two replicas over a real PostgreSQL, which a package brings along, deliveries spread over both',
     )
-    .addOption(
-      new Option('--sandbox-port <port>', "the sandbox's port; 0: any free one")
-        .default(0)
-        .argParser(integerBetween(0, LARGEST_PORT)),
+    .option(
+      '--sandbox-port <port>',
+      "the sandbox's port; 0: any free one",
+      integerBetween(0, LARGEST_PORT),
+      0,
     )
-    .addOption(
-      new Option(
-        '--shapes <number>',
-        'the form of the sandbox’s answers and events, as SANDBOX_SHAPES=draw:NUMBER draws it (default: another each time)',
-      ).argParser(integerBetween(0, LARGEST_DRAW)),
+    .option(
+      '--shapes <number>',
+      'the form of the sandbox’s answers and events, as SANDBOX_SHAPES=draw:NUMBER draws it (default: another each time)',
+      integerBetween(0, LARGEST_DRAW),
     )
     .action((options: DemoOptions, command: Command) => {
       if (options.tamper && options.for === undefined) {
@@ -63,7 +62,7 @@ export function demoCommand(cli: Cli): Command {
 }
 
 async function demo(cli: Cli, options: DemoOptions): Promise<void> {
-  const stop = stopSignals({ attached: false });
+  using stop = stopSignals();
   const screen: Screen = {
     write: (...lines) => cli.out.write(lines.map((line) => `${printable(line)}\n`).join('')),
     table: (heads, rows) => writeTable(cli.out, heads, rows),
@@ -87,20 +86,16 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
   });
   // Raced below; without a race under way it must not count as unhandled.
   interrupted.catch(() => {});
-  try {
-    await onStage(settings, keep, async (stage) => {
-      if (options.for === undefined) {
-        await Promise.race([keepRunning(screen, stage, stop.signal), stage.failed]);
-        return;
-      }
-      const run = { runMs: options.for, tamper: options.tamper === true, signal: stop.signal };
-      const differing = await Promise.race([runOnce(screen, stage, run), stage.failed, interrupted]);
-      if (differing.length === 0) return;
-      throw new DifferenceFound(['mirror and upstream differ', ...differing.map(printable)].join('\n'));
-    });
-  } finally {
-    stop.release();
-  }
+  await onStage(settings, keep, async (stage) => {
+    if (options.for === undefined) {
+      await Promise.race([keepRunning(screen, stage, stop.signal), stage.failed]);
+      return;
+    }
+    const run = { runMs: options.for, tamper: options.tamper === true, signal: stop.signal };
+    const differing = await Promise.race([runOnce(screen, stage, run), stage.failed, interrupted]);
+    if (differing.length === 0) return;
+    throw new DifferenceFound(['mirror and upstream differ', ...differing.map(printable)].join('\n'));
+  });
 }
 
 /** As an operator would, through the listener. */

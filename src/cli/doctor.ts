@@ -1,4 +1,4 @@
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import type { Diagnosis } from '../doctor/diagnosis.ts';
 import { type Check, judge } from '../doctor/judge.ts';
 import { UsageError } from '../platform/errors.ts';
@@ -22,22 +22,18 @@ const several = (text: string, before: readonly string[] | undefined) => [...(be
 export function doctorCommand(cli: Cli): Command {
   return new Command('doctor')
     .description('what is wrong: with one delivery (--body or --delivery), or with the running configuration')
-    .addOption(
-      new Option(
-        '--header <line>',
-        'the signature header, its value or "Name: value"; once more for each other header that is signed',
-      ).argParser(several),
+    .option(
+      '--header <line>',
+      'the signature header, its value or "Name: value"; once more for each other header that is signed',
+      several,
     )
     .option('--body <file>', 'the body of one delivery, byte for byte as it arrived')
-    .addOption(
-      new Option(
-        '--secret <secret>',
-        'a signing secret to try besides the configured ones; any number of times',
-      ).argParser(several),
+    .option(
+      '--secret <secret>',
+      'a signing secret to try besides the configured ones; any number of times',
+      several,
     )
-    .addOption(
-      new Option('--retired <secret>', 'a secret that is no longer in use, to try').argParser(several),
-    )
+    .option('--retired <secret>', 'a secret that is no longer in use, to try', several)
     .option('--received-at <instant>', 'when it arrived: ISO 8601, or seconds since 1970 (default: now)')
     .option(
       '--delivery <id>',

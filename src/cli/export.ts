@@ -76,7 +76,7 @@ async function exportTable(
   const { header, line } = writerOf(await table.columns(), flags.format ?? formatOf(file), flags);
   const total = (await table.total?.(api)) ?? null;
   const progress = progressOn(cli.err);
-  const stop = flags.follow ? stopSignals({ attached: false }) : null;
+  using stop = flags.follow ? stopSignals() : null;
   const { since } = flags;
   const source =
     stop === null
@@ -96,7 +96,6 @@ async function exportTable(
     else await writeFile(file, lines(), flags.force === true);
   } finally {
     progress.end();
-    stop?.release();
   }
   const where = file === STANDARD_OUTPUT ? '' : ` to ${printable(file)}`;
   cli.err.write(`Exported ${rows} ${rows === 1 ? 'row' : 'rows'} of ${name}${where}\n`);

@@ -1,4 +1,4 @@
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, changed, PATIENTLY } from '../ops/api/client.ts';
 import type { Comparison, Differences } from '../ops/api/schemas.ts';
@@ -27,11 +27,7 @@ const FAILURES_WAITED_FOR = 5;
 export function fullSyncCommand(cli: Cli): Command {
   return new Command('sync')
     .description('compare whole kinds with the API and repair them, now')
-    .addOption(
-      new Option('--kind <kinds>', `${KINDS.join(', ')}; several with commas; default: all`).argParser(
-        parseKinds,
-      ),
-    )
+    .option('--kind <kinds>', `${KINDS.join(', ')}; several with commas; default: all`, parseKinds)
     .option('--dry-run', 'compare and write nothing; exits 3 if anything differs')
     .option('--json', 'the comparison of --dry-run as JSON')
     .option(

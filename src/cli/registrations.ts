@@ -1,4 +1,4 @@
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import {
   coverageOf,
   isReceiverPath,
@@ -38,11 +38,7 @@ export function registrationsCommand(cli: Cli): Command {
     .command('forget')
     .description('take a registration away with its signing secret: what that signs is answered 401')
     .argument('<id>', 'as in the list')
-    .addOption(
-      new Option('--after <time>', 'let its secret go on verifying for so long, such as 24h').argParser(
-        parseDuration,
-      ),
-    )
+    .option('--after <time>', 'let its secret go on verifying for so long, such as 24h', parseDuration)
     .addHelpText(
       'after',
       helpNote(

@@ -168,7 +168,7 @@ const EVENTS: Rows<EventReport> = {
       timed(command)
         .addOption(new Option('--state <state>', 'only those in this state').choices(STATES))
         .option('--type <type>', 'only this type')
-        .addOption(new Option('--kind <kind>', 'only about this kind of record').argParser(parseKind))
+        .option('--kind <kind>', 'only about this kind of record', parseKind)
         .option('--record <id>', 'only about this record'),
     columns: [
       ...(['received_at', 'state', 'id', 'record_id', 'type', 'error'] as const),

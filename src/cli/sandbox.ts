@@ -1,4 +1,4 @@
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import { unknownNames } from '../platform/config-sources.ts';
 import type { Cli } from './cli.ts';
 import { helpNote, integerBetween } from './options.ts';
@@ -20,16 +20,11 @@ export function sandboxCommand(cli: Cli): Command {
   return new Command('sandbox')
     .description('run a stand-in for the compliance service, in memory, for trying things out')
     .option('--seed <file>', 'records to start with: {"policies":[…],"riskAssessments":[…],"vendors":[…]}')
-    .addOption(
-      new Option('--port <port>', 'port to listen on; 0: any free one').argParser(
-        integerBetween(0, LARGEST_PORT),
-      ),
-    )
-    .addOption(
-      new Option(
-        '--seed-number <number>',
-        'start of the random sequence: the same number, the same story',
-      ).argParser(integerBetween(0, 2 ** 32 - 1)),
+    .option('--port <port>', 'port to listen on; 0: any free one', integerBetween(0, LARGEST_PORT))
+    .option(
+      '--seed-number <number>',
+      'start of the random sequence: the same number, the same story',
+      integerBetween(0, 2 ** 32 - 1),
     )
     .addOption(attachedOption())
     .addHelpText(
@@ -45,22 +40,18 @@ export function sandboxCommand(cli: Cli): Command {
       for (const warning of unknownNames(cli.env, sandboxSettingNames(), SANDBOX_NAMES)) {
         cli.err.write(`compliance-mirror: ${warning}\n`);
       }
-      const stop = stopSignals({ attached: flags.attached === true });
+      using stop = stopSignals({ attached: flags.attached === true });
+      const sandbox = await startSandbox({
+        ...options,
+        ...(flags.seed === undefined ? {} : { seed: loadSeed(flags.seed) }),
+        ...(flags.port === undefined ? {} : { port: flags.port }),
+        ...(flags.seedNumber === undefined ? {} : { seedNumber: flags.seedNumber }),
+      });
       try {
-        const sandbox = await startSandbox({
-          ...options,
-          ...(flags.seed === undefined ? {} : { seed: loadSeed(flags.seed) }),
-          ...(flags.port === undefined ? {} : { port: flags.port }),
-          ...(flags.seedNumber === undefined ? {} : { seedNumber: flags.seedNumber }),
-        });
-        try {
-          cli.out.write(`${introduction(sandbox, options).join('\n')}\n`);
-          await aborted(stop.signal);
-        } finally {
-          await sandbox.close();
-        }
+        cli.out.write(`${introduction(sandbox, options).join('\n')}\n`);
+        await aborted(stop.signal);
       } finally {
-        stop.release();
+        await sandbox.close();
       }
     });
 }

@@ -35,7 +35,7 @@ export function serveCommand(cli: Cli): Command {
         cli.err.write(`compliance-mirror: WARNING: ${exposure.says}\n  ${exposure.remedy}\n`);
         logger.warn({ stage: 'store', outcome: 'exposed', reason: exposure.says }, 'database');
       }
-      const stop = stopSignals({ attached: options.attached === true });
+      using stop = stopSignals({ attached: options.attached === true });
       try {
         const service = await startService({
           ...{ config, logger, signal: stop.signal },
@@ -53,7 +53,6 @@ export function serveCommand(cli: Cli): Command {
         if (!stop.signal.aborted || error !== stop.signal.reason) throw error;
       } finally {
         await output.flush(LAST_LINES_MS);
-        stop.release();
       }
     });
 }

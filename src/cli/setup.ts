@@ -65,7 +65,7 @@ export function setupCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command 
       ),
     )
     .action(async (options: SetupOptions) => {
-      const stop = stopSignals({ attached: false });
+      using stop = stopSignals();
       const isPerson = !options.yes && process.stdin.isTTY === true && cli.err.isTerminal;
       const asker = isPerson ? personAt(process.stdin, process.stderr, stop.signal) : nobody;
       try {
@@ -77,7 +77,6 @@ export function setupCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command 
         });
       } finally {
         asker.release();
-        stop.release();
       }
     });
 }

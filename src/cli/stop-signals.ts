@@ -4,9 +4,9 @@ const SAME_WISH_MS = 1_000;
 /**
  * An AbortSignal that aborts when this process is asked to end: SIGINT, SIGTERM, or, if `attached`, the end of
  * standard input, by which a process that started this one takes it along however it ends itself.
- * A second SIGINT or SIGTERM, a second or more after the first, ends the process at once. `release` stops listening.
+ * A second SIGINT or SIGTERM, a second or more after the first, ends the process at once. Disposed of, it stops listening.
  */
-export function stopSignals(options: { attached: boolean }): { signal: AbortSignal; release(): void } {
+export function stopSignals({ attached = false } = {}): Disposable & { signal: AbortSignal } {
   const controller = new AbortController();
   let askedAt: number | null = null;
   const stop = () => {
@@ -17,19 +17,19 @@ export function stopSignals(options: { attached: boolean }): { signal: AbortSign
   const end = () => controller.abort();
   process.on('SIGINT', stop);
   process.on('SIGTERM', stop);
-  if (options.attached) {
+  if (attached) {
     process.stdin.on('end', end);
     process.stdin.on('error', end);
     process.stdin.resume();
   }
   return {
     signal: controller.signal,
-    release() {
+    [Symbol.dispose]() {
       process.off('SIGINT', stop);
       process.off('SIGTERM', stop);
       process.stdin.off('end', end);
       process.stdin.off('error', end);
-      if (options.attached) process.stdin.pause();
+      if (attached) process.stdin.pause();
     },
   };
 }

@@ -1,4 +1,4 @@
-import { Argument, Command, InvalidArgumentError, Option } from 'commander';
+import { Argument, Command, InvalidArgumentError } from 'commander';
 import { EVENT_TYPES, type EventType } from '../compliance/kinds.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
 import { type Cli, writeJson } from './cli.ts';
@@ -28,11 +28,10 @@ export function triggerCommand(cli: Cli): Command {
     .description('have a running sandbox make a change, and so send an event of this type')
     .addArgument(new Argument('<type>', 'of the event').choices(EVENT_TYPES))
     .option('--record <id>', 'about this record; default: one by chance')
-    .addOption(
-      new Option(
-        '--field <name=value>',
-        'set a field of the record, also several times; the value is read as JSON where it is some',
-      ).argParser(parseField),
+    .option(
+      '--field <name=value>',
+      'set a field of the record, also several times; the value is read as JSON where it is some',
+      parseField,
     )
     .option(
       '--sandbox <url>',

@@ -19,20 +19,20 @@ afterEach(() => {
 });
 
 it.each(SIGNALS)('%s that npm passes on as well is one wish to stop', (name) => {
-  const stop = stopSignals({ attached: false });
+  const stop = stopSignals();
   process.emit(name);
   vi.advanceTimersByTime(999);
   process.emit(name);
-  stop.release();
+  stop[Symbol.dispose]();
   expect(stop.signal.aborted).toBe(true);
   expect(process.exit).not.toHaveBeenCalled();
 });
 
 it('a second wish ends the process at once', () => {
-  const stop = stopSignals({ attached: false });
+  const stop = stopSignals();
   process.emit('SIGTERM');
   vi.advanceTimersByTime(1_000);
   process.emit('SIGINT');
-  stop.release();
+  stop[Symbol.dispose]();
   expect(process.exit).toHaveBeenCalledWith(130);
 });
