@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type EventType, KINDS, type Kind } from '../src/compliance/kinds.ts';
+import { type EventType, KINDS, type Kind, kindOfType } from '../src/compliance/kinds.ts';
 import type { JsonObject } from '../src/compliance/pointers.ts';
 import { daysFrom } from './builtin.ts';
 import type { EventAbout } from './deliveries.ts';
-import { isAllowed, MACHINES, type Operation, operationNamed } from './machines.ts';
-import { Problem } from './problems.ts';
+import { isAllowed, MACHINES, operationNamed } from './machines.ts';
 import type { Random } from './random.ts';
 import { recordId } from './records.ts';
 import type { Mutation, Upstream } from './upstream.ts';
@@ -101,86 +100,48 @@ interface TriggerRequest {
   fields?: JsonObject | undefined;
 }
 
-interface Step {
-  op: string;
-  operation: Operation;
-}
+/** What a new record must go through before an operation. */
+const BEFORE: Readonly<Record<string, string>> = { approve: 'submit', mitigate: 'assess' };
 
 /**
- * Makes the change that this type of event announces. A record that is picked here, and not named, is first brought to where
- * the change is possible, step by step, each announced. Returns the events in their order. Throws a Problem as `apply` does.
+ * Makes the change that this type of event announces. Where none is named, the record is one that allows it, or a new one that
+ * is brought so far, each step announced. Returns the events in their order. Throws a Problem as `apply` does.
  */
 export function trigger(
   upstream: Upstream,
   random: Random,
   { type, id: shown, fields = {} }: TriggerRequest,
 ): EventAbout[] {
-  const [kind, wanted] = stepOf(type);
-  const perform = (op: string, id: string | undefined, values: JsonObject) =>
-    upstream.perform({ kind, op, id, fields: values }, { silent: false });
-  if (wanted.operation.effect === 'create') {
-    const id = shown === undefined ? undefined : upstream.idShownAs(kind, shown);
-    return announced([perform(wanted.op, id, { ...newRecord(kind, random), ...fields })]);
+  const kind = kindOfType(type)!;
+  // The first operation with this event is the plainest.
+  const [op, operation] = Object.entries(MACHINES[kind]).find(([, { event }]) => event === type)!;
+  const made: EventAbout[] = [];
+  const perform = (op: string, id: string | undefined, values: JsonObject): string => {
+    const { change, announced } = upstream.perform({ kind, op, id, fields: values }, { silent: false });
+    if (announced !== null) made.push(announced);
+    return change.id;
+  };
+  const isNew = operation.effect === 'create';
+  let id = shown === undefined ? undefined : upstream.idShownAs(kind, shown);
+  if (id === undefined && !isNew) {
+    const ready = upstream.state.list(kind).filter(({ status }) => isAllowed(operation, status));
+    const record = random.pick(ready);
+    id =
+      record === undefined ? perform('create', undefined, newRecord(kind, random)) : recordId(kind, record);
+    const before = record === undefined ? BEFORE[op] : undefined;
+    if (before !== undefined) perform(before, id, edit(kind, before, random));
   }
-  const values = wanted.operation.effect === 'delete' ? {} : { ...edit(kind, wanted.op, random), ...fields };
-  if (shown !== undefined) {
-    return announced([perform(wanted.op, upstream.idShownAs(kind, shown), values)]);
-  }
-  const made =
-    upstream.state.count(kind) === 0 ? [perform('create', undefined, newRecord(kind, random))] : [];
-  const records = upstream.state.list(kind);
-  const ready = records.filter(({ status }) => isAllowed(wanted.operation, status));
-  const record = random.pick(ready.length > 0 ? ready : records)!;
-  const id = recordId(kind, record);
-  const before = stepsTo(kind, record['status'], wanted.operation);
-  const brought = before.map(({ op }) => perform(op, id, edit(kind, op, random)));
-  return announced([...made, ...brought, perform(wanted.op, id, values)]);
-}
-
-const announced = (performed: readonly { announced: EventAbout | null }[]): EventAbout[] =>
-  performed.flatMap(({ announced: about }) => (about === null ? [] : [about]));
-
-/** The first, and so the plainest, operation that announces itself so. */
-function stepOf(type: EventType): [Kind, Step] {
-  for (const kind of KINDS) {
-    const found = stepsOf(kind).find(({ operation }) => operation.event === type);
-    if (found !== undefined) return [kind, found];
-  }
-  throw new Problem(422, 'unknown_type', `No operation of the sandbox announces ${type}.`);
-}
-
-const stepsOf = (kind: Kind): Step[] =>
-  Object.entries(MACHINES[kind]).map(([op, operation]) => ({ op, operation }));
-
-/** The shortest way from a status to one in which `wanted` is possible. */
-function stepsTo(kind: Kind, status: unknown, wanted: Operation): Step[] {
-  const seen = new Set([status]);
-  let ways: { at: unknown; steps: Step[] }[] = [{ at: status, steps: [] }];
-  while (ways.length > 0) {
-    const arrived = ways.find(({ at }) => isAllowed(wanted, at));
-    if (arrived !== undefined) return arrived.steps;
-    ways = ways.flatMap(({ at, steps }) =>
-      stepsOf(kind).flatMap((step) => {
-        const { effect, to } = step.operation;
-        if (effect !== 'change' || to === null || seen.has(to) || !isAllowed(step.operation, at)) return [];
-        seen.add(to);
-        return [{ at: to, steps: [...steps, step] }];
-      }),
-    );
-  }
-  throw new Problem(409, 'impossible_transition', `No ${kind} can be brought to where this is possible.`);
+  const values = isNew ? newRecord(kind, random) : edit(kind, op, random);
+  perform(op, id, operation.effect === 'delete' ? {} : { ...values, ...fields });
+  return made;
 }
 
 function newRecord(kind: Kind, random: Random): JsonObject {
   const owner = random.pick(OWNERS);
   const nextReviewAt = soon(random);
   if (kind === 'policy') {
-    return {
-      name: `${random.pick(SUBJECTS)} policy`,
-      owner,
-      category: random.pick(CATEGORIES),
-      nextReviewAt,
-    };
+    const name = `${random.pick(SUBJECTS)} policy`;
+    return { name, owner, category: random.pick(CATEGORIES), nextReviewAt };
   }
   if (kind === 'vendor') {
     const trade = random.pick(TRADES)!;
@@ -208,14 +169,10 @@ function edit(kind: Kind, op: string, random: Random): JsonObject {
       : { owner, notes: random.id('note ') };
   }
   const [likelihood, impact] = [random.integer(1, 5), random.integer(1, 5)];
-  return {
-    ...{
-      likelihood,
-      impact,
-      residualScore: op === 'mitigate' ? (likelihood * impact) / 2 : likelihood * impact,
-    },
-    ...{ owner, treatment: op === 'mitigate' ? 'mitigate' : 'review', dueDate: soon(random) },
-  };
+  const isMitigated = op === 'mitigate';
+  const residualScore = isMitigated ? (likelihood * impact) / 2 : likelihood * impact;
+  const treatment = isMitigated ? 'mitigate' : 'review';
+  return { likelihood, impact, residualScore, owner, treatment, dueDate: soon(random) };
 }
 
 const soon = (random: Random): string => daysFrom(new Date(), random.integer(1, SOON_DAYS));
