@@ -91,7 +91,7 @@ const CONTROLS: readonly Control[] = [
     }),
     form: ({ kind, op, id, name, fields, silent }) => ({
       ...{ kind, op, id, silent: silent !== undefined },
-      fields: { ...jsonIn(fields, 'Further fields'), ...(name === undefined ? {} : { name }) },
+      fields: { ...jsonIn(fields, 'Further fields'), ...(name ? { name } : {}) },
     }),
     act({ upstream, settings: { shapes } }, { silent, ...mutation }) {
       const { kind, id } = mutation;

@@ -133,7 +133,7 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
     run(c) {
       const change = upstream.apply({ kind, op: 'create', fields: sent(c) });
       upstream.announce(change);
-      // A new record is whole.
+      // With its id, even where the answers of GET by id have none.
       const record = shapedRecord(kind, change.record!, 'rows', settings.shapes);
       const id = encodeURIComponent(shownId(kind, change.id, settings.shapes));
       const headers = kind === 'risk_assessment' ? { location: `/v1${NAMES[kind].path}/${id}` } : undefined;
