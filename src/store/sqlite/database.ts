@@ -159,11 +159,18 @@ function expressionOf({ keys, type }: Field): string {
       // In UTC, as every instant here, so that their order as text is their order in time.
       return `CASE WHEN data ->> ${path} GLOB ${literal(`${DAY}T*`)} THEN strftime('%Y-%m-%dT%H:%M:%fZ', data ->> ${path}) END`;
     case 'text':
-      return `CASE WHEN ${isOf('text')} THEN data ->> ${path} ELSE nullif(data -> ${path}, 'null') END`;
+      return `CASE WHEN ${isOf('text')} AND NOT (${hasHalf(path)}) THEN data ->> ${path} ELSE nullif(data -> ${path}, 'null') END`;
     case 'json':
       return `nullif(data -> ${path}, 'null')`;
   }
 }
+
+/**
+ * Half of a surrogate pair, which only an escape can hold. SQLite would make bytes of it that are no UTF-8, and strict readers
+ * refuse all rows of a result for one; so it stays JSON. Most records have none, which one look at the whole of them tells.
+ */
+const hasHalf = (path: string) =>
+  String.raw`instr(data, '\ud') > 0 AND instr(replace(data -> ${path}, '\\', ''), '\ud') > 0`;
 
 /** Without it SQLite takes `now`, and numbers, for times. */
 const DAY = '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]';

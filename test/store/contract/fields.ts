@@ -258,6 +258,17 @@ export function describeFields(open: OpenEngine): void {
       );
     });
 
+    it('show half of a surrogate pair as text that strict readers take, and leave what only looks like it', () =>
+      withScene(open, async (scene) => {
+        await scene.show('vendor', 'v1', { id: 'v1', cut: 'so \ud83d', path: 'C:\\ud83d' });
+        await learn(scene);
+        const [row] = await scene.query('SELECT cut, path FROM vendors_flat');
+        // What stands for bytes that are no UTF-8.
+        expect(row!['cut']).not.toContain('\uFFFD');
+        expect(row!['cut']).toContain('so ');
+        expect(row!['path']).toBe('C:\\ud83d');
+      }));
+
     it('are as many as a view can have, of a record with any number of fields', () =>
       withScene(open, async (scene) => {
         const data = Object.fromEntries(
