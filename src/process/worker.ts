@@ -1,4 +1,3 @@
-import PQueue from 'p-queue';
 import { type Backoff, backoffMs, type Clock, createNap, momentOf } from '../platform/clock.ts';
 import { describeError, StoreUnavailable } from '../platform/errors.ts';
 import type { ClaimedEvent, InboxStore, ProvisionalOutcome, ProvisionalRules } from '../store/store.ts';
@@ -56,13 +55,13 @@ export interface Worker {
 }
 
 /**
- * Claims batches of pending events and applies them to the mirror. The backlog stays in the database, and the queue has at most
- * `concurrency` batches, so memory does not grow with the backlog.
+ * Claims batches of pending events and applies them to the mirror, at most `concurrency` at a time. The backlog stays in the
+ * database, so memory does not grow with it.
  */
 export function createWorker(options: WorkerOptions): Worker {
   const { store, clock, gatherMs = 0 } = options;
   const { owner, leaseMs, lookEveryMs } = options.claims ?? ALONE;
-  const queue = new PQueue({ concurrency: options.concurrency });
+  const underWay = new Set<Promise<void>>();
   const nap = createNap(clock);
   let woken = false;
   let paused = false;
@@ -111,15 +110,6 @@ export function createWorker(options: WorkerOptions): Worker {
       options.onError(error);
       await clock.sleep(STORE_PAUSE_MS);
       return [];
-    }
-  }
-
-  /** Claimed events are worked on at once: a claim that waits would keep its records from other processes. */
-  async function slotFree(): Promise<void> {
-    while (queue.pending >= options.concurrency) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      queue.addEventListener('next', () => resolve(), { once: true });
-      await promise;
     }
   }
 
@@ -173,15 +163,21 @@ export function createWorker(options: WorkerOptions): Worker {
         woken = false;
         const batch = paused ? [] : await claim();
         const claimed = batch.length;
-        if (claimed > 0) void queue.add(() => work(batch)).catch(options.onError);
-        await slotFree();
+        if (claimed > 0) {
+          const working = work(batch)
+            .catch(options.onError)
+            .finally(() => underWay.delete(working));
+          underWay.add(working);
+        }
+        // Claimed events are worked on at once: a claim that waits would keep its records from other processes.
+        while (underWay.size >= options.concurrency) await Promise.race(underWay);
         // Deliveries come first: this lets the event loop send their answers.
         if (claimed > 0 && claimed < LARGEST_BATCH && gatherMs > 0) await clock.sleep(gatherMs, signal);
         else if (claimed > 0) await new Promise((resolve) => setImmediate(resolve));
-        else if (queue.pending > 0) await queue.onIdle();
+        else if (underWay.size > 0) await Promise.all(underWay);
         else await rest(signal);
       }
-      await queue.onIdle();
+      await Promise.all(underWay);
     },
   };
 }
