@@ -4,13 +4,13 @@ import type { Clock } from '../platform/clock.ts';
 export type Lane = 'person' | 'live' | 'scan';
 const LANES: readonly Lane[] = ['person', 'live', 'scan'];
 
-/** The limit is one per minute, by its setting's name. */
+/** The setting's limit is per minute. */
 export const WINDOW_MS = 60_000;
 
-/** Turns a lane gets while all of them wait. A list scan is never urgent; a person is waiting. */
+/** Turns that a lane gets while all of them wait. A list scan is never urgent; a person waits for the answer. */
 const LANE_WEIGHTS: Readonly<Record<Lane, number>> = { person: 4, live: 2, scan: 1 };
 
-/** A list scan alone leaves this part of the window free, or a repair would wait a minute behind its burst. */
+/** List scans leave this part of the window free; otherwise a repair would wait a minute behind their burst. */
 export const KEPT_FROM_SCANS = 1 / 4;
 /** Repairs and list scans together leave this part free for a person. */
 const KEPT_FOR_PERSONS = 1 / 10;
@@ -23,7 +23,7 @@ export interface Ticket {
   unused(): void;
 }
 
-/** What a lost process had when it was last seen. It may have sent that many requests, so nobody else may until then. */
+/** The places of a lost process when it was last seen. It may have used them, so nobody else may until then. */
 export interface LostPlaces {
   replica: string;
   places: number;
@@ -37,11 +37,11 @@ export interface BudgetState {
   left: number;
   /** What is left of a pause that the service asked for. */
   pausedForMs: number;
-  /** Of processes that share the budget and are gone. */
+  /** Places of processes that shared the budget and are gone. */
   lost: readonly LostPlaces[];
 }
 
-/** What sends requests needs of it. */
+/** The part that whoever sends requests needs. */
 export type Budget = Pick<ReturnType<typeof createBudget>, 'take' | 'pauseUntil' | 'left'>;
 
 /**
@@ -56,9 +56,9 @@ export type Budget = Pick<ReturnType<typeof createBudget>, 'take' | 'pauseUntil'
 export function createBudget(options: {
   requestsPerMinute: number;
   clock: Clock;
-  /** Of a part of the budget, its present size. Default: the whole. */
+  /** The size of a part of the budget, which can change. Default: the whole. */
   places?: number;
-  /** A request waits for a place, which a larger part would have. */
+  /** A request waits for a place: a larger part would help. */
   onWaiting?: () => void;
 }) {
   const { requestsPerMinute, clock } = options;
@@ -98,7 +98,7 @@ export function createBudget(options: {
     return next;
   }
 
-  /** Hands out every place there is, then sets one alarm for the next change that time alone will bring. */
+  /** Hands out all free places, then sets one alarm for the next change that only time brings. */
   function advance(): void {
     alarm?.abort();
     alarm = null;

@@ -6,16 +6,16 @@ import { isAddressable, isUsableId, type JsonObject } from './pointers.ts';
 export interface Candidate {
   path: string;
   id: string;
-  /** How likely it is among the others of its payload: 0 for the likeliest; the same for those that nothing tells apart. */
+  /** Its rank among the others of its payload: 0 for the likeliest; equal for equally likely ones. */
   place: number;
-  /** A pointer in a setting can name `path`; else it is for people alone. */
+  /** A pointer in a setting can name `path`; otherwise only people can read it. */
   isNameable: boolean;
 }
 
-/** At most this many of one payload whose record is sought: each may cost a request. The likelier ones come first. */
+/** At most this many of one payload, the likelier ones first: each may cost a request. */
 export const MAX_CANDIDATES = 12;
 
-/** A pointer longer than this is nobody's setting. Characters. */
+/** Nobody sets a longer pointer. Characters. */
 const MAX_PATH_LENGTH = 200;
 
 /** Last words of a key that holds an id, the likelier ones first. */
@@ -42,9 +42,9 @@ const FOREIGN_WORDS: ReadonlySet<string> = new Set(
 const SURELY_NO_ID = /^(?:\d{4}-\d\d-\d\d(?:$|T)|\d+\.[\d.]*$|https?:)/i;
 
 /**
- * Where in the payload the id of the record of `kind` may stand, the likeliest first, each id once. Looks at scalars under
- * keys that look like ids, or that are called as the kind is. What a pointer cannot name is left out: keys with a dot, a
- * comma or a space in them, and what stands in a list. Pure.
+ * Where in the payload the id of the record of `kind` may be, the likeliest first, each id once. Looks at scalars under keys that
+ * look like an id's or have the kind's name. Leaves out what a pointer cannot name: keys with a dot, a comma or a space, and
+ * what is in a list. Pure.
  */
 export function idCandidatesIn(document: JsonObject, kind: Kind): Candidate[] {
   const likely = scalarsIn(document).flatMap((scalar) => {
@@ -55,8 +55,8 @@ export function idCandidatesIn(document: JsonObject, kind: Kind): Candidate[] {
 }
 
 /**
- * The same of all that may be an id by its key, whosever that says it is, or by its form, wherever it stands: to be sure that
- * nothing in the payload is a record's. As many as there are. Pure.
+ * All that may be an id, by its key (also of another kind of thing) or by its form, at any place: to be sure that nothing in the
+ * payload is a record's id. Without a limit. Pure.
  */
 export function everyIdIn(document: JsonObject, kind: Kind): Candidate[] {
   return inOrder(
@@ -84,7 +84,7 @@ function inOrder(found: (Scalar & { rank: readonly number[] })[]): Candidate[] {
 
 /** What a request could ask for. */
 interface Scalar extends Pick<Candidate, 'path' | 'id' | 'isNameable'> {
-  /** Of the objects that it stands in; of a list its own key alone. */
+  /** Keys from the outermost object to this value; a list adds none. */
   keys: readonly string[];
   isText: boolean;
 }
@@ -127,12 +127,12 @@ const idWordOf = (path: readonly string[]): number =>
 
 const isIdKey = (path: readonly string[]): boolean => idWordOf(path) >= 0;
 
-/** Null: it does not look like an id of the kind's. Else the smaller the likelier, the first difference decides. */
+/** Null: it does not look like an id of the kind. Else the smaller the likelier; the first difference decides. */
 function rankOf(path: readonly string[], kind: Kind): readonly number[] | null {
   const ends = idWordOf(path);
   const named = OWN_WORDS[kind].indexOf(wordsOf(path.at(-1) ?? '').at(-1) ?? '');
   if (ends < 0 && named < 0) return null;
-  // The nearest word before it that says whose it is decides.
+  // The nearest word before it that names a thing decides whose id it is.
   const whose = path
     .flatMap(wordsOf)
     .reverse()

@@ -16,7 +16,7 @@ import { type IdPointers, isAddressable, isUsableId, type JsonObject, recordIdIn
 import { type RegistrationAnswer, type RegistrationRequest, registrationIn } from './registration.ts';
 import { clockSkewMs, ExchangeFailure, exchange, pauseAfter, retryAfterIn } from './transport.ts';
 
-/** When the request left us (after the wait for the budget) and when its answer had been read. */
+/** When the request was sent, after the wait for the budget, and when its answer had been read. */
 export interface Timing {
   began: Moment;
   ended: Moment;
@@ -27,7 +27,7 @@ interface Exchanged<T> extends Timing {
   value: T;
 }
 
-/** Its meta's perPage and total win over whatever was asked for. */
+/** Its meta's perPage and total count more than what was asked for. */
 export interface Page
   extends Timing,
     Pick<List, 'objects' | 'meta'>,
@@ -53,7 +53,7 @@ export interface CallOptions {
 }
 
 export interface PageCallOptions extends CallOptions {
-  /** A 404 or a 400 is an empty page then: some services answer so behind the last one. */
+  /** Then a 404 or a 400 is an empty page: some services answer so behind the last one. */
   isBehindLast?: boolean;
   /** Sent instead of the parameters that are set, to find out which ones the service uses. */
   query?: Record<string, string>;
@@ -72,8 +72,8 @@ export interface ComplianceClient {
   /** Any 2xx is success, and its answer is returned whole, since its secret is shown only once. */
   registerWebhook(request: RegistrationRequest, options: CallOptions): Promise<RegistrationAnswer>;
   /**
-   * Any other request, creates among them; any 2xx is success (empty: null). `path` is below the base URL, percent-encoded, and may have a
-   * query. `body` is JSON text, sent as it is: parsing it would lose digits of large numbers.
+   * Any other request, such as a create. Any 2xx is success (empty: null). `path` is below the base URL, percent-encoded, and may
+   * have a query. `body` is JSON text, sent as it is: parsing it would lose digits of large numbers.
    */
   request(
     request: { method: 'GET' | 'POST'; path: string; body?: string } & CallOptions,
@@ -105,7 +105,7 @@ export interface ClientOptions {
   clock: Clock;
   /** Called once per finished request, also for one sent a second time. Must not throw. */
   observe?: (request: ObservedRequest) => void;
-  /** Told of each final 401 and 403 of the API, before its error is thrown. Must not reject. */
+  /** Called for each final 401 and 403 of the API, before its error is thrown. Must not reject. */
   refused?: (refusal: RefusedRequest) => Promise<void>;
 }
 
@@ -188,8 +188,8 @@ export function createClient(options: ClientOptions): ComplianceClient {
 }
 
 /**
- * Sends requests within the budget and with credentials, and judges their answers. A GET is sent once more where a 401 to it led
- * to new credentials.
+ * Sends requests within the budget and with credentials, and judges their answers. A GET that met a 401 is sent once more with
+ * renewed credentials.
  */
 function createSender(options: ClientOptions) {
   const { settings, credentials, budget, clock } = options;

@@ -34,14 +34,14 @@ export interface Credentials {
    * the next `authorization` is worth another try. Absent: only an operator can renew these.
    */
   renew?(signal: AbortSignal, rejected: string): Promise<boolean>;
-  /** What is known of them without asking the upstream. Absent: nothing is. */
+  /** What is known of them without a request. Absent: nothing. */
   standing?(): Promise<CredentialStanding>;
 }
 
 export interface CredentialStanding {
   /** When they run out, wall-clock milliseconds; null: there are none yet. */
   expiresWall: number | null;
-  /** Why they are of no use until a person acts; null: nothing is known against them. */
+  /** Why they are of no use until a person acts; null: no such reason is known. */
   refusal: string | null;
   /** What was granted, or asked for where the answer did not say; null: unknown. */
   scopes: readonly string[] | null;
@@ -136,8 +136,8 @@ function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenE
 }
 
 /**
- * What `usable` finds, or what one renewal brings, however many ask at once. When it is refused, it is for all of them; where only
- * the caller that began it went away, the next one begins another.
+ * Resolves with what `usable` finds, or with the result of one renewal, however many ask at once. A refusal is for all of them. If
+ * only the caller that began the renewal went away, the next one begins another.
  */
 function createOneAtATime<T>() {
   let renewal: Promise<T> | null = null;
@@ -166,7 +166,7 @@ function createOneAtATime<T>() {
 
 /** How long others wait for one renewal, beyond what its request may take: for its two writes. */
 const LEASE_MARGIN_MS = 5_000;
-/** How often a process looks whether another one's renewal is done. */
+/** How often a process checks whether another one has finished its renewal. */
 const LOOK_EVERY_MS = 100;
 
 const SIGN_IN = 'run `compliance-mirror login`';
@@ -202,7 +202,7 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
     try {
       return open(row);
     } catch (error) {
-      // Re-encrypted with a key that is not here yet: what we have open is good until it needs a renewal.
+      // Encrypted again with a key that is not here yet: the tokens that we have open are good until they need a renewal.
       const isGood = row.refusal === null && opened !== null && !needsRenewal(opened.tokens, clock.wall());
       if (isGood && opened !== null) return opened.tokens;
       throw error;
@@ -328,9 +328,9 @@ function opening<T>(work: () => T): T {
 const PRINT_BYTES = 16;
 
 /**
- * A print that tells one set of credentials and one address of the API from another and reveals nothing: it is slow to
- * guess, and each database has another `salt`. A restored database has a new one, so that what its copy says of access is not
- * believed. Of a person's grant, whose tokens change, only the client counts. Computed anew when a key's file changes.
+ * A fingerprint of the credentials and the API's address, which reveals neither: it is slow to guess, and each database has its
+ * own `salt`. A restored database has a new one, so its copy's notes about access do not count. A person's tokens change, so of
+ * a grant only the client counts. Computed anew when a key's file changes.
  */
 export function accessPrint(
   settings: Pick<

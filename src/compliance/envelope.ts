@@ -11,11 +11,11 @@ import {
 } from './pointers.ts';
 
 /**
- * Finds the records in an answer. The specification says that `data` holds them and not how, so the form is detected. An answer
- * that leaves doubt is malformed: taken for an empty list, it would prove that records are gone.
+ * Finds the records in an answer. The specification says that they are in `data`, but not how, so the form is detected. An answer
+ * that leaves a doubt is malformed: if it were taken for an empty list, it would prove that records are gone.
  */
 
-/** The answer is JSON, and still not what was asked for. */
+/** The answer is JSON, but not what was asked for. */
 export class MalformedAnswer extends Error {}
 
 /** The address of one record answered with another: the cause of its `malformed` error. */
@@ -45,7 +45,7 @@ type IdOf = (object: JsonObject) => string | null;
 export interface List {
   /** A row each. */
   objects: JsonObject[];
-  /** Rows that cannot be records, counted from 0, and why. Each is an empty object in `objects`; they are never all of it. */
+  /** Rows that cannot be records, counted from 0, and why. In `objects` each is an empty object; never all of them are. */
   unusable: ReadonlyMap<number, string>;
   meta: Meta;
   /** The field that says how the list goes on without page numbers; null: there is none. */
@@ -53,8 +53,8 @@ export interface List {
 }
 
 /**
- * The rows of a list's page: the body itself, its `data`, or the one array inside an object `data`. Each is what it wraps
- * in a field of one of these names, as `objectIn` takes a single one.
+ * The rows of a list's page: the body itself, its `data`, or the one array inside an object `data`. A row may be wrapped in a
+ * field of one of these names, as in `objectIn`.
  * @throws MalformedAnswer
  */
 export function listIn(body: unknown, wrappers: readonly string[], idOf: IdOf): List {
@@ -192,7 +192,7 @@ function countIn(value: unknown): unknown {
   return typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value;
 }
 
-/** Twice where a wrapper holds nothing but another one, as `vendor` may hold `attributes`. */
+/** Twice if a wrapper holds only another one, as `vendor` may hold `attributes`. */
 function unwrap(object: JsonObject, wrappers: readonly string[], idOf: IdOf): JsonObject {
   const inner = unwrapOnce(object, wrappers, idOf);
   const [field, ...others] = Object.keys(inner);
@@ -212,10 +212,10 @@ function unwrapOnce(object: JsonObject, wrappers: readonly string[], idOf: IdOf)
   if (present.length !== 1) return object;
   const { [present[0]!]: wrapped, ...rest } = object;
   const inner = onlyOne(wrapped);
-  // Asked of the rest, since a pointer such as `vendor.id` finds an id through the wrapper as well.
+  // Looked for in the rest, since a pointer such as `vendor.id` finds an id through the wrapper too.
   if (!isObject(inner) || idOf(rest) !== null) return object;
   if (others.length === 1) return inner;
-  // With an id in it, it may be the record, or only hold the id of the record whose fields are beside it.
+  // If it has an id, it may be the record, or hold only the id of the record whose fields are beside it.
   return idOf(inner) !== null && holdsMore(inner, rest) ? inner : object;
 }
 

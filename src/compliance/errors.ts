@@ -69,15 +69,15 @@ export class UnaddressableError extends MirrorError {
   }
 }
 
-/** The service answered, without a refusal or a failure of its own, and we cannot use it. Only a person can mend that. */
+/** The service answered without a refusal or a failure, and we cannot use the answer. Only a person can repair that. */
 export function isUnreadable(error: UpstreamError): boolean {
   return error.kind === 'malformed' || error.kind === 'unexpected_status';
 }
 
-/** Of an answer that cannot be used, this much is shown to people. */
+/** So much of an unusable answer is shown to people. */
 const SHOWN_CHARACTERS = 200;
 
-/** Which request it was, what is wrong with its answer, and how that begins. One line, without control characters. */
+/** The request, what is wrong with its answer, and how the answer begins. One line, without control characters. */
 export function unreadableText(error: UpstreamError): string {
   if (error.excerpt === null) return error.message;
   const plain = error.excerpt
@@ -90,7 +90,7 @@ export function unreadableText(error: UpstreamError): string {
   return `${error.message}; it begins: ${plain.trim()}`;
 }
 
-/** What makes an answer a success, and what it is then. */
+/** What makes an answer a success, and its result. */
 export interface Expectation<T> {
   method: 'GET' | 'POST';
   path: string;
@@ -103,7 +103,7 @@ export interface Expectation<T> {
   asText?: true;
   /** The result of these statuses, which say that nothing is there. */
   missing?: { at: readonly number[]; read: (answer: Answer) => T };
-  /** The answer may hold a secret: of its text, an error has the reason that a 4xx gives and nothing else. */
+  /** The answer may hold a secret: an error shows only the reason that a 4xx gives. */
   isSecret?: boolean;
 }
 
@@ -111,7 +111,7 @@ export interface Expectation<T> {
 export function judge<T>(
   expected: Expectation<T>,
   reply: Answer | ExchangeFailure,
-  // The header that was sent, so that an answer that echoes it is not passed on.
+  // `authorization`: the header that was sent, to be removed from an answer that echoes it.
   sent: { auth: ComplianceSettings['auth']; authorization: string; retryAfterMs: number | null },
 ): { value: T } | UpstreamError {
   if (reply instanceof ExchangeFailure) {

@@ -9,7 +9,7 @@ export type Kind = (typeof KINDS)[number];
 export type ListedKind = 'policy' | 'vendor';
 export type FetchedKind = 'risk_assessment' | 'vendor';
 
-/** Families as they stand before the dot of an event type, and the kind of record each speaks of. */
+/** Families, the part before the dot of an event type, and the kind of record that each is about. */
 export const FAMILIES = {
   policy: 'policy',
   risk: 'risk_assessment',
@@ -33,7 +33,7 @@ export const EVENT_TYPES = [
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
-/** The types that say a record is gone. No risk event does: an assessment's deletion is only ever found by reading. */
+/** The types that say a record is gone. No risk event does: only reading finds that an assessment was deleted. */
 export const DELETE_TYPES: ReadonlySet<string> = new Set<EventType>(['policy.deleted', 'vendor.removed']);
 
 const KNOWN_TYPES: ReadonlySet<string> = new Set(EVENT_TYPES);
@@ -46,7 +46,7 @@ export function isKnownType(type: string): type is EventType {
   return KNOWN_TYPES.has(type);
 }
 
-/** The kind an event type speaks of, by its family, known type or not; null when the family is unknown too. */
+/** The kind that an event type is about, by its family, even if the type is unknown; null: so is the family. */
 export function kindOfType(type: string): Kind | null {
   const family = type.slice(0, Math.max(0, type.indexOf('.')));
   return Object.hasOwn(FAMILIES, family) ? FAMILIES[family as Family] : null;

@@ -27,7 +27,7 @@ export interface Tokens {
 const DEFAULT_LIFETIME_SECONDS = 3600;
 /** A token is renewed this long before its end: requests take time, and clocks differ. */
 const RENEW_EARLY_MS = 60_000;
-/** Not before this share of its life: a token that lives for 60 s would else be renewed at every request. */
+/** But not before this share of its life: otherwise a token of 60 s would be renewed at every request. */
 const RENEW_AT_LEAST_AFTER = 1 / 2;
 /** A longer lifetime is cut to this, so that sums of milliseconds stay whole. Ten years. */
 const MAX_LIFETIME_SECONDS = 10 * 366 * 86_400;
@@ -81,7 +81,7 @@ export function needsRenewal(tokens: Tokens, nowWall: number): boolean {
 
 export type Needs = 'read' | 'write';
 
-/** What to ask consent for. Reading asks for what is configured; writing asks for `write` besides. */
+/** What to ask consent for: what is configured, and `write` for writing. */
 export function scopesFor(configured: readonly string[], needs: Needs): string[] {
   return [...new Set(needs === 'write' ? [...configured, 'write'] : configured)];
 }

@@ -19,7 +19,7 @@ export interface SeenPage {
 
 /** What does not fit in the paging settings. */
 export interface PagingFinding {
-  /** What to set, proven by a request; null: no setting that was tried mends it. */
+  /** What to set, proven by a request; null: no setting that was tried helps. */
   set: { name: string; value: string } | null;
   sentence: string;
 }
@@ -41,7 +41,7 @@ export function isOffset(pageParam: string): boolean {
 export const firstPageOf = ({ pageParam, firstPage }: PagingSettings): number =>
   isOffset(pageParam) ? 0 : firstPage;
 
-/** Whether a page that was answered for its successor as well is the whole list of a service without pages. Pure. */
+/** The second page was the same: whether it is the whole list of a service without pages. Pure. */
 export function isWholeList({ ids, meta, next }: SeenPage, asked: PagingSettings): boolean {
   const distinct = new Set(ids).size;
   if (meta.total !== undefined) return meta.total === distinct;

@@ -95,7 +95,7 @@ export function recordContentIn(document: JsonObject, kind: Kind, pointers: IdPo
   return document;
 }
 
-/** A place of a kind's ids that was found out, and that is in no setting. */
+/** A place of a kind's ids that was found out and is in no setting. */
 export interface LearnedPointer {
   kind: Kind;
   /** Dotted. */
@@ -115,7 +115,7 @@ export function withLearned(pointers: IdPointers, learned: readonly LearnedPoint
 /** The name of the setting that holds a kind's pointers. */
 export const pointersSettingOf = (kind: Kind): string => `ID_POINTERS_${kind.toUpperCase()}`;
 
-/** What was learned and no setting names yet, each with the setting as it would have to be. */
+/** Places that were learned and no setting names yet, each with the setting that would name it. */
 export function pointersToSet<Learned extends LearnedPointer>(
   learned: readonly Learned[],
   pointers: IdPointers,

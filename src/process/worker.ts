@@ -8,7 +8,7 @@ const LARGEST_BATCH = 256;
 /** A claim runs out only if its process is gone; long enough for a disk that hangs. */
 const LEASE_MS = 60_000;
 
-/** How long to leave a database alone that could not commit. */
+/** Wait after the database could not commit. */
 const STORE_PAUSE_MS = 1_000;
 
 /**
@@ -21,7 +21,7 @@ export const GATHER_MS = 50;
 /** Failures of our own processing: a locked database passes in seconds, a bug never does. */
 const EVENT_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 10 * 60_000 };
 
-/** Deferred events are looked for at least this often, whatever the clocks say. */
+/** Deferred events are looked for at least this often, even if clocks are wrong. */
 const LONGEST_NAP_MS = 30_000;
 
 const ALONE = { owner: '', leaseMs: LEASE_MS, lookEveryMs: LONGEST_NAP_MS };
