@@ -13,13 +13,6 @@ interface Place {
   newest: Rejection | null;
 }
 
-export interface RejectionSampler {
-  /** What to write now: this one, nothing, or what was left of a minute that has ended. `steady`: milliseconds. */
-  note(rejection: Rejection, steady: number): CountedRejection[];
-  /** Ends the minute: the newest of each place, counting for all that were not written. */
-  close(): CountedRejection[];
-}
-
 /**
  * Which rejections get a row. Anyone can cause one, and each costs a write, so only some are kept. The real sender's must not be
  * lost when its secret is wrong and a stranger sends thousands with the same reason. While no secret fits, their bytes look
@@ -30,10 +23,11 @@ export interface RejectionSampler {
  * in a minute, later senders share a place; a real sender that tries again for hours will come early in some minute. Behind a
  * proxy that is not in TRUSTED_PROXIES all senders have the proxy's address.
  */
-export function createRejectionSampler(): RejectionSampler {
+export function createRejectionSampler() {
   let minute = Number.NaN;
   let reasons = new Map<string, Map<string, Place>>();
 
+  /** Ends the minute: the newest of each place, counting for all that were not written. */
   function close(): CountedRejection[] {
     const held = [...reasons.values()].flatMap((places) => [...places.values()]);
     reasons = new Map();
@@ -42,7 +36,8 @@ export function createRejectionSampler(): RejectionSampler {
 
   return {
     close,
-    note(rejection, steady) {
+    /** What to write now: this one, nothing, or what was left of a minute that has ended. `steady`: milliseconds. */
+    note(rejection: Rejection, steady: number): CountedRejection[] {
       const now = Math.floor(steady / MINUTE_MS);
       const before = now === minute ? [] : close();
       minute = now;

@@ -26,7 +26,7 @@ const LONGEST_NAP_MS = 30_000;
 
 const ALONE = { owner: '', leaseMs: LEASE_MS, lookEveryMs: LONGEST_NAP_MS };
 
-export interface WorkerOptions {
+interface WorkerOptions {
   store: Pick<
     InboxStore,
     'claimEvents' | 'releaseEvents' | 'recoverClaims' | 'applyEvents' | 'deferEvents' | 'nextAttemptWall'
@@ -45,20 +45,11 @@ export interface WorkerOptions {
   onError: (error: unknown) => void;
 }
 
-export interface Worker {
-  /** Something may have become claimable. */
-  wake(): void;
-  pause(): void;
-  resume(): void;
-  /** Works until `signal` aborts; then finishes what is claimed and resolves. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
 /**
  * Claims batches of pending events and applies them to the mirror, at most `concurrency` at a time. The backlog stays in the
  * database, so memory does not grow with it.
  */
-export function createWorker(options: WorkerOptions): Worker {
+export function createWorker(options: WorkerOptions) {
   const { store, clock, gatherMs = 0 } = options;
   const { owner, leaseMs, lookEveryMs } = options.claims ?? ALONE;
   const underWay = new Set<Promise<void>>();
@@ -149,15 +140,17 @@ export function createWorker(options: WorkerOptions): Worker {
   }
 
   return {
+    /** Something may have become claimable. */
     wake,
-    pause() {
+    pause(): void {
       paused = true;
     },
-    resume() {
+    resume(): void {
       paused = false;
       wake();
     },
-    async run(signal) {
+    /** Works until `signal` aborts; then finishes what is claimed and resolves. */
+    async run(signal: AbortSignal): Promise<void> {
       while (!(await recovered()) && !signal.aborted) await clock.sleep(STORE_PAUSE_MS, signal);
       while (!signal.aborted) {
         woken = false;
