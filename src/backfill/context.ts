@@ -34,7 +34,7 @@ export function createGapKeeper(options: {
   const { store, clock } = options;
   return {
     open: (gap: GapKey, error: string | null): Promise<void> => store.openGap(gap, error, momentOf(clock)),
-    resolve: (gap: GapKey): Promise<void> => store.resolveGap(gap, momentOf(clock)),
+    resolve: (gap: GapKey): Promise<unknown> => store.resolveGap(gap, momentOf(clock)),
     /** Writes the API's verdict on our credentials into the audit trail. */
     async credentials(kind: Kind, outcome: string): Promise<void> {
       await store.audit({ actor: 'upstream', action: 'credentials', outcome, target: kind }, momentOf(clock));

@@ -111,7 +111,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
       ...store,
       retryEvent: (id, at) => notifying(store.retryEvent(id, rules, at)),
       releaseQuarantined: (id, at) => notifying(store.releaseQuarantined(id, at, rules.timing)),
-      resolveGapById: (id, at) => notifying(store.resolveGapById(id, at)),
+      resolveGap: (id, at) => notifying(store.resolveGap(id, at)),
     };
   }
 }

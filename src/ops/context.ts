@@ -20,7 +20,7 @@ export type OpsStore = ReportStore &
     | 'failedWithoutRecord'
     | 'discardEvent'
     | 'releaseQuarantined'
-    | 'resolveGapById'
+    | 'resolveGap'
     | 'approveDeletions'
     | 'pendingDeletions'
     | 'currentNumber'

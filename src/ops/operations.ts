@@ -80,7 +80,7 @@ function whyNot(tried: Exclude<RetryOutcome, { outcome: 'processed' }>): string 
 
 /** Resolves one gap, if a person's word is what ends it. Otherwise returns why not. */
 async function resolveGap(
-  store: Pick<OpsContext['store'], 'show' | 'resolveGapById'>,
+  store: Pick<OpsContext['store'], 'show' | 'resolveGap'>,
   id: number,
   eventsOnly: boolean,
   now: Now,
@@ -95,7 +95,7 @@ async function resolveGap(
         : `No person’s word ends this gap. ${title}: ${remedy}`;
     return conflict('not_by_a_person', why);
   }
-  if (gap.resolved_at === null && (await store.resolveGapById(id, now))) return null;
+  if (gap.resolved_at === null && (await store.resolveGap(id, now))) return null;
   return conflict('resolved_already', 'It is resolved already.');
 }
 

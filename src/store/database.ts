@@ -76,14 +76,14 @@ export interface Sender {
 /** One atomic unit that holds the counter. */
 export interface Unit extends Sql, Sender {
   numbers: Numbers;
-  /** What it has done to gaps, in order; whoever does it adds it here. */
+  /** What it has done to gaps, in order. */
   gapChanges: GapChange[];
 }
 
 export interface Database {
   /** Single statements, each seeing what is committed as it begins. */
   readonly sql: Sql;
-  /** The counter as it stands. Whatever happens to the engine, no number up to this one is given again. */
+  /** The counter. No number up to this one is given again, whatever happens to the engine. */
   currentNumber(): Promise<number>;
   /** Statements that only read, and see what was committed at one moment. */
   atOneMoment<T>(work: (sql: Sql) => Promise<T>): Promise<T>;

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
-// Types under the names of the values, for whoever must not load those.
+// Types under the names of the values, without loading those.
 export type SQL = import('drizzle-orm').SQL;
 export type Column = import('drizzle-orm').Column;
 export type Table = import('drizzle-orm').Table;

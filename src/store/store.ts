@@ -486,9 +486,8 @@ export interface BackfillStore {
 
   /** Opens the gap, or counts one more occurrence on the open one. */
   openGap(gap: GapKey, error: string | null, now: Now): Promise<void>;
-  resolveGap(gap: GapKey, now: Now): Promise<void>;
-  /** False: it is not open. */
-  resolveGapById(id: number, now: Now): Promise<boolean>;
+  /** By its key or its id. False: it is not open. */
+  resolveGap(gap: GapKey | number, now: Now): Promise<boolean>;
 
   /** These credentials (a fingerprint) can read the kind: something was read, or an invented id was answered as unknown. */
   noteAccess(kind: Kind, access: string, how: 'read' | 'absence', now: Now): Promise<void>;

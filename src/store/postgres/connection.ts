@@ -44,7 +44,7 @@ export interface PostgresDatabase extends Database {
    * `transact` for a single call of a function of ours, which locks the counter itself. Each of its statements sees what is
    * committed as it begins; one plain statement would see what was committed when it was sent, before it had the counter.
    *
-   * The counter is free again before the disk has the commit, so that no other writer waits for that. Nobody may be told of it
+   * The counter is free again before the disk has the commit, so that no other writer waits for that. It must not be reported
    * before `durable` resolves; where the server crashes first, that rejects.
    */
   transactAtOnce<T>(call: SQL): Promise<{ result: T; durable: Promise<void> }>;

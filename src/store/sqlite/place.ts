@@ -71,7 +71,7 @@ function unusable(path: string, error: unknown): unknown {
   return new UsageError(`DATABASE_URL: ${path} ${why}`, REMEDY);
 }
 
-/** Whether nothing can be written beside the file at `path`, by nobody: its file system is mounted for reading. */
+/** Whether the file system of the file at `path` is mounted for reading. */
 export function isReadOnly(path: string): boolean {
   try {
     accessSync(dirname(resolve(path)), constants.W_OK);

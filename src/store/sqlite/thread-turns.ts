@@ -96,7 +96,7 @@ const CLASS_OF: Readonly<Partial<Record<ThreadVerb, Exclude<VerbClass, 'syncs'>>
   discardEvent: 'operators',
   releaseQuarantined: 'operators',
   approveDeletions: 'operators',
-  resolveGapById: 'operators',
+  resolveGap: 'operators',
   audit: 'operators',
   settleAudit: 'operators',
   saveRegistration: 'operators',

@@ -16,7 +16,7 @@ import { duplicates, events, quarantine, rejections } from '../schema.ts';
 import { isWithin, type Looked, lookDown, type Numbered, numberAt } from './lists.ts';
 import { allOf, beforeOf, limitOf, single, sql } from './sql.ts';
 
-/** Numbers of events about one record, of whatever kind, newest first. */
+/** Numbers of events about one record of any kind, newest first. */
 export type EventsOfRecord = (recordId: string, before: number, limit: number) => Promise<number[]>;
 
 export const EVENT_COLUMNS = sql.raw(
@@ -24,7 +24,7 @@ export const EVENT_COLUMNS = sql.raw(
 );
 const EVENTS: Numbered = { table: events, number: events.seq, time: events.receivedAt };
 
-/** States that few events are in have an index of their own; the others are told apart while walking. */
+/** States that few events are in have an index of their own. */
 const INDEXED_STATES: readonly EventState[] = ['pending', 'failed'];
 
 /** A row found through an index costs several times one met on the way: fewer of them make the same page. */
@@ -55,7 +55,7 @@ export async function searchEvents(
   const from = async () => {
     if (recordId !== undefined)
       return sql` WHERE ${dialect.isAmong(events.seq, await eventsOfRecord(recordId, before, lookAt))}`;
-    // A state stands in the text: an index of one state is used only where that state is spelled out.
+    // In the text, not as a parameter: else the planner does not use the index of one state.
     if (byState)
       return sql`${dialect.indexedBy(`events_${state}`)} WHERE state = ${sql.raw(`'${state}'`)} AND seq < ${before}`;
     return sql`${dialect.indexedBy(null)} WHERE seq < ${before}`;
@@ -140,7 +140,7 @@ export async function searchDeliveries(
   const limit = limitOf(paging);
   const from = cursorIn(paging.after, Number.MAX_SAFE_INTEGER);
   const above = cursorIn(paging.above, 0);
-  // Before the rows: what comes in between is told of once too often rather than never.
+  // Before the rows: a delivery that comes in between is reported twice rather than never.
   const newest = await newestOf(to);
   const found: Found[] = [];
   for (const source of SOURCES.filter(({ outcome }) => [undefined, outcome].includes(filter.outcome))) {

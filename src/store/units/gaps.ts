@@ -108,13 +108,10 @@ async function addGap(
   unit.gapChanges.push({ gap, what: 'opened', error: row.error, openForMs: null });
 }
 
-export async function resolveGap(unit: Unit, gap: GapKey, nowIso: string): Promise<void> {
-  await resolveWhere(unit, isOpen(gap), nowIso);
-}
-
 /** False: it is not open. */
-export async function resolveGapById(unit: Unit, id: number, nowIso: string): Promise<boolean> {
-  return (await resolveWhere(unit, sql`id = ${id} AND resolved_at IS NULL`, nowIso)) > 0;
+export async function resolveGap(unit: Unit, gap: GapKey | number, nowIso: string): Promise<boolean> {
+  const which = typeof gap === 'number' ? sql`id = ${gap} AND resolved_at IS NULL` : isOpen(gap);
+  return (await resolveWhere(unit, which, nowIso)) > 0;
 }
 
 /** After an operator or a successful retry: the gap stays while another event or delivery of the same record is unprocessed. */

@@ -42,9 +42,9 @@ export interface EventEngine {
   payloadOf(event: PendingEvent): JsonObject;
   /** As `records.load`; what the last event of a record left may be taken as it is. */
   recall(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, LoadedRecord>>;
-  /** A unit has changed records, or is about to, otherwise than by what stands here: nothing of them is remembered. */
+  /** A unit has changed records by other means than these, or will: nothing of them is remembered. */
   forgetRecords(): void;
-  /** As `records.save`; what an event moves of a state stands in the row, as a rule, and is not written twice. */
+  /** As `records.save`; what an event changes of a state is in the row too, as a rule, and is not written twice. */
   saveProvisional(
     unit: Sender,
     records: Iterable<LoadedRecord>,
@@ -53,7 +53,7 @@ export interface EventEngine {
   ): void;
   /** Events that were waiting. */
   saveFinished(unit: Sender, finished: readonly Finished[], nowIso: string): void;
-  /** Those of `events` whose claim still stands, which ends with this unit. */
+  /** Those of `events` whose claim is not lost; it ends with this unit. */
   finishClaims<T extends ClaimedEvent>(sql: Sql, events: readonly T[]): Promise<T[]>;
   /** The unit that finished them is committed. */
   claimsFinished(events: readonly ClaimedEvent[]): void;
@@ -65,7 +65,7 @@ export interface Finished {
   seq: number;
   state: 'processed' | 'ignored' | 'failed';
   error: string | null;
-  /** Of a failed event that names no record: from when on it is sought. Null: nobody can, or need. */
+  /** Of a failed event that names no record: from when on its record is looked for. Null: it is not. */
   soughtFrom: string | null;
 }
 

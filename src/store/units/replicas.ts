@@ -44,7 +44,7 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
           WHERE name = ${name} AND owner = ${owner} AND lease_until > ${now.steady} RETURNING fence`,
       );
       if (kept !== null) return { name, owner, fence: kept, isTakeover: false };
-      // Its own row alone: whoever prolongs another lease must not wait for one whose holder is in the middle of a unit.
+      // Its own row alone: to prolong another lease must not wait for an owner of this one that is in the middle of a unit.
       return await database.transactApart(null, async (unit) => {
         await unit.change(
           sql`${insertInto(leases, { name, owner: '', fence: 0, leaseUntil: 0 })} ON CONFLICT (name) DO NOTHING`,

@@ -12,7 +12,7 @@ export const TRIMMED_CHANGES_FACT = 'changes_trimmed';
 /** How far bodies have been trimmed, as `facts` keep it: up to this number no event has one but failed ones. */
 const TRIMMED_BODIES_FACT = 'bodies_trimmed';
 
-/** For whoever takes an event out of a state that keeps its body: trimming comes back to it. */
+/** After an event has left a state that keeps its body: trimming comes back to it. */
 export async function trimBodiesAgainFrom(unit: Sql, seq: number): Promise<void> {
   if ((await bodiesTrimmed(unit)) >= seq) await writeFact(unit, TRIMMED_BODIES_FACT, String(seq - 1));
 }
@@ -26,7 +26,7 @@ interface Candidate {
   key: number;
   at: string;
   bytes: number | null;
-  /** False: looked at, and to be left alone whatever its age. */
+  /** False: it stays, whatever its age. */
   ready: boolean | 0 | 1;
   /** No step goes past it. */
   stops: boolean | 0 | 1;
@@ -75,7 +75,7 @@ const WALKS: Readonly<Record<Exclude<TrimmedThing, keyof typeof EXPIRING>, Walk>
   event_bodies: {
     ...EVENTS,
     from: bodiesTrimmed,
-    // One that waits is worked off before trimming goes past it; a failed one brings trimming back when it is failed no more.
+    // A pending event is processed before trimming goes past it; a failed one brings trimming back once it is not failed.
     stops: sql`state = 'pending'`,
     ready: sql`state <> 'failed'`,
     async trim(unit, keys, { key }) {

@@ -7,7 +7,7 @@ import type { AuditEntry, Now } from '../store.ts';
 export const { sql } = drizzleModule('drizzle-orm');
 
 type Columns<T extends Table> = T['_']['columns'];
-/** What stands in a statement: a parameter, or an expression. */
+/** In a statement: a parameter, or an expression. */
 type Value = string | number | boolean | null | Uint8Array | SQL | Column;
 type Values<T extends Table> = { [Name in keyof Columns<T>]?: Value };
 

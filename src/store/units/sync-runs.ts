@@ -3,14 +3,7 @@ import type { Database, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import { kindState, syncRuns } from '../schema.ts';
 import type { BackfillStore, SyncRunProgress } from '../store.ts';
-import {
-  hasUnnamed,
-  kindsWantingFullSync,
-  openGap,
-  resolveAfterFullSync,
-  resolveGap,
-  resolveGapById,
-} from './gaps.ts';
+import { hasUnnamed, kindsWantingFullSync, openGap, resolveAfterFullSync, resolveGap } from './gaps.ts';
 import { excluded, insertInto, iso, single, sql, update, upsert, writtenFact } from './sql.ts';
 
 /** Fewer deliveries than this say nothing of what is usual. */
@@ -65,11 +58,7 @@ export function createFullSyncVerbs(database: Database) {
       await database.transact((unit) => openGap(unit, gap, error, now));
     },
 
-    async resolveGap(gap, now) {
-      await database.transact((unit) => resolveGap(unit, gap, iso(now.wall)));
-    },
-
-    resolveGapById: (id, now) => database.transact((unit) => resolveGapById(unit, id, iso(now.wall))),
+    resolveGap: (gap, now) => database.transact((unit) => resolveGap(unit, gap, iso(now.wall))),
 
     kindsWantingFullSync: (now) => kindsWantingFullSync(statements, now),
 
