@@ -1,28 +1,22 @@
-import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
+import { readMigrationFiles } from 'drizzle-orm/migrator';
 import { UsageError } from '../platform/errors.ts';
 import { packagePath } from '../platform/package.ts';
 
-/** A step of the schema, as the table `__drizzle_migrations` notes it. */
+/** A step of the schema, as the table `__drizzle_migrations` notes it: the hash of its text, and its number in the order of steps. */
 export interface TakenStep {
-  /** Of the step's text. */
   hash: string;
-  /** Its number in the order of steps. */
   created_at: number;
 }
 
 export interface Steps {
   /** How many the database has taken. */
   taken: number;
-  /** Those that bring it up to this version, in their order. */
-  missing: MigrationMeta[];
+  /** What brings it up to this version, in one transaction; empty: nothing. */
+  missing: string[];
 }
 
-/** The engine's own texts for a database that this version must not touch. */
-export interface Refusals {
-  anotherPrograms: { says: string; remedy: string };
-  newer: { remedy: string };
-  unreleased: { remedy: string };
-}
+const NOTES =
+  'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id serial PRIMARY KEY, hash text NOT NULL, created_at bigint)';
 
 /**
  * Throws UsageError for a database that this version must not touch. `hasMirror`: our tables are there; drizzle keeps the notes of
@@ -32,25 +26,32 @@ export function stepsOf(
   engine: 'sqlite' | 'postgres',
   notes: readonly TakenStep[],
   hasMirror: boolean,
-  refusals: Refusals,
+  /** The engine's words: whose the database is then, and where to go instead. */
+  words: Record<'anothers' | 'backup' | 'useOwn' | 'useNew', string>,
 ): Steps {
   if (notes.length > 0 && !hasMirror) {
-    throw new UsageError(refusals.anotherPrograms.says, refusals.anotherPrograms.remedy);
+    throw new UsageError(`${words.anothers}: it holds that one's migrations, and no mirror`, words.useOwn);
   }
   const known = readMigrationFiles({ migrationsFolder: packagePath(`drizzle/${engine}`) });
   const last = notes.at(-1)?.created_at ?? 0;
   if (last > (known.at(-1)?.folderMillis ?? 0)) {
     throw new UsageError(
       'the database was written by a newer version of compliance-mirror',
-      refusals.newer.remedy,
+      `start that version, or restore the ${words.backup} made before it migrated`,
     );
   }
   const ours = new Set(known.map(({ hash }) => hash));
   if (notes.some(({ hash }) => !ours.has(hash))) {
     throw new UsageError(
       'the tables are of an older build of compliance-mirror, from before its first release, and stay as they are',
-      refusals.unreleased.remedy,
+      `${words.useNew}: what the API shows is read into it, and the old one keeps its history`,
     );
   }
-  return { taken: notes.length, missing: known.filter(({ folderMillis }) => folderMillis > last) };
+  const missing = known
+    .filter(({ folderMillis }) => folderMillis > last)
+    .flatMap(({ sql, hash, folderMillis }) => [
+      ...sql,
+      `INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('${hash}', ${folderMillis})`,
+    ]);
+  return { taken: notes.length, missing: missing.length === 0 ? [] : [NOTES, ...missing] };
 }

@@ -255,46 +255,27 @@ async function takeSteps(client: pg.Client, schema: string, onMigrating?: () => 
   if (taken > 0) onMigrating?.();
   const exists = await query(sql`SELECT 1 FROM pg_namespace WHERE nspname = ${schema}`);
   if (exists.length === 0) await query(sql.raw(`CREATE SCHEMA ${quoted(schema)}`));
-  await applySteps(query, missing);
+  for (const statement of missing) await query(sql.raw(statement));
   await query(sql`COMMIT`);
 }
 
 type Query = <Row>(statement: SQL) => Promise<Row[]>;
 
-/** Noted as drizzle's own migrator does, beside the tables. */
-async function applySteps(query: Query, steps: Steps['missing']): Promise<void> {
-  await query(
-    sql`CREATE TABLE IF NOT EXISTS __drizzle_migrations (id serial PRIMARY KEY, hash text NOT NULL, created_at bigint)`,
-  );
-  for (const step of steps) {
-    for (const statement of step.sql) await query(sql.raw(statement));
-    await query(
-      sql`INSERT INTO __drizzle_migrations (hash, created_at) VALUES (${step.hash}, ${step.folderMillis})`,
-    );
-  }
-}
-
 async function schemaSteps(query: Query, schema: string): Promise<Steps> {
   const tables = await query<{ name: string }>(
-    sql`SELECT tablename AS name FROM pg_tables
-      WHERE schemaname = ${schema} AND tablename IN ('__drizzle_migrations', 'record_state')`,
+    sql`SELECT tablename AS name FROM pg_tables WHERE schemaname = ${schema} AND tablename IN (${NOTES}, 'record_state')`,
   );
   const has = (wanted: string) => tables.some(({ name }) => name === wanted);
-  const notes = has('__drizzle_migrations')
+  const notes = has(NOTES)
     ? await query<TakenStep>(
         sql`SELECT hash, created_at FROM ${sql.identifier(schema)}.__drizzle_migrations ORDER BY created_at`,
       )
     : [];
   return stepsOf('postgres', notes, has('record_state'), {
-    anotherPrograms: {
-      says: `the schema ${schema} is another program's: it holds that one's migrations, and no mirror`,
-      remedy: 'let DATABASE_SCHEMA name one that is for the mirror alone',
-    },
-    newer: { remedy: 'start that version, or restore the dump made before it migrated' },
-    unreleased: {
-      remedy:
-        'let DATABASE_SCHEMA name a new one: what the API shows is read into it, and the old one keeps its history',
-    },
+    anothers: `the schema ${schema} is another program's`,
+    backup: 'dump',
+    useOwn: 'let DATABASE_SCHEMA name one that is for the mirror alone',
+    useNew: 'let DATABASE_SCHEMA name a new one',
   });
 }
 

@@ -17,15 +17,10 @@ export function schemaSteps(db: Connection): Steps {
           )
           .all();
   return stepsOf('sqlite', notes as TakenStep[], has.get('record_state') !== undefined, {
-    anotherPrograms: {
-      says: "the file is another program's database: it holds that one's migrations, and no mirror",
-      remedy: 'let DATABASE_URL name a file of its own',
-    },
-    newer: { remedy: 'start that version, or restore the backup made before it migrated' },
-    unreleased: {
-      remedy:
-        'let DATABASE_URL name a new file: what the API shows is read into it, and the old one keeps its history',
-    },
+    anothers: "the file is another program's database",
+    backup: 'backup',
+    useOwn: 'let DATABASE_URL name a file of its own',
+    useNew: 'let DATABASE_URL name a new file',
   });
 }
 
@@ -47,19 +42,12 @@ export function migrateSchema(db: Connection): void {
   }
 }
 
-/** Not by drizzle's own migrator: where SQLite has rolled back already, as on a full disk, that one reports its failing ROLLBACK only. */
-function takeSteps(db: Connection, steps: Steps['missing']): void {
-  if (steps.length === 0) return;
+/** Not by drizzle's own migrator, which reports only its failing ROLLBACK where SQLite has rolled back already, as on a full disk. */
+function takeSteps(db: Connection, statements: readonly string[]): void {
+  if (statements.length === 0) return;
   db.exec('BEGIN IMMEDIATE');
   try {
-    db.exec(
-      'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id SERIAL PRIMARY KEY, hash text NOT NULL, created_at numeric)',
-    );
-    const note = db.prepare('INSERT INTO __drizzle_migrations (hash, created_at) VALUES (?, ?)');
-    for (const step of steps) {
-      for (const statement of step.sql) db.exec(statement);
-      note.run(step.hash, step.folderMillis);
-    }
+    for (const statement of statements) db.exec(statement);
     db.exec('COMMIT');
   } catch (error) {
     if (db.inTransaction) db.exec('ROLLBACK');
