@@ -20,7 +20,12 @@ export interface OpenOptions extends OpeningOptions {
 
 /** An older schema is backed up and migrated. Rejects with UsageError for an address that no engine takes. */
 export async function openStore(url: string, options: OpenOptions = {}): Promise<Store> {
-  if (isPostgres(url)) return await openServer(url, options);
+  if (isPostgres(url)) {
+    // Loaded only when needed: a mirror in a file does not use it.
+    const { openPostgres } = await import('./postgres/postgres.ts');
+    const { readOnly, onMigrating } = options;
+    return await openPostgres(url, { ...options.postgres, readOnly, onMigrating });
+  }
   const path = sqlitePath(url);
   if (options.readOnly === true) return await openSqlite({ path, readOnly: true });
   // In memory there is nothing to wait for.
@@ -32,16 +37,6 @@ export async function openStore(url: string, options: OpenOptions = {}): Promise
 /** Whether a database can be made or written where `url` names a file; rejects as `openStore` would. Leaves nothing behind. */
 export function probePlace(url: string): void {
   if (!isPostgres(url) && sqlitePath(url) !== ':memory:') probePlaceFor(sqlitePath(url));
-}
-
-async function openServer(url: string, options: OpenOptions): Promise<Store> {
-  // Loaded only when needed: a mirror in a file does not use it.
-  const { openPostgres } = await import('./postgres/postgres.ts');
-  const { readOnly = false, onMigrating } = options;
-  return await openPostgres(url, {
-    ...{ ...options.postgres, readOnly },
-    ...(onMigrating === undefined ? {} : { onMigrating }),
-  });
 }
 
 /** What others could do to the connection to the database. Null: nothing, judged by the address. */

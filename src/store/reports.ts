@@ -95,11 +95,16 @@ export interface DeliveryFilter extends Period {
   search?: string | undefined;
 }
 
-/** As of events: a page may hold fewer than its limit, or none, and still not be the last. */
-export interface DeliveryPage {
-  items: DeliveryReport[];
+/** It may hold fewer rows than its limit, or none, and still not be the last. */
+export interface Page<Row> {
+  items: Row[];
+  /** The next `after`; null: nothing older. */
   next: string | null;
+  /** If the page ended at its limit of rows looked at: when the oldest of them was received. */
   looked_back_to: string | null;
+}
+
+export interface DeliveryPage extends Page<DeliveryReport> {
   /** The `above` that lists only later deliveries. */
   newest: string;
 }
@@ -141,10 +146,7 @@ export interface RecordPaging extends Paging {
   lookAt?: number | undefined;
 }
 
-/** As of events: a page may hold fewer than its limit, or none, and still not be the last. */
-export interface RecordPage {
-  items: RecordReport[];
-  next: string | null;
+export interface RecordPage extends Omit<Page<RecordReport>, 'looked_back_to'> {
   /** If the page ended at its limit of rows looked at: the id, name or change instant that it reached. */
   searched_to: string | null;
 }
@@ -163,15 +165,6 @@ export interface StatusCount {
 }
 
 export const STATUS_COUNT_MAX = 10_000;
-
-/** One page of events. It may hold fewer than its limit, or none, and still not be the last. */
-export interface EventPage {
-  items: EventReport[];
-  /** The next `after`; null: no older event. */
-  next: string | null;
-  /** If the page ended at its limit of events looked at: when the oldest of them was received. */
-  looked_back_to: string | null;
-}
 
 /** The outcome of an audit entry before its action is done. It stays if the process dies first: the action may be done or not. */
 export const AUDIT_ASKED = 'asked';
@@ -198,7 +191,7 @@ export interface ReportStore {
     } & Period,
     /** `lookAt`: instead of `EVENTS_LOOKED_AT`. */
     paging: Paging & { lookAt?: number },
-  ): Promise<EventPage>;
+  ): Promise<Page<EventReport>>;
   showEvent(id: string): Promise<EventReport | null>;
   /** All deliveries, newest first. Reads a bounded number of rows of each table. */
   listDeliveries(

@@ -319,14 +319,10 @@ export interface GapChange {
 
 export type SyncRunOutcome = 'complete' | 'incomplete' | 'failed' | 'interrupted';
 
-export interface SyncRunProgress {
-  pages: number;
-  seen: number;
-  inserted: number;
-  updated: number;
-  deleted: number;
-  unchanged: number;
-}
+export type SyncRunProgress = Record<
+  'pages' | 'seen' | 'inserted' | 'updated' | 'deleted' | 'unchanged',
+  number
+>;
 
 export interface SyncRunEnd {
   outcome: SyncRunOutcome;

@@ -23,18 +23,20 @@ import {
 
 export interface PostgresOptions extends PostgresSettings {
   /** For commands that only read: nothing is created, migrated or locked. */
-  readOnly?: boolean;
+  readOnly?: boolean | undefined;
   /** Called before an older schema is migrated, which may take long. */
-  onMigrating?: () => void;
+  onMigrating?: (() => void) | undefined;
 }
 
 /** SQLSTATEs that do not pass by themselves: the settings are wrong. */
 const SETTINGS_AT_FAULT = new Set(['28000', '28P01', '3D000', '3F000', '42501']);
 
 /** The whole port over one schema of a PostgreSQL database. Several processes may have it open. */
-export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<Store> {
-  const readOnly = options.readOnly ?? false;
-  const database = createDatabase(url, options);
+export async function openPostgres(
+  url: string,
+  { readOnly = false, onMigrating, ...settings }: PostgresOptions = {},
+): Promise<Store> {
+  const database = createDatabase(url, { ...settings, readOnly });
   try {
     await checkServer(database, readOnly);
     await checkPooler(database);
@@ -42,7 +44,7 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
     const state = await schemaState(database);
     if (state !== 'current') {
       if (readOnly) throw notCurrent(state, database.schema);
-      await migrateSchema(database, options.onMigrating);
+      await migrateSchema(database, onMigrating);
     }
     const opened = watched(database);
     if (!readOnly) await epochSettler(opened.database)();

@@ -25,16 +25,8 @@ export interface BackupOptions {
   signal?: AbortSignal;
 }
 
-export interface BackupProgress {
-  doneBytes: number;
-  totalBytes: number;
-}
-
-export interface BackupResult {
-  bytes: number;
-  tables: number;
-  rows: number;
-}
+export type BackupProgress = Record<'doneBytes' | 'totalBytes', number>;
+export type BackupResult = Record<'bytes' | 'tables' | 'rows', number>;
 
 /** Copied in one step, before the signal is checked again: some megabytes, which take a few milliseconds. */
 const STEP_PAGES = 1_000;

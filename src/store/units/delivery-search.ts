@@ -5,14 +5,14 @@ import {
   type DeliveryPage,
   type DeliveryReport,
   EVENTS_LOOKED_AT,
-  type EventPage,
   type EventReport,
   type EventState,
   type ListedOutcome,
+  type Page,
   type Paging,
   type ReportStore,
 } from '../reports.ts';
-import { duplicates, events, quarantine, rejections } from '../schema.ts';
+import { events, quarantine, rejections } from '../schema.ts';
 import { isWithin, type Looked, lookDown, type Numbered, numberAt } from './lists.ts';
 import { allOf, beforeOf, limitOf, single, sql } from './sql.ts';
 
@@ -22,7 +22,7 @@ export type EventsOfRecord = (recordId: string, before: number, limit: number) =
 export const EVENT_COLUMNS = sql.raw(
   'seq, id, type, created, kind, record_id, received_at, deliveries, last_delivered_at, state, attempts, next_attempt_at, processed_at, error, address',
 );
-const EVENTS: Numbered = { table: events, number: events.seq, time: events.receivedAt };
+const EVENTS: Numbered = { table: 'events', number: 'seq', time: 'received_at' };
 
 /** States that few events are in have an index of their own. */
 const INDEXED_STATES: readonly EventState[] = ['pending', 'failed'];
@@ -39,7 +39,7 @@ export async function searchEvents(
   eventsOfRecord: EventsOfRecord,
   { state, type, kind, recordId, ...period }: Parameters<ReportStore['listEvents']>[0],
   paging: Parameters<ReportStore['listEvents']>[1],
-): Promise<EventPage> {
+): Promise<Page<EventReport>> {
   const { dialect } = to;
   // Most databases have no event in the rare states, and need not be walked to find that out.
   if (state !== undefined) {
@@ -82,42 +82,49 @@ export async function searchEvents(
 /** A body that is searched is read: fewer of them take as long as a page of rows. */
 const BODIES_LOOKED_AT = EVENTS_LOOKED_AT / 5;
 
-/** Where deliveries of one outcome stand. */
+/** A report's columns, but for the outcome, and where the tables have them, as a rule. */
+const COLUMNS = {
+  ...{ number: 'id', received_at: 'received_at', event_id: 'event_id', type: 'type', kind: 'kind' },
+  ...{ record_id: 'record_id', state: 'NULL', reason: 'NULL', address: 'address', deliveries: '1' },
+};
+
+/** The table with the deliveries of one outcome. */
 interface Source extends Numbered {
   outcome: ListedOutcome;
-  eventId: Column;
-  /** Null: the table has no records. */
-  recordId: Column | null;
   /** Null: the event has it. */
   body: Column | null;
-  /** A report's columns, but for the outcome. */
-  selected: string;
+  columns: typeof COLUMNS;
 }
 
+function sourceOf(
+  outcome: ListedOutcome,
+  table: string,
+  body: Column | null,
+  others: Partial<typeof COLUMNS> = {},
+): Source {
+  const columns = { ...COLUMNS, ...others };
+  return { outcome, table, body, columns, number: columns.number, time: columns.received_at };
+}
+
+const OF_EVENTS = {
+  number: 'seq',
+  event_id: 'id',
+  state: 'state',
+  reason: 'error',
+  deliveries: 'deliveries',
+};
+const OF_REJECTIONS = {
+  received_at: 'at',
+  kind: 'NULL',
+  record_id: 'NULL',
+  reason: 'reason',
+  deliveries: 'times',
+};
 const SOURCES: readonly Source[] = [
-  {
-    ...{ ...EVENTS, outcome: 'accepted', eventId: events.id, recordId: events.recordId, body: events.body },
-    selected:
-      'seq AS number, received_at, id AS event_id, type, kind, record_id, state, error AS reason, address, deliveries',
-  },
-  {
-    ...{ outcome: 'duplicate', table: duplicates, number: duplicates.id, time: duplicates.receivedAt },
-    ...{ eventId: duplicates.eventId, recordId: duplicates.recordId, body: null },
-    selected:
-      'id AS number, received_at, event_id, type, kind, record_id, NULL AS state, NULL AS reason, address, 1 AS deliveries',
-  },
-  {
-    ...{ outcome: 'quarantined', table: quarantine, number: quarantine.id, time: quarantine.receivedAt },
-    ...{ eventId: quarantine.eventId, recordId: quarantine.recordId, body: quarantine.body },
-    selected:
-      'id AS number, received_at, event_id, type, kind, record_id, NULL AS state, reason, address, 1 AS deliveries',
-  },
-  {
-    ...{ outcome: 'rejected', table: rejections, number: rejections.id, time: rejections.at },
-    ...{ eventId: rejections.eventId, recordId: null, body: rejections.body },
-    selected:
-      'id AS number, at AS received_at, event_id, type, NULL AS kind, NULL AS record_id, NULL AS state, reason, address, times AS deliveries',
-  },
+  sourceOf('accepted', 'events', events.body, OF_EVENTS),
+  sourceOf('duplicate', 'duplicates', null),
+  sourceOf('quarantined', 'quarantine', quarantine.body, { reason: 'reason' }),
+  sourceOf('rejected', 'rejections', rejections.body, OF_REJECTIONS),
 ];
 
 /** What of one lane a page may show, newest first, and where it has looked to. */
@@ -168,7 +175,9 @@ interface Range {
 async function newestOf(to: Sql): Promise<string> {
   const numbers: Partial<Record<Lane, number>> = {};
   for (const { outcome, table, number } of SOURCES) {
-    const last = sql`SELECT ${number} FROM ${table} WHERE ${number} > 0 ORDER BY ${number} DESC LIMIT 1`;
+    const last = sql.raw(
+      `SELECT ${number} FROM ${table} WHERE ${number} > 0 ORDER BY ${number} DESC LIMIT 1`,
+    );
     numbers[outcome] = (await single<number>(to, last)) ?? 0;
   }
   return LANES.map((lane) => numbers[lane] ?? numbers.accepted).join('.');
@@ -220,8 +229,9 @@ function lookAll(
   limit: number,
 ): Promise<Found> {
   const lookAt = filter.search === undefined ? EVENTS_LOOKED_AT : BODIES_LOOKED_AT;
-  const between = sql`${source.number} < ${before} AND ${source.number} > ${above}`;
-  const walked = sql`FROM ${source.table}${to.dialect.indexedBy(null)} WHERE ${between}`;
+  const number = sql.raw(source.number);
+  const between = sql`${number} < ${before} AND ${number} > ${above}`;
+  const walked = sql`FROM ${sql.raw(source.table)}${to.dialect.indexedBy(null)} WHERE ${between}`;
   return look(to, source.outcome, source, filter, walked, { limit, lookAt });
 }
 
@@ -235,23 +245,24 @@ async function look(
 ): Promise<Found> {
   const fits = allOf([
     ...(type === undefined ? [] : [sql`type = ${type}`]),
-    ...(kind === undefined ? [] : [source.recordId === null ? sql`false` : sql`kind = ${kind}`]),
+    ...(kind === undefined ? [] : [sql`${sql.raw(source.columns.kind)} = ${kind}`]),
     ...isWithin(to, source.time, period),
     ...(search === undefined ? [] : [isFound(to, source, search)]),
   ]);
+  const selected = Object.entries(source.columns).map(([name, from]) => `${from} AS ${name}`);
   const { items, end } = await lookDown<Omit<DeliveryReport, 'outcome'>>(
     to,
     { ...source, walked },
-    { selected: sql.raw(source.selected), fits },
+    { selected: sql.raw(selected.join(', ')), fits },
     { ...bounds, since: period.since },
   );
   return { lane, end, items: items.map((row) => ({ outcome: source.outcome, ...row })) };
 }
 
 /** Of events only what the other lane does not find. */
-function isFound(to: Sql, { outcome, eventId, recordId, body }: Source, search: string): SQL {
-  const isId = sql`coalesce(${eventId} = ${search}, false)`;
-  const isNamed = recordId === null ? isId : sql`(${isId} OR coalesce(${recordId} = ${search}, false))`;
+function isFound(to: Sql, { outcome, columns, body }: Source, search: string): SQL {
+  const isNamed = sql`(coalesce(${sql.raw(columns.event_id)} = ${search}, false)
+    OR coalesce(${sql.raw(columns.record_id)} = ${search}, false))`;
   const holds = body === null ? sql`false` : sql`coalesce(${to.dialect.contains(body, search)}, false)`;
   return outcome === 'accepted' ? sql`(${holds} AND NOT ${isNamed})` : sql`(${holds} OR ${isNamed})`;
 }

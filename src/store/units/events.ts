@@ -37,7 +37,7 @@ import { insertInto, iso, sql, tally, update } from './sql.ts';
 
 type StoredEvent = Omit<PendingEvent, 'receivedWall' | 'owner'> & { receivedAt: string; state: EventState };
 
-/** What people do about an event that was not understood: it is tried again, discarded, released from quarantine. */
+/** Events and deliveries that were not understood, and what people do about them; and deliveries that were rejected. */
 export function createEventVerbs(database: Database, engine: EventEngine) {
   const failAgain = (to: Sql, id: string, error: string, processedAt: string) => {
     const failed = { attempts: sql`${events.attempts} + 1`, error, processedAt };
@@ -139,6 +139,30 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
           await openGap(unit, gap, `quarantine ${id} released`, now, timing);
         }
         return true;
+      });
+    },
+
+    async recordRejections(rejected) {
+      await database.transact(async (unit) => {
+        for (const { wall, ...rejection } of rejected) {
+          const network = senderOf(rejection.address);
+          const named = namedIn(rejection.body);
+          unit.send(insertInto(rejections, { ...rejection, at: iso(wall), network, ...named }));
+        }
+        const newest = Math.max(...rejected.map(({ wall }) => wall));
+        unit.send(
+          sql`DELETE FROM rejections WHERE id IN (SELECT id FROM rejections ORDER BY id LIMIT ${OLD_REJECTIONS_LOOKED_AT})
+            AND ${rejections.at} < ${iso(newest - REJECTION_KEPT_MS)}`,
+        );
+        const reasons = [...new Set(rejected.map((rejection) => rejection.reason))];
+        unit.send(
+          sql`DELETE FROM rejections WHERE id IN (
+            SELECT id FROM (
+              SELECT id, row_number() OVER (PARTITION BY reason ORDER BY nth, id DESC) AS place FROM (
+                SELECT id, reason, row_number() OVER (PARTITION BY reason, network ORDER BY id DESC) AS nth
+                FROM rejections WHERE ${unit.dialect.isAmong(rejections.reason, reasons)}) AS senders) AS places
+            WHERE place > ${REJECTIONS_KEPT})`,
+        );
       });
     },
   } satisfies Partial<InboxStore>;
@@ -246,30 +270,4 @@ function objectIn(body: Uint8Array | string): JsonObject {
 const conflictOf = ({ t, body, kind, recordId, address }: IncomingEvent): UnusableDelivery => ({
   reason: CONFLICTING,
   ...{ t, kind, recordId, address: address ?? null, body: Buffer.from(body) },
-});
-
-export const createRejectionVerbs = (database: Database): Pick<InboxStore, 'recordRejections'> => ({
-  async recordRejections(rejected) {
-    await database.transact(async (unit) => {
-      for (const { wall, ...rejection } of rejected) {
-        const network = senderOf(rejection.address);
-        const named = namedIn(rejection.body);
-        unit.send(insertInto(rejections, { ...rejection, at: iso(wall), network, ...named }));
-      }
-      const newest = Math.max(...rejected.map(({ wall }) => wall));
-      unit.send(
-        sql`DELETE FROM rejections WHERE id IN (SELECT id FROM rejections ORDER BY id LIMIT ${OLD_REJECTIONS_LOOKED_AT})
-          AND ${rejections.at} < ${iso(newest - REJECTION_KEPT_MS)}`,
-      );
-      const reasons = [...new Set(rejected.map((rejection) => rejection.reason))];
-      unit.send(
-        sql`DELETE FROM rejections WHERE id IN (
-          SELECT id FROM (
-            SELECT id, row_number() OVER (PARTITION BY reason ORDER BY nth, id DESC) AS place FROM (
-              SELECT id, reason, row_number() OVER (PARTITION BY reason, network ORDER BY id DESC) AS nth
-              FROM rejections WHERE ${unit.dialect.isAmong(rejections.reason, reasons)}) AS senders) AS places
-          WHERE place > ${REJECTIONS_KEPT})`,
-      );
-    });
-  },
 });

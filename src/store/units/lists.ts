@@ -1,45 +1,43 @@
 import type { Sql } from '../database.ts';
-import type { Column, SQL, Table } from '../drizzle.ts';
+import type { Column, SQL } from '../drizzle.ts';
 import type { NumberedRows, NumberedTable, Period, ReportStore } from '../reports.ts';
-import { audit, gaps, quarantine, rejections, syncRuns } from '../schema.ts';
 import { allOf, as, beforeOf, limitOf, one, sql } from './sql.ts';
 
 /** Lists whose newest come first, read down by numbers that grow with time, but for a clock that was set back. */
 
 export interface Numbered {
-  table: Table;
-  number: Column;
-  time: Column;
+  table: string;
+  number: string;
+  time: string;
 }
 
-interface Listed extends Numbered {
+interface Listed {
+  time: string;
   columns: string;
   /** Bytes, which only one row alone shows. */
   hasBody?: true;
 }
 
+/** Tables that are numbered by `id`. */
 const LISTED: Readonly<Record<NumberedTable, Listed>> = {
   gaps: {
-    ...{ table: gaps, number: gaps.id, time: gaps.openedAt },
+    time: 'opened_at',
     columns: 'id, kind, record_id, reason, opened_at, resolved_at, attempts, error',
   },
   sync_runs: {
-    ...{ table: syncRuns, number: syncRuns.id, time: syncRuns.startedAt },
+    time: 'started_at',
     columns: `id, kind, reason, started_at, finished_at, pages, seen, inserted, updated, deleted, unchanged, outcome, error,
       differences`,
   },
   quarantine: {
-    ...{ table: quarantine, number: quarantine.id, time: quarantine.receivedAt, hasBody: true },
+    ...{ time: 'received_at', hasBody: true },
     columns: 'id, received_at, reason, t, body_sha256, released_at, address',
   },
   rejections: {
-    ...{ table: rejections, number: rejections.id, time: rejections.at, hasBody: true },
+    ...{ time: 'at', hasBody: true },
     columns: 'id, at, reason, t, bytes, body_sha256, header, address, times',
   },
-  audit: {
-    ...{ table: audit, number: audit.id, time: audit.at },
-    columns: 'id, at, actor, action, outcome, target',
-  },
+  audit: { time: 'at', columns: 'id, at, actor, action, outcome, target' },
 };
 
 export async function listOf<Name extends NumberedTable>(
@@ -47,20 +45,20 @@ export async function listOf<Name extends NumberedTable>(
   name: Name,
   { open, ...paging }: Parameters<ReportStore['list']>[1],
 ): Promise<NumberedRows[Name][]> {
-  const listed = LISTED[name];
-  const { table, number, time, columns } = listed;
-  const from = paging.since === undefined ? 0 : await firstSince(to, listed, paging.since);
-  const before = Math.min(beforeOf(paging), await numberAt(to, listed, paging.until));
+  const { time, columns } = LISTED[name];
+  const table = { table: name, number: 'id', time };
+  const from = paging.since === undefined ? 0 : await firstSince(to, table, paging.since);
+  const before = Math.min(beforeOf(paging), await numberAt(to, table, paging.until));
   const conditions = [
-    sql`${number} < ${before}`,
-    ...(from === 0 ? [] : [sql`${number} >= ${from}`]),
+    sql`id < ${before}`,
+    ...(from === 0 ? [] : [sql`id >= ${from}`]),
     ...isWithin(to, time, paging),
     ...(open === undefined ? [] : [sql`resolved_at IS ${sql.raw(open ? 'NULL' : 'NOT NULL')}`]),
   ];
   const rows = await to.query<StoredRow>(
-    sql`SELECT ${sql.raw(columns)} FROM ${table} WHERE ${allOf(conditions)} ORDER BY ${number} DESC LIMIT ${limitOf(paging)}`,
+    sql`SELECT ${sql.raw(columns)} FROM ${sql.raw(name)} WHERE ${allOf(conditions)} ORDER BY id DESC LIMIT ${limitOf(paging)}`,
   );
-  return rows.map((row) => reportOf<Name>(to, listed, row));
+  return rows.map((row) => reportOf(to, name, row));
 }
 
 export async function rowOf<Name extends NumberedTable>(
@@ -68,13 +66,10 @@ export async function rowOf<Name extends NumberedTable>(
   name: Name,
   id: number,
 ): Promise<NumberedRows[Name] | null> {
-  const listed = LISTED[name];
-  const columns = sql.raw(listed.hasBody ? `${listed.columns}, body` : listed.columns);
-  const row = await one<StoredRow>(
-    to,
-    sql`SELECT ${columns} FROM ${listed.table} WHERE ${listed.number} = ${id}`,
-  );
-  return row === null ? null : reportOf<Name>(to, listed, row);
+  const { columns, hasBody } = LISTED[name];
+  const all = sql.raw(hasBody ? `${columns}, body` : columns);
+  const row = await one<StoredRow>(to, sql`SELECT ${all} FROM ${sql.raw(name)} WHERE id = ${id}`);
+  return row === null ? null : reportOf(to, name, row);
 }
 
 interface StoredRow {
@@ -83,25 +78,21 @@ interface StoredRow {
 }
 
 /** A body twice: as text to be read, and whole. */
-function reportOf<Name extends NumberedTable>(
-  { dialect }: Sql,
-  { hasBody }: Listed,
-  { body = null, ...row }: StoredRow,
-) {
+function reportOf<Name extends NumberedTable>({ dialect }: Sql, name: Name, row: StoredRow) {
+  const { body = null, ...rest } = row;
+  const bodies = { body: body?.toString('utf8') ?? null, body_base64: body?.toString('base64') ?? null };
   return {
-    ...row,
-    ...('differences' in row ? { differences: dialect.fromJson(row.differences) } : {}),
-    ...(hasBody
-      ? { body: body?.toString('utf8') ?? null, body_base64: body?.toString('base64') ?? null }
-      : {}),
+    ...rest,
+    ...('differences' in rest ? { differences: dialect.fromJson(rest.differences) } : {}),
+    ...(LISTED[name].hasBody ? bodies : {}),
   } as NumberedRows[Name];
 }
 
 /** What a row of the period fulfils. */
-export function isWithin({ dialect }: Sql, time: SQL | Column, { since, until }: Period): SQL[] {
+export function isWithin({ dialect }: Sql, time: string, { since, until }: Period): SQL[] {
   return [
-    ...(since === undefined ? [] : [sql`${time} >= ${dialect.instant(since)}`]),
-    ...(until === undefined ? [] : [sql`${time} < ${dialect.instant(until)}`]),
+    ...(since === undefined ? [] : [sql`${sql.raw(time)} >= ${dialect.instant(since)}`]),
+    ...(until === undefined ? [] : [sql`${sql.raw(time)} < ${dialect.instant(until)}`]),
   ];
 }
 
@@ -116,10 +107,11 @@ export async function firstSince(
   { table, number, time }: Numbered,
   instant: string,
 ): Promise<number> {
+  const look = sql.raw(`SELECT ${number} AS number, ${time} AS time FROM ${table} WHERE ${number}`);
   const newestUpTo = (most: number) =>
     one<{ number: number; time: string }>(
       to,
-      sql`SELECT ${as({ number, time })} FROM ${table} WHERE ${number} <= ${most} ORDER BY ${number} DESC LIMIT 1`,
+      sql`${look} <= ${most} ORDER BY ${sql.raw(number)} DESC LIMIT 1`,
     );
   let least = 0;
   let most = (await newestUpTo(Number.MAX_SAFE_INTEGER))?.number ?? 0;
@@ -184,7 +176,7 @@ export async function lookDown<Row extends object>(
   what: { selected: SQL; fits: SQL },
   { since, ...bounds }: Bounds & Pick<Period, 'since'>,
 ): Promise<Looked<Row, number>> {
-  const way: Way = { walked, keys: [rows.number], order: 'DESC', reach: rows.time };
+  const way: Way = { walked, keys: [sql.raw(rows.number)], order: 'DESC', reach: sql.raw(rows.time) };
   const looked = await lookAlong<Row, number>(to, way, what, bounds);
   const { isFull, end } = looked;
   if (isFull || end === null || since === undefined || end.reach >= since) return looked;

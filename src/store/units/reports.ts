@@ -82,8 +82,7 @@ export function createReports(
     listChanges: (after, limit) => changesWhere(sql`seq > ${after} ORDER BY seq LIMIT ${limitOf({ limit })}`),
 
     async changesBefore(instant) {
-      const rows = { table: changes, number: changes.seq, time: changes.at };
-      return (await firstSince(statements, rows, instant)) - 1;
+      return (await firstSince(statements, { table: 'changes', number: 'seq', time: 'at' }, instant)) - 1;
     },
 
     async trimmedChanges() {

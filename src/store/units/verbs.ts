@@ -2,7 +2,7 @@ import type { Database } from '../database.ts';
 import { createBackfillVerbs } from './backfill.ts';
 import { createDeletionVerbs } from './deletions.ts';
 import { createDueVerbs } from './due.ts';
-import { createEventVerbs, createRejectionVerbs } from './events.ts';
+import { createEventVerbs } from './events.ts';
 import { createFieldVerbs } from './fields.ts';
 import { createOperatorVerbs } from './operators.ts';
 import { createProcessingVerbs, type EventEngine } from './processing.ts';
@@ -27,7 +27,6 @@ export function createVerbs(
   { finders, keepsTime, inbox = database, records = database }: EngineParts,
 ) {
   return {
-    ...createRejectionVerbs(inbox),
     ...createProcessingVerbs(inbox, engine),
     ...createEventVerbs(inbox, engine),
     ...createDueVerbs(records, engine.records, { keepsTime }),
