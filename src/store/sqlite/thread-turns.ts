@@ -96,6 +96,8 @@ const CLASS_OF: Readonly<Partial<Record<ThreadVerb, Exclude<VerbClass, 'syncs'>>
   discardEvent: 'operators',
   releaseQuarantined: 'operators',
   approveDeletions: 'operators',
+  // One class for both, so that they keep their order.
+  openGap: 'operators',
   resolveGap: 'operators',
   audit: 'operators',
   settleAudit: 'operators',
