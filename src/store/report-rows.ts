@@ -29,7 +29,7 @@ export const event = z
     seq: whole.describe('Its number, in the order of commits.'),
     id: text.describe('As the sender gave it.'),
     type: text,
-    created: text.describe('As the sender wrote it.'),
+    created: text.describe('To the millisecond, in UTC. As the sender wrote it, it stands in the body.'),
     kind: kind.nullable(),
     record_id: text.nullable(),
     received_at: instant,

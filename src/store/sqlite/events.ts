@@ -19,7 +19,7 @@ import {
   type Finished,
   type PendingEvent,
 } from '../units/processing.ts';
-import { iso } from '../units/sql.ts';
+import { createdIn, iso } from '../units/sql.ts';
 import type { StoredRecord } from './busy-records.ts';
 import type { Connection } from './connection.ts';
 import type { SqliteRecords } from './records.ts';
@@ -70,7 +70,7 @@ function createAcceptVerb(
       seq,
       event.id,
       event.type,
-      event.created,
+      createdIn(event),
       event.createdMs,
       event.kind,
       event.recordId,

@@ -22,7 +22,7 @@ import {
   type Records,
   writeContent,
 } from './records.ts';
-import { iso, single, sql, tally, update } from './sql.ts';
+import { createdIn, iso, single, sql, tally, update } from './sql.ts';
 
 /** A claimed event as the store has it: what it says besides. Whoever works on it has no use for that. */
 export interface PendingEvent extends ClaimedEvent {
@@ -283,9 +283,6 @@ interface Batch {
   unit: Unit;
 }
 
-/** An instant, known to be one, that is written as we write it. */
-const IN_MILLISECONDS = /^\d{4}-[-0-9T:]{14}\.\d{3}Z$/;
-
 function applyOne(
   { event, reading }: Read,
   idFields: ReadonlySet<string>,
@@ -326,7 +323,7 @@ function applyOne(
   }
   if (held.row !== null) {
     held.row.lastEventId = event.id;
-    held.row.lastEventAt = IN_MILLISECONDS.test(event.created) ? event.created : iso(event.createdMs);
+    held.row.lastEventAt = createdIn(event);
   }
   return { event, outcome: decision.outcome, error: null };
 }

@@ -57,6 +57,13 @@ export const excluded = (column: Column): SQL => sql`excluded.${named(column)}`;
 
 export const iso = (wall: number): string => new Date(wall).toISOString();
 
+/** An instant, known to be one, that is written as we write it. */
+const IN_MILLISECONDS = /^\d{4}-[-0-9T:]{12}[0-5]\d\.\d{3}Z$/;
+
+/** An event's own instant as all others are written: senders leave the fraction out, or name another zone. */
+export const createdIn = ({ created, createdMs }: { created: string; createdMs: number }): string =>
+  IN_MILLISECONDS.test(created) ? created : iso(createdMs);
+
 /** Null is a value like another. Spelled out, since a comparison that takes null for equal finds nothing in an index. */
 export function is(column: Column, value: string | number | null): SQL {
   return value === null ? sql`${column} IS NULL` : sql`${column} = ${value}`;

@@ -36,6 +36,23 @@ export function describeAccepting(open: OpenEngine): void {
     );
 
     it(
+      'writes the event’s own instant as all others are, in UTC and to the millisecond, whatever the sender’s form',
+      inScene(open, async (scene) => {
+        for (const created of [
+          '2026-11-25T15:00:00+05:30',
+          '2026-11-25T09:30Z',
+          '2026-11-25T09:30:00,0004Z',
+        ]) {
+          const event = scene.event({ createdMs: Date.parse('2026-11-25T09:30:00Z') });
+          await scene.accept({ ...event, created });
+          expect(await scene.store.showEvent(event.id)).toMatchObject({
+            created: '2026-11-25T09:30:00.000Z',
+          });
+        }
+      }),
+    );
+
+    it(
       'answers each event of a group in its place, also when one comes twice in it',
       inScene(open, async (scene) => {
         const [a, b] = [scene.event({ id: 'a' }), scene.event({ id: 'b' })];
