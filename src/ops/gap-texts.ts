@@ -7,7 +7,7 @@ export interface GapText {
   /** What the service does about it, or what a person must do. */
   remedy: string;
   /** It does not resolve until somebody acts. */
-  needsPerson: boolean;
+  needsPerson?: true;
 }
 
 /** How it shows, and what helps. docs/operations.md repeats it, by a test. */
@@ -29,7 +29,6 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   downtime: {
     title: 'The service was down, or could not write',
     remedy: 'Deliveries may have been missed meanwhile. The next complete full sync closes this by itself.',
-    needsPerson: false,
     symptom:
       'The service, or its machine, was away for more than half a minute, or could not write to its database for so long, and the sender may have given deliveries up.',
     check:
@@ -41,7 +40,6 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     title: 'The compliance service did not answer for a while',
     remedy:
       'Until it does, it is asked again, less often each time: look at its status page and at the network between. Then a complete full sync of each kind closes this by itself.',
-    needsPerson: false,
     symptom:
       'Reads have failed one after the other for half a minute and more. Deliveries are still received and shown; records stay unverified, and none is deleted meanwhile.',
     check:
@@ -65,7 +63,6 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     title: 'Correctly signed deliveries were rejected for their time',
     remedy:
       "Compare this machine's clock with the sender's. What was rejected is fetched by the full sync this asked for.",
-    needsPerson: false,
     symptom: 'Deliveries with a right signature came more than the tolerance too early or too late.',
     check:
       'The clocks on both sides (date -u, chronyc tracking), and whether something between holds deliveries back.',
@@ -99,7 +96,6 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     title: 'The API does not know this record',
     remedy:
       'An event named it, and the API never showed it. Nothing was deleted; it is asked for again in each full sync. See beside it whether ID_POINTERS_* should look elsewhere.',
-    needsPerson: false,
     symptom:
       'An event named this record, and the API answers 404 for it each time. Nothing was deleted. Of an assessment, the other ids in the data of such events were asked for, and what the API shows of them is mirrored; the error beside it names them and the setting.',
     check:
@@ -134,7 +130,6 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   unaddressable: {
     title: 'This id cannot be asked for',
     remedy: 'No request path can carry it. What the list shows of it is all there is.',
-    needsPerson: false,
     symptom: 'The id is one that no request path can carry, such as two dots.',
     check: 'The record in the compliance service itself: what its list shows is all that is known here.',
     command: `${CLI} records show KIND ID`,
@@ -173,7 +168,6 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   conflicting_content: {
     title: 'One event id came with two contents',
     remedy: 'The first is in the mirror, the second in quarantine, and the record is fetched to settle it.',
-    needsPerson: false,
     symptom:
       'A second delivery had the id of an earlier event and said something else. The first counts, the second is in quarantine.',
     check: 'Both bodies: the first on the event’s page, the second in quarantine.',
@@ -184,7 +178,6 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     title: 'A list and its own total disagree',
     remedy:
       'The list scan proves no absence until they agree. It is repeated by itself; if they never do, a filter or a permission hides records from our credentials.',
-    needsPerson: false,
     symptom:
       'Over a whole list fewer or more records were read than the list’s own total says, so that the list scan proves no absence.',
     check: 'Whether it persists over several full syncs: then a filter or a permission hides records.',
@@ -205,7 +198,6 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   list_incomplete: {
     title: 'A full sync could not be completed',
     remedy: 'What it read is in the mirror; it proves no absence. It is repeated by itself.',
-    needsPerson: false,
     symptom: 'A list could not be read to its end, so that nothing is known of what it did not show.',
     check:
       'The error on the full sync’s page: the page that failed or came twice, or an answer that made no sense.',
@@ -251,7 +243,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
 export function gapText(reason: string): GapText {
   return Object.hasOwn(GAP_TEXTS, reason)
     ? GAP_TEXTS[reason as GapReason]
-    : { title: reason.replaceAll('_', ' '), remedy: 'See the error beside it.', needsPerson: false };
+    : { title: reason.replaceAll('_', ' '), remedy: 'See the error beside it.' };
 }
 
 /** Null: a reason that this version does not know. */

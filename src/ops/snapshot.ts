@@ -32,6 +32,9 @@ const SYNC_RUNS_SHOWN = 8;
 /** Enough to name a dozen records of each reason. */
 const GAPS_READ = 200;
 
+type Stored = Pick<Snapshot, 'summary' | 'gaps' | 'pending' | 'syncRuns' | 'rejected'>;
+const UNREAD: Stored = { summary: null, gaps: [], pending: [], syncRuns: [], rejected: [] };
+
 export type Snapshots = ReturnType<typeof createSnapshots>;
 
 /**
@@ -47,37 +50,30 @@ export function createSnapshots(
   const { store, clock, logger } = context;
 
   const readStore = async () => {
-    try {
-      const now = clock.wall();
-      const [summary, gaps, pending, syncRuns, traffic] = await Promise.all([
-        store.summary(),
-        store.list('gaps', { open: true, limit: GAPS_READ }),
-        waitingBySyncRun(store, now),
-        store.list('sync_runs', { limit: SYNC_RUNS_SHOWN }),
-        context.traffic(seriesStart('hour', now)),
-      ]);
-      const rejected = reasonsOf(seriesOf(traffic, 'hour', now).total);
-      return { summary, gaps, pending, syncRuns, rejected };
-    } catch (error) {
-      if (logger === null) throw error;
-      logger.error({ outcome: 'failed', error: describeError(error) }, 'status could not be read');
-      return { summary: null, gaps: [], pending: [], syncRuns: [], rejected: [] };
-    }
+    const now = clock.wall();
+    const [summary, gaps, pending, syncRuns, traffic] = await Promise.all([
+      store.summary(),
+      store.list('gaps', { open: true, limit: GAPS_READ }),
+      waitingBySyncRun(store, now),
+      store.list('sync_runs', { limit: SYNC_RUNS_SHOWN }),
+      context.traffic(seriesStart('hour', now)),
+    ]);
+    return { summary, gaps, pending, syncRuns, rejected: reasonsOf(seriesOf(traffic, 'hour', now).total) };
   };
 
-  const readCredentials = async (): Promise<CredentialFacts | null> => {
+  const readOr = async <T>(otherwise: T, what: string, read: () => Promise<T>): Promise<T> => {
     try {
-      return await context.credentials();
+      return await read();
     } catch (error) {
       if (logger === null) throw error;
-      logger.error({ outcome: 'failed', error: describeError(error) }, 'credentials could not be read');
-      return null;
+      logger.error({ outcome: 'failed', error: describeError(error) }, `${what} could not be read`);
+      return otherwise;
     }
   };
 
   return cached(clock, SNAPSHOT_MS, async (): Promise<Snapshot> => {
-    const stored = await readStore();
-    const credentials = await readCredentials();
+    const stored = await readOr<Stored>(UNREAD, 'status', readStore);
+    const credentials = await readOr(null, 'credentials', context.credentials);
     const live = context.facts();
     const at = clock.wall();
     const gaps = stored.summary?.open_gaps_by ?? [];

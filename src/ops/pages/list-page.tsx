@@ -19,7 +19,7 @@ interface Rows<Row> {
   looked_back_to?: string | null;
 }
 
-type ListPaging = Paging & {
+export type ListPaging = Paging & {
   /** Only the rows newer than this. */
   above?: string | undefined;
 };

@@ -1,10 +1,16 @@
 import { z } from 'zod';
-import type { AuditReport, GapReport, QuarantineReport, RejectionReport } from '../../store/reports.ts';
+import type {
+  AuditReport,
+  GapReport,
+  NumberedTable,
+  QuarantineReport,
+  RejectionReport,
+} from '../../store/reports.ts';
 import type { OpsContext } from '../context.ts';
 import { gapGuide, gapText, isEndedByPerson } from '../gap-texts.ts';
 import { bytes, codeWords, figure, kindPlural } from '../words.ts';
 import { ActionButton, mayOperate } from './controls.tsx';
-import { type List, numbered } from './list-page.tsx';
+import { type List, type ListPaging, numbered } from './list-page.tsx';
 import { Facts, From, Instant, quiet, RecordLink, SignedAt, Table, Tabs } from './pieces.tsx';
 
 /** The lists whose rows have numbers, and few columns. */
@@ -13,12 +19,18 @@ type Has = Pick<OpsContext, 'store'>;
 
 const noFilters = z.strictObject({});
 
+const numberedRows = async <Table extends NumberedTable>(
+  store: OpsContext['store'],
+  table: Table,
+  paging: ListPaging & { open?: boolean },
+) => numbered(await store.list(table, paging), paging, ({ id }) => id);
+
 export const quarantineList = ({ store }: Has): List<typeof noFilters, QuarantineReport> => ({
   name: 'Quarantine',
   note: 'Deliveries whose signature is right, and whose content no event can be made of.',
   noun: ['delivery', 'deliveries'],
   filters: noFilters,
-  read: async (_, paging) => numbered(await store.list('quarantine', paging), paging, ({ id }) => id),
+  read: (_, paging) => numberedRows(store, 'quarantine', paging),
   empty: () => 'Nothing is in quarantine. A signed delivery that is no event is shown here, with its bytes.',
   table: (rows) => (
     <Table
@@ -42,7 +54,7 @@ export const rejectionsList = ({ store }: Has): List<typeof noFilters, Rejection
   note: 'Rejected before anything in them was believed. Of each reason, sender and minute the first two are kept, and the newest, which stands for the others: a flood does not push out what another sent.',
   noun: ['rejection', 'rejections'],
   filters: noFilters,
-  read: async (_, paging) => numbered(await store.list('rejections', paging), paging, ({ id }) => id),
+  read: (_, paging) => numberedRows(store, 'rejections', paging),
   empty: () =>
     'None. A delivery whose signature is missing, wrong or late is shown here, with what is wrong with it.',
   table: (rows) => (
@@ -67,7 +79,7 @@ export const auditList = ({ store }: Has): List<typeof noFilters, AuditReport> =
   note: 'Who came in, and who changed what: by the token’s name, never by its text.',
   noun: ['entry', 'entries'],
   filters: noFilters,
-  read: async (_, paging) => numbered(await store.list('audit', paging), paging, ({ id }) => id),
+  read: (_, paging) => numberedRows(store, 'audit', paging),
   isWatched: () => false,
   empty: () => 'Nothing yet. Sign-ins, grants and every change are shown here.',
   table: (rows) => (
@@ -100,8 +112,7 @@ export const gapsList = ({
   note: 'What is known to be missing or in doubt. Most gaps are repaired by the service itself.',
   noun: ['gap', 'gaps'],
   filters: gapFilters,
-  read: async ({ show }, paging) =>
-    numbered(await store.list('gaps', { open: show === 'open', ...paging }), paging, ({ id }) => id),
+  read: ({ show }, paging) => numberedRows(store, 'gaps', { ...paging, open: show === 'open' }),
   isWatched: ({ show }) => show === 'open',
   form: ({ show }) => (
     <Tabs
@@ -122,7 +133,7 @@ export const gapsList = ({
 /** By reason, those that need a person first. */
 export function gapsByReason<Gap extends { reason: string }>(gaps: readonly Gap[]): [string, Gap[]][] {
   return [...Map.groupBy(gaps, (gap) => gap.reason)].sort(
-    ([a], [b]) => Number(gapText(b).needsPerson) - Number(gapText(a).needsPerson),
+    ([a], [b]) => Number(gapText(b).needsPerson ?? false) - Number(gapText(a).needsPerson ?? false),
   );
 }
 
