@@ -37,7 +37,7 @@ type Door = (typeof DOORS)[number];
 const OUTCOMES = ['accepted', 'refused', 'limited'] as const;
 type Outcome = (typeof OUTCOMES)[number];
 
-/** How long a wrong token waits for its answer once there were too many, and how many may wait at once. */
+/** How long the answer to a wrong token is delayed after too many, and how many may be delayed at once. */
 const SLOWED_MS = 1_000;
 const MAX_SLOWED = 100;
 
@@ -60,11 +60,11 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
   }
   const addresses = context.addresses ?? createAddresses(null);
   const remoteAddress = (c: OpsHandlerContext) => addresses.of(c.env?.incoming ?? {}) ?? 'unknown';
-  /** Strangers make room for an operator's connection, so that his page's stream survives their crowd. */
+  /** An operator's connection is kept when strangers open too many. */
   const proven = (c: OpsHandlerContext) => context.prove?.(c.env?.incoming ?? {});
 
   let slowedNow = 0;
-  /** Holds the answer to a wrong token back, for as many at once as cost little. */
+  /** Delays the answer to a wrong token, for as many at once as cost little. */
   const slowed = async () => {
     if (slowedNow >= MAX_SLOWED) return;
     slowedNow += 1;
@@ -72,7 +72,7 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
     slowedNow -= 1;
   };
 
-  /** One presented token, from either door: limited, compared, and its refusals audited at a bounded rate. */
+  /** One presented token, from the form or a request: compared, and if it is wrong, limited and audited at a bounded rate. */
   const present = async (c: OpsHandlerContext, presented: string, action: Door) => {
     const address = remoteAddress(c);
     const token = tokens.match(presented);
@@ -108,7 +108,7 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
 
   const bearerOf = (authorization: string) => /^Bearer +([^\s]+)$/i.exec(authorization)?.[1] ?? '';
 
-  /** Stands before everything that is not open: who asks, and whether a browser's change came from a page of this site. */
+  /** For everything that is not open: who asks, and whether a browser's change came from a page of this site. */
   const identify: MiddlewareHandler<OpsEnv> = async function identify(c, next) {
     const authorization = c.req.header('authorization');
     if (authorization !== undefined) {
@@ -130,7 +130,7 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
     return next();
   };
 
-  /** Stands before everything that changes something: only the role `operate` passes with another method than GET. */
+  /** Lets only the role `operate` use another method than GET. */
   const operateToChange: MiddlewareHandler<OpsEnv> = async function operateToChange(c, next) {
     const { name, role } = c.get('identity');
     if (!changes(c) || role === 'operate') return next();
@@ -170,7 +170,7 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
   };
 }
 
-/** The same bytes for every cause, so that a stranger learns nothing. */
+/** The same bytes for every cause: a stranger learns nothing from them. */
 function unauthorized(): Response {
   return problem(
     401,
@@ -234,7 +234,7 @@ async function csrfToken(c: OpsHandlerContext): Promise<string | null> {
   return c.req.header('x-csrf-token') ?? (await formFields(c)).get(CSRF_FIELD);
 }
 
-/** What a form posted; nothing when it was not a form, so that no odd body makes a fault of ours. */
+/** What a form posted; nothing when it was not a form, so that no odd body becomes an error of ours. */
 export async function formFields(c: OpsHandlerContext): Promise<URLSearchParams> {
   const type = c.req.header('content-type') ?? '';
   const isForm = type.startsWith('application/x-www-form-urlencoded');

@@ -1,7 +1,7 @@
 import type { ChangeReport, EventReport, RecordReport } from '../store/reports.ts';
 import { fieldChanges } from './body-text.ts';
 
-/** What became of what an event said of its record. */
+/** Whether what an event said of its record was confirmed. */
 export interface Aftermath {
   /** The change that it made; null: none, or it is not kept. */
   change: ChangeReport | null;

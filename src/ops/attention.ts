@@ -4,7 +4,7 @@ import type { Snapshot } from './snapshot.ts';
 import type { Verdict } from './verdict.ts';
 import { count, figure, kindPlural } from './words.ts';
 
-/** Something that a person should see to, and where. */
+/** Something that needs a person, and where it is shown. */
 export interface Attention {
   what: string;
   href: string;

@@ -12,7 +12,7 @@ export function createAuditLog({
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
 
   return {
-    /** Notes what happened at the door. Never rejects: with a full disk an operator must still get in to see it. */
+    /** Notes a sign-in or a refusal. Never rejects: with a full disk an operator must still get in to see it. */
     async note(actor: string, action: string, outcome: string, target: string | null): Promise<void> {
       try {
         await store.audit({ actor, action, outcome, target }, now());

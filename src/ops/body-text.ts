@@ -4,7 +4,7 @@
 export const HEX_SHOWN_BYTES = 4096;
 const HEX_ROW_BYTES = 16;
 
-/** Of one text on a page: more is nobody's reading, and a browser stalls on it. Characters, of which markup takes five or six. */
+/** Characters of one text on a page: nobody reads more, and a browser stalls on it. As markup each may take five or six bytes. */
 export const TEXT_SHOWN_CHARACTERS = 64 * 1024;
 /** Of one value in a change's table, and of one change's fields: the API has all of them. */
 const VALUE_SHOWN_CHARACTERS = 4096;
@@ -91,7 +91,7 @@ function skipBlanks(text: string, from: number): number {
   return at;
 }
 
-/** Behind its closing quote. The text is known to be JSON. */
+/** The place after its closing quote. The text is known to be JSON. */
 function endOfString(text: string, from: number): number {
   let at = from + 1;
   while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
@@ -129,7 +129,7 @@ export interface FieldChange {
 
 /**
  * A change, field by field. Both sides hold changed fields only; one that is missing on a side did not exist there. What a
- * column has from the field of `data` that is named as it is stands there once.
+ * column has from the field of `data` with the same name is shown once.
  */
 export function fieldChanges(
   before: Readonly<Record<string, unknown>>,
@@ -167,7 +167,7 @@ function fieldsOf(side: Readonly<Record<string, unknown>>): Map<string, string> 
 const ARGUMENT_MAX_BYTES = 120_000;
 
 /**
- * A command that delivers this body once more, with words where its signature stood: whoever has the secret can make another, and
+ * A command that delivers this body once more, with a placeholder for its signature: an operator with the secret can make one, and
  * no page shows it. Null: no command line can hold it. Pure.
  */
 export function curlOf(

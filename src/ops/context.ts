@@ -124,7 +124,7 @@ export interface LiveFacts {
 export interface OpsContext {
   /** Whom a request came from, as far as that can be believed. Default: the connection's peer. */
   addresses?: Pick<Addresses, 'of'>;
-  /** Notes that who sent this request is one of ours. */
+  /** Notes that an operator sent this request. */
   prove?: (request: AddressedRequest) => void;
   store: OpsStore;
   actions: OpsActions;

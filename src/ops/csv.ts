@@ -2,7 +2,7 @@ import type { Kind } from '../compliance/kinds.ts';
 import { PAGE_LIMIT_MAX, type RecordFilter, type RecordOrder, recordColumns } from '../store/reports.ts';
 import type { OpsContext } from './context.ts';
 
-/** RFC 4180 ends every line so, on every system. */
+/** By RFC 4180, on every system. */
 const LINE_END = '\r\n';
 
 /** What a spreadsheet may take for a formula, and run; East Asian ones take the wide signs too. */

@@ -2,7 +2,7 @@ import { CONFLICTING, type DeliveryReport } from '../store/reports.ts';
 
 /** Accepted deliveries whose answers' times are remembered, at least, the newest: two megabytes at most. */
 const ACCEPTED_KEPT = 10_000;
-/** Of others, which are few, or a flood of which nobody looks at each. */
+/** Of other deliveries, which are few, or a flood that nobody reads one by one. */
 const OTHERS_KEPT = 1_000;
 
 /** What was found of a delivery's signature. `not_checked`: it was rejected before. */
@@ -19,7 +19,7 @@ const STATUS_OF: Readonly<Record<string, number>> = {
 /** The MAC was right, and the time was not. */
 const SIGNED_AT_ANOTHER_TIME = ['timestamp_too_old', 'timestamp_too_new', 'timestamp_milliseconds'];
 
-/** What a delivery was answered, and what its signature came to: both follow from its outcome. Pure. */
+/** What a delivery was answered, and whether its signature was valid: both follow from its outcome. Pure. */
 export function answerTo({ outcome, reason }: Pick<DeliveryReport, 'outcome' | 'reason'>): {
   status: number;
   signature: SignatureResult;

@@ -261,7 +261,7 @@ export function isUnreadable({ reason }: Pick<OpenGaps, 'reason'>): boolean {
   return reason === 'unresolved' || reason === 'unaddressable';
 }
 
-/** Only a person can know that nothing is missing any more: a kind with a list is read again in full instead, where there is an API. */
+/** Only a person can know that nothing is missing any more. A kind with a list is read again in full instead, where there is an API. */
 export function isEndedByPerson(
   { reason, kind }: Pick<OpenGaps, 'reason' | 'kind'>,
   eventsOnly: boolean,

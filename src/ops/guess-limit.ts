@@ -18,7 +18,7 @@ export const ATTEMPTS_PER_ADDRESS = 10;
 /** And all addresses together, so that many of them cost no more. */
 export const ATTEMPTS_GLOBALLY = 100;
 export const ATTEMPTS_WINDOW_MS = 60_000;
-/** Addresses remembered at once; the longest silent is forgotten first. */
+/** Addresses remembered at once; the one that has not failed for the longest is forgotten first. */
 const MAX_ADDRESSES = 10_000;
 
 interface Window {
@@ -74,8 +74,9 @@ interface Minute {
 }
 
 /**
- * Refused tokens in the audit, for each door: the first at once, and what follows within a minute as one entry with its
- * count and addresses. So a guess is seen when it happens, a thousand of them as what they are, and nobody fills the table.
+ * Refused tokens in the audit, those of the form and those of requests apart: the first at once, and what follows within a
+ * minute as one entry with its count and addresses. So a guess is seen when it happens, a thousand of them as what they
+ * are, and nobody fills the table.
  */
 export function createRefusedNotes(
   audit: Pick<AuditLog, 'note'>,

@@ -6,7 +6,7 @@ import type { OpsContext } from './context.ts';
 
 /** Between two log lines about a foreign name: anybody can send any name at any rate. */
 const LOGGED_EVERY_MS = 60_000;
-/** Of the name. Longer ones are nobody's (RFC 1035). */
+/** Of the name. None may be longer (RFC 1035). */
 const SHOWN_CHARACTERS = 253;
 
 /**

@@ -30,7 +30,7 @@ const WORST_FIRST = [
 const LIST = new Intl.ListFormat('en-GB');
 
 /**
- * The whole service in one sentence. The first rule that holds decides, the gravest first: what only a person
+ * The whole service in one sentence. The first rule that is true decides, the worst first: what only a person
  * can mend, then what is out of date, then what is under way.
  */
 export function judge(input: VerdictInput): Verdict {
@@ -53,7 +53,7 @@ export function judge(input: VerdictInput): Verdict {
   );
 }
 
-/** By the tables alone: the verdict of each kind in them includes whether a service still writes. */
+/** From the tables alone: the verdict of each kind in them includes whether a service still writes. */
 function unasked(state: 'stopped' | 'elsewhere', summary: StoreSummary | null): Verdict {
   const verdicts = summary?.kinds.map(({ verdict }) => verdict) ?? [];
   const worst = WORST_FIRST.find((verdict) => verdicts.includes(verdict)) ?? 'stale';

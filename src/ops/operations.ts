@@ -78,7 +78,7 @@ function whyNot(tried: Exclude<RetryOutcome, { outcome: 'processed' }>): string 
   }
 }
 
-/** Resolves one gap, if a person's word is what ends it. Otherwise returns why not. */
+/** Resolves one gap, if a person may end it. Otherwise returns why not. */
 async function resolveGap(
   store: Pick<OpsContext['store'], 'show' | 'resolveGap'>,
   id: number,

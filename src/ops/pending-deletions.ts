@@ -6,7 +6,7 @@ import type { OpsStore, PendingDeletions } from './context.ts';
 /** Approved deletions wait this long for one more proof: time for a full sync, not for another day's surprise. */
 export const APPROVAL_MS = 60 * 60_000;
 
-/** Pending deletions of one kind that the same sync run found. Of those that none is named for, each kind is one. */
+/** Pending deletions of one kind that one sync run found. Those without a sync run are grouped by kind. */
 export interface PendingOfSyncRun {
   syncRunId: number;
   kind: Kind;
@@ -61,7 +61,7 @@ export async function waitingBySyncRun(
   return [...bySyncRun].map(([syncRunId, of]) => ({ syncRunId, kind: of[0]!.kind, count: of.length }));
 }
 
-/** What a digest names: all that waits of one sync run. Else: other deletions wait by now, or none. */
+/** All that waits of the sync run that a digest names. `changed`: other deletions wait by now; `none`: none. */
 export async function namedBy(
   store: Pick<OpsStore, 'listPendingDeletions'>,
   digest: string,

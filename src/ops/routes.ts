@@ -71,7 +71,7 @@ export function createOps(context: OpsContext): OpenAPIHono<OpsEnv> {
       : c.json({ status: 'not_ready' as const, reason: readiness.reason }, 503);
   });
 
-  // ─── open to anyone who came under a name of ours ───
+  // ─── open to anyone who asks for this service by a name of its own ───
   app.use(ownHosts(context));
   app.get('/sign-in', door.signInForm);
   app.post('/sign-in', door.signIn);

@@ -4,7 +4,7 @@ import { cached } from './cached.ts';
 import type { OpsContext } from './context.ts';
 import { addRejected, type DeliveryCounts, isCounted, noDeliveries } from './traffic.ts';
 
-/** Of one bar of a chart, or of all. */
+/** Of one bar of a chart, or of the whole chart. */
 export interface TrafficCounts extends DeliveryCounts {
   /** From a record becoming unverified to its verification. */
   verification: { times: number; totalMs: number; maxMs: number };

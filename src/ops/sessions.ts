@@ -20,7 +20,7 @@ export interface Session extends Pick<KnownToken, 'name' | 'role'> {
 export type SessionStore = Pick<Store, 'openSession' | 'findSession' | 'touchSession' | 'closeSession'>;
 
 /**
- * The store never holds a way in, so no copy of a database does: of the cookie it has a hash, and of the token that opened
+ * Neither the store nor a copy of a database can be used to sign in: of the cookie it has a hash, and of the token that opened
  * the session one that nobody can check without the cookie. The secret of the forms is derived from the cookie, too.
  */
 export function createSessions(options: {

@@ -69,7 +69,7 @@ interface Cycle {
   running: { elapsed_seconds: number; estimated_seconds: number | null } | null;
 }
 
-/** The estimate goes by what has been read so far. */
+/** The estimate is made from what has been read so far. */
 export function cycleOf({ summary, live, at }: Pick<Snapshot, 'summary' | 'live' | 'at'>): Cycle {
   const assessments = summary?.kinds.find(({ kind }) => kind === 'risk_assessment');
   const last_seconds = assessments?.last_full_sync_seconds ?? null;
@@ -103,7 +103,7 @@ function span(seconds: number): string {
 /** The rest is under `/api/gaps`. */
 const GAPS_SHOWN = 50;
 
-/** A tenth is as good as an estimate gets. */
+/** No estimate is more precise than a tenth. */
 function tenth(value: number): number;
 function tenth(value: number | null | undefined): number | null;
 function tenth(value: number | null | undefined): number | null {

@@ -119,7 +119,7 @@ export function addRejected({ rejected }: DeliveryCounts, reason: string, times:
   rejected[reason] = (Object.hasOwn(rejected, reason) ? rejected[reason]! : 0) + times;
 }
 
-/** Deliveries of the last hour, in memory of constant size, and lost with a restart: the database holds what must last. */
+/** Deliveries of the last hour, in memory of constant size. Lost with a restart: what must last is in the database. */
 function createRecent(clock: Pick<Clock, 'steady'>) {
   // `epoch`: which ten seconds since the clock's beginning. Each place is used again an hour later.
   const ring: { epoch: number; counts: DeliveryCounts }[] = [];

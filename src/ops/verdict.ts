@@ -5,7 +5,7 @@ import type { LiveFacts, PendingDeletions } from './context.ts';
 import { GAP_TEXTS, isEndedByPerson, oldestOf } from './gap-texts.ts';
 import { count, kindPlural } from './words.ts';
 
-/** More than the time between two heartbeats: a single failed one, as while a server changes over, alarms nobody. */
+/** More than the time between two heartbeats: a single failed one, as while a database server fails over, raises no alarm. */
 const UNWRITABLE_BLOCKS_MS = 6_000;
 
 export interface Verdict {
@@ -88,7 +88,7 @@ export const sumOf = (counted: readonly { count: number }[]) =>
 
 interface GapRule {
   reason: GapReason;
-  /** Default: it holds when such a gap is open. */
+  /** Default: whether such a gap is open. */
   holds?(facts: Facts): boolean;
   /** Which gaps of the reason count; default: all. */
   only?(gap: OpenGaps, facts: Facts): boolean;

@@ -106,7 +106,7 @@ describe('the events', () => {
     ]);
     expect(ledTo(retried)).toEqual(['/events?state=failed', 'retried.2.1']);
     const { text } = await page('/events?state=failed', OPERATE, 'compliance-mirror-told=retried.2.1');
-    expect(text).toContain('2 events processed. 1 other could not be: the error stands beside each.');
+    expect(text).toContain('2 events processed. 1 other could not be: the error is beside each.');
     await post('/actions/events', [
       ['id', 'c'],
       ['do', 'discard'],

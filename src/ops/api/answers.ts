@@ -15,13 +15,13 @@ export function found<Report>(report: Report | null, orElse?: string): Report {
   return report;
 }
 
-/** What the page that follows goes on behind; null: these rows are the last. */
+/** `after` of the page that follows; null: these rows are the last. */
 export function nextKey<Row>(rows: readonly Row[], limit: number, key: (row: Row) => unknown): string | null {
   const last = rows.length < limit ? undefined : rows.at(-1);
   return last === undefined ? null : String(key(last));
 }
 
-/** A page of rows that go by their ids. */
+/** A page of rows that are ordered by their ids. */
 export function pageOf<Row extends { id: number }>(items: Row[], limit: number) {
   return { items, next: nextKey(items, limit, (row) => row.id) };
 }

@@ -13,7 +13,7 @@ export type ApiClient = ReturnType<typeof hc<Api>>['api'];
 /** What the listener does in answer to one request is short: it queues, or it writes a row. */
 const TIMEOUT_MS = 15_000;
 
-/** For a request that takes as long as it takes: it waits for an answer for ever. */
+/** For a request that may take any time: it waits for an answer for ever. */
 export const PATIENTLY = { init: { signal: new AbortController().signal } };
 
 /** The API of an operators' listener. `url` may end in a path, as behind a proxy. */
@@ -46,7 +46,7 @@ async function ask(url: URL, token: string, init: RequestInit): Promise<Response
       response.once('error', reject);
       response.once('end', () => {
         const status = response.statusCode ?? 0;
-        // A Response takes no other; what answers so is none of ours.
+        // A Response takes no other; an operators' listener answers with none.
         const isUsual = status >= 200 && status <= 599;
         const body = isBodiless(status) ? null : Buffer.concat(chunks);
         resolve(new Response(body, { status: isUsual ? status : 502 }));

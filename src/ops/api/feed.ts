@@ -12,16 +12,16 @@ type FeedStore = Pick<
   OpsStore,
   'listChanges' | 'changesBefore' | 'trimmedChanges' | 'snapshotRecords' | 'currentNumber' | 'epoch'
 >;
-/** Changes of other kinds are passed over up to so many in one answer; `next` stands behind them. */
+/** So many changes of other kinds are skipped for one answer; its `next` is after them. */
 const PASSED_OVER_MAX = 20 * PAGE_LIMIT_MAX;
-/** Requests that may wait at once. Each holds a connection; more are no followers of a team's. */
+/** Requests that may wait at once, each with a connection: more than any team's followers. */
 const WAITING_MAX = 64;
 /** How often the counter is looked at for all that wait. */
 const LOOK_MS = 250;
 
 type FeedContext = Pick<OpsContext, 'clock' | 'signal'> & { store: FeedStore };
 
-/** Where the next page of a snapshot goes on. `seq` is the first page's, which a follower starts from. */
+/** Where the next page of a snapshot continues. `seq` is the first page's, which a follower starts from. */
 interface SnapshotCursor extends FeedCursor {
   kind: Kind;
   id: string;
@@ -180,7 +180,7 @@ async function readPage(
   return { seq: first ?? 0, items, last: items.length < limit ? null : (items.at(-1) ?? null) };
 }
 
-/** Undefined: it is none of ours, or belongs to a snapshot of another kind. */
+/** Undefined: it is no cursor, or one of a snapshot of another kind. */
 function readCursor(text: string, wanted: Kind | undefined): SnapshotCursor | undefined {
   const match = /^([^:]+):([a-z_]+):(.+)$/su.exec(text);
   const [, where, kind, id] = match ?? [];

@@ -6,7 +6,7 @@ export function idInPath(id: string): string {
   return isNoSegment(id) ? `=${Buffer.from(id).toString('base64url')}` : encodeURIComponent(id);
 }
 
-/** The id that a segment, decoded from percents, stands for. */
+/** The id in a segment that was percent-decoded. */
 export function idFromPath(segment: string): string {
   if (!segment.startsWith('=')) return segment;
   const id = Buffer.from(segment.slice(1), 'base64url').toString();

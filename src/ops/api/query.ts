@@ -3,7 +3,7 @@ import { KINDS } from '../../compliance/kinds.ts';
 import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
 
 const PAGE_LIMIT_DEFAULT = 50;
-/** Proxies give up on an answer after a minute as a rule. Seconds. */
+/** Seconds. Most proxies give up on an answer after a minute. */
 const WAIT_MAX = 30;
 /** Keys are ids or numbers; an id has at most 255 characters. */
 const CURSOR_MAX_LENGTH = 255;
@@ -32,7 +32,7 @@ const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
 const kind = z.enum(KINDS);
 /** Keys of lists that are ordered by a number. */
 const numberCursor = z.string().regex(/^\d{1,15}$/, 'the value of `next` from the page before');
-/** A number, and before it the epoch that it belongs to; without one it is taken for the present epoch's. */
+/** A number, and before it its epoch; without one, the present epoch is meant. */
 const FEED_CURSOR = /^(?:([0-9a-z]{1,64})\.)?(\d{1,15})$/;
 const feedCursor = z.string().regex(FEED_CURSOR, 'a `seq`, or the value of `next` from the page before');
 /** As the tables have it. */
@@ -43,7 +43,7 @@ const instant = z.iso
 const someWords = `a text of 1 to ${CURSOR_MAX_LENGTH} characters`;
 const some = z.string(someWords).min(1, someWords).max(CURSOR_MAX_LENGTH, someWords);
 
-/** A number for each of what is walked. */
+/** A number for each of the tables that are read together. */
 const deliveriesCursor = (words: string) =>
   z
     .string()
@@ -76,7 +76,7 @@ export const queries = {
   }),
   records: z.strictObject({
     limit,
-    // The number of a way through them stands before the id.
+    // Before the id is the number of the search that it belongs to.
     after: z
       .string()
       .regex(/^\d\./, 'the value of `next` from the page before')
@@ -113,7 +113,7 @@ export const queries = {
   snapshot: z.strictObject({
     limit,
     kind: kind.optional(),
-    // An epoch, a number and a kind stand before the id.
+    // An epoch, a number and a kind are before the id.
     after: z
       .string()
       .min(1)
@@ -125,7 +125,7 @@ export const queries = {
   byTime: z.strictObject({ ...pagedByNumber, ...period }),
   pendingDeletions: z.strictObject({
     limit,
-    // A kind stands before the id.
+    // A kind is before the id.
     after: z
       .string()
       .regex(/^[a-z_]+\//, 'the value of `next` from the page before')

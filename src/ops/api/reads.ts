@@ -74,7 +74,7 @@ export function createReads(
     .openapi(routes.showSyncRun, async (c) => c.json(await shown('sync_runs', c.req.valid('param')), 200))
     .openapi(routes.listPendingDeletions, async (c) => {
       const { sync_run: syncRunId, ...paging } = c.req.valid('query');
-      // All that waits is read for the digests: so they stand on the first page alone.
+      // All that waits is read for the digests: so they are on the first page alone.
       const pending =
         paging.after === undefined ? await pendingBySyncRun(store, clock.wall(), syncRunId) : [];
       const items = await store.listPendingDeletions({ syncRunId }, paging);

@@ -106,7 +106,7 @@ function Outcome({ outcome, state }: DeliveryReport) {
   );
 }
 
-/** Codes of ours as words. Other reasons are sentences with ids from outside, which must stay as they are. */
+/** Our own codes as words. Other reasons are sentences with ids from outside, which must stay as they are. */
 const reasonWords = ({ reason }: DeliveryReport) =>
   reason !== null && /^[a-z_]+$/.test(reason) ? codeWords(reason) : reason;
 

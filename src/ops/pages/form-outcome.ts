@@ -4,7 +4,7 @@ import type { OpsHandlerContext } from '../access.ts';
 import type { OpsContext } from '../context.ts';
 import { count } from '../words.ts';
 
-/** What a form did. Words of ours and numbers only, because it passes through a cookie. */
+/** What a form did. Our own words and numbers only, because it passes through a cookie. */
 export interface Outcome {
   what: 'retried' | 'discarded' | 'queued' | 'compared' | 'refetched' | 'released' | 'approved' | 'resolved';
   done: number;
@@ -38,7 +38,7 @@ export function createNotices({ publicUrl }: Pick<OpsContext, 'publicUrl'>) {
   };
 }
 
-/** Null: it is not ours. */
+/** Null: not what `leave` wrote. */
 function outcomeIn(text: string): Outcome | null {
   const [, what = '', done, not] = /^([a-z]+)\.(\d{1,6})\.(\d{1,6})$/.exec(text) ?? [];
   if (!Object.hasOwn(SENTENCES, what)) return null;
@@ -62,13 +62,13 @@ export function noticeOfEvent({ what, done }: Outcome, { state, error, body }: E
 
 const IGNORED = 'Read. Its type is not known, so it has no effect but that the API is asked for its record.';
 
-const WHY_NOT: Partial<Record<Outcome['what'], string>> = { retried: 'the error stands beside each' };
+const WHY_NOT: Partial<Record<Outcome['what'], string>> = { retried: 'the error is beside each' };
 
 const SENTENCES: Record<Outcome['what'], (done: number) => string> = {
   retried: (done) => `${count(done, 'event')} processed.`,
   discarded: (done) => `${count(done, 'event')} discarded.`,
   queued: () => 'The full sync was asked for; it begins when the one before it has ended.',
-  compared: () => 'The dry run has begun. What it finds will stand below.',
+  compared: () => 'The dry run has begun. What it finds will be shown below.',
   refetched: () => 'The record will be fetched again.',
   released: () => 'Released: what it was about is asked of the API.',
   resolved: () => 'The gap is resolved.',

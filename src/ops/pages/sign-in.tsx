@@ -56,7 +56,7 @@ function SignInPage({ next, failure }: { next: string; failure: string | null })
           </button>
         </form>
         <p class="note">
-          Tokens stand in <code>OPS_TOKENS</code>; without it, one was made at the first start, in the file{' '}
+          Tokens are in <code>OPS_TOKENS</code>; without it, one was made at the first start, in the file{' '}
           <code>ops-token</code> beside the database.
         </p>
       </main>
