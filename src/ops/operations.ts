@@ -22,14 +22,6 @@ interface RetriedAll {
   errors: { id: string; error: string }[];
 }
 
-interface ApprovedDeletions {
-  syncRunId: number;
-  kind: Kind;
-  ids: string[];
-  /** ISO 8601 UTC. */
-  until: string;
-}
-
 export interface Compared extends Comparison {
   kind: Kind;
 }
@@ -197,7 +189,7 @@ export function createOperations(
     },
 
     /** Exactly the ids that were shown with this digest, and no others. */
-    async approveDeletions(actor: string, digest: string): Promise<ApprovedDeletions> {
+    async approveDeletions(actor: string, digest: string) {
       const named = await namedBy(store, digest, clock.wall());
       if (named === 'none') throw conflict('nothing_pending', 'No deletion waits for approval.');
       if (named === 'changed') throw deletionsChanged();

@@ -13,7 +13,7 @@ import { ownHosts, securityHeaders } from './headers.ts';
 import { createOperations } from './operations.ts';
 import { createPages } from './pages/app.tsx';
 import { TICKED_BYTES, TICKED_PATH } from './pages/forms.ts';
-import { problemPages, script, serveAsset, styleSheet } from './pages/layout.tsx';
+import { problemPages, script, styleSheet } from './pages/layout.tsx';
 import { createSignIn } from './pages/sign-in.tsx';
 import { scrape } from './prometheus.ts';
 import { createSnapshots } from './snapshot.ts';
@@ -75,8 +75,8 @@ export function createOps(context: OpsContext): OpenAPIHono<OpsEnv> {
   app.use(ownHosts(context));
   app.get('/sign-in', door.signInForm);
   app.post('/sign-in', door.signIn);
-  app.get(styleSheet.path, serveAsset(styleSheet));
-  app.get(script.path, serveAsset(script));
+  app.get(styleSheet.path, styleSheet.serve);
+  app.get(script.path, script.serve);
 
   // ─── with a token of either role ───
   app.use(access.identify);

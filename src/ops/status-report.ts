@@ -1,4 +1,5 @@
 import { pointersToSet } from '../compliance/pointers.ts';
+import type { Status } from './api/schemas.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /** What `/api/status` answers: the status page's figures, instants as ISO 8601 UTC text. */
@@ -62,12 +63,7 @@ export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdi
 }
 
 /** How long it takes to read every known risk assessment once: so old may be what no event has announced. */
-interface Cycle {
-  /** Of the last one that was completed; null: none was. */
-  last_seconds: number | null;
-  /** Null: none is running. */
-  running: { elapsed_seconds: number; estimated_seconds: number | null } | null;
-}
+type Cycle = Status['assessment_cycle'];
 
 /** The estimate is made from what has been read so far. */
 export function cycleOf({ summary, live, at }: Pick<Snapshot, 'summary' | 'live' | 'at'>): Cycle {

@@ -177,29 +177,20 @@ export function page(content: Child, visit: Visit): string {
   return `<!doctype html>${fragment(content, visit)}`;
 }
 
-interface Asset {
-  path: string;
-  contentType: string;
-  text: string;
-}
-
 /** The hash in the name changes with the content, so that browsers may cache it forever. */
-function asset(name: string, extension: string, contentType: string, text: string): Asset {
+function asset(name: string, extension: string, contentType: string, text: string) {
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 12);
-  return { path: `/assets/${name}.${hash}.${extension}`, contentType, text };
+  const headers = { 'content-type': contentType, 'cache-control': 'public, max-age=31536000, immutable' };
+  return {
+    path: `/assets/${name}.${hash}.${extension}`,
+    serve: () => new Response(text, { headers }),
+  };
 }
 
 export const styleSheet = asset('style', 'css', 'text/css; charset=utf-8', STYLE);
 export const script = asset('script', 'js', 'text/javascript; charset=utf-8', SCRIPT);
 
-export function serveAsset({ contentType, text }: Asset): () => Response {
-  return () =>
-    new Response(text, {
-      headers: { 'content-type': contentType, 'cache-control': 'public, max-age=31536000, immutable' },
-    });
-}
-
-/** Shows a problem as a page to a browser. Programs and requests to the API get it as JSON. */
+/** Shows a problem as a page with the same words to a browser. Programs and requests to the API get it as JSON. */
 export function problemPages({ clock }: Pick<OpsContext, 'clock'>): MiddlewareHandler<OpsEnv> {
   return async function problemPages(c, next) {
     await next();
@@ -207,24 +198,18 @@ export function problemPages({ clock }: Pick<OpsContext, 'clock'>): MiddlewareHa
     if (res.headers.get('content-type') !== PROBLEM_CONTENT_TYPE) return;
     if (!acceptsPage(c) || c.req.path.startsWith('/api/')) return;
     const { title, detail } = (await res.json()) as { title: string; detail?: string };
-    const identity = c.get('identity') ?? null;
-    const content = <ProblemPage title={title} status={res.status} detail={detail ?? null} />;
-    const visit = { identity, now: clock.wall(), notice: null, waiting: null };
+    const content = (
+      <Frame title={title} current={null}>
+        <Title note={detail}>{title}</Title>
+        <p class="note">
+          {res.status === 401 ? <a href="/sign-in">Sign in</a> : <a href="/">To the status page</a>}
+        </p>
+      </Frame>
+    );
+    const visit = { identity: c.get('identity') ?? null, now: clock.wall(), notice: null, waiting: null };
     const headers = new Headers(res.headers);
     headers.set('content-type', 'text/html; charset=utf-8');
     c.res = undefined;
     c.res = new Response(page(content, visit), { status: res.status, headers });
   };
-}
-
-/** With the same words as the JSON. */
-function ProblemPage({ status, title, detail }: { status: number; title: string; detail: string | null }) {
-  return (
-    <Frame title={title} current={null}>
-      <Title note={detail}>{title}</Title>
-      <p class="note">
-        {status === 401 ? <a href="/sign-in">Sign in</a> : <a href="/">To the status page</a>}
-      </p>
-    </Frame>
-  );
 }
