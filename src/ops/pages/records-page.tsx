@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { isKind, type Kind } from '../../compliance/kinds.ts';
 import {
-  type KindStatus,
   type RecordFilter,
   type RecordOrder,
   type RecordReport,
@@ -20,8 +19,8 @@ import { figure, kindPlural, sentenceCase } from '../words.ts';
 import type { Answers } from './answers.tsx';
 import { anyOf, Filters } from './controls.tsx';
 import { ListPage } from './list-page.tsx';
-import { Instant, quiet, RecordId, Table, Tabs } from './pieces.tsx';
-import { type Links, linksOf, PAGE_ROWS, pageQuery } from './query.ts';
+import { type Column, Instant, quiet, RecordId, Table, Tabs } from './pieces.tsx';
+import { linksOf, PAGE_ROWS, pageQuery } from './query.ts';
 import { recordPage, Verified } from './record-page.tsx';
 
 const yesOrNo = z
@@ -41,19 +40,62 @@ export function recordsPages(context: OpsContext, snapshots: Snapshots, answers:
 
   const list = (c: OpsHandlerContext, kind: Kind) =>
     answers.paged(query, async (c, { after, order, ...filter }) => {
-      const [{ items, next, searched_to }, statuses, { summary }] = await Promise.all([
+      const [{ items, next, searched_to: searchedTo }, statuses, { summary }] = await Promise.all([
         store.listRecords(kind, filter, { limit: PAGE_ROWS, after, order }),
         store.listStatuses(kind),
         snapshots.current(),
       ]);
       const links = linksOf(c, next);
       const { pathname, search } = new URL(c.req.url);
+      const title = sentenceCase(kindPlural(kind));
       return (
-        <RecordsPage
-          {...{ kind, filter, order, statuses, records: items, searchedTo: searched_to, ...links }}
-          kinds={summary?.kinds ?? []}
-          csv={`/download${links.first ?? pathname + search}`}
-        />
+        <ListPage
+          {...{ title, ...links }}
+          name="Records"
+          note="What the tables hold, as last written."
+          form={
+            <>
+              <Tabs
+                label="Kinds"
+                tabs={(summary?.kinds ?? []).map((each) => ({
+                  href: `/records/${each.kind}`,
+                  words: [`${kindPlural(each.kind)} `, quiet(figure(each.records))],
+                  isShown: each.kind === kind,
+                }))}
+              />
+              {filtersOf(kind, statuses, filter, order)}
+            </>
+          }
+          empty={items.length === 0 ? emptyWords(kind, filter, searchedTo) : null}
+          foot={
+            <p class="note" role="status">
+              {searchedTo === null ? null : (
+                <>
+                  This page searched to <code>{searchedTo}</code>. There are more records.{' '}
+                </>
+              )}
+              {filter.deleted === undefined ? 'Deleted ones are among them. ' : ''}
+              {order === 'changed' ? 'Those whose last change is trimmed are not. ' : ''}
+              <a href={`/download${links.first ?? pathname + search}`} download>
+                Download them as CSV
+              </a>
+            </p>
+          }
+          more={searchedTo === null ? 'More' : 'Search further'}
+        >
+          <Table
+            label={title}
+            rows={items}
+            columns={[
+              ['Id', ({ id }) => <RecordId {...{ kind, id }} />],
+              ['Name', nameOf, 'full'],
+              ...(kind === 'policy' ? [VERSION] : []),
+              ['Status', ({ deleted_at, status }) => (deleted_at === null ? status : DELETED), 'wide'],
+              ['Verified', Verified, 'wide'],
+              ['Written', (record) => <Instant at={record.synced_at} />, 'wide'],
+            ]}
+          />
+        </ListPage>
       );
     })(c);
 
@@ -82,85 +124,19 @@ export function recordsPages(context: OpsContext, snapshots: Snapshots, answers:
   };
 }
 
-interface RecordsView extends Links {
-  kind: Kind;
-  /** With the number of records of each; empty: it could not be read. */
-  kinds: readonly KindStatus[];
-  statuses: readonly StatusCount[];
-  filter: RecordFilter;
-  order: RecordOrder | undefined;
-  records: readonly RecordReport[];
-  /** The search ended there before the page was full. Null: it did not. */
-  searchedTo: string | null;
-  /** Address of all that fit, as CSV. */
-  csv: string;
-}
-
-function RecordsPage(view: RecordsView) {
-  const { kind, kinds, filter, records, searchedTo, next, first } = view;
-  const title = sentenceCase(kindPlural(kind));
-  return (
-    <ListPage
-      {...{ title, next, first }}
-      name="Records"
-      note="What the tables hold, as last written."
-      form={
-        <>
-          <Tabs
-            label="Kinds"
-            tabs={kinds.map((each) => ({
-              href: `/records/${each.kind}`,
-              words: [`${kindPlural(each.kind)} `, quiet(figure(each.records))],
-              isShown: each.kind === kind,
-            }))}
-          />
-          {filtersOf(view)}
-        </>
-      }
-      empty={records.length === 0 ? emptyWords(view) : null}
-      foot={
-        <p class="note" role="status">
-          {searchedTo === null ? null : (
-            <>
-              This page searched to <code>{searchedTo}</code>. There are more records.{' '}
-            </>
-          )}
-          {filter.deleted === undefined ? 'Deleted ones are among them. ' : ''}
-          {view.order === 'changed' ? 'Those whose last change is trimmed are not. ' : ''}
-          <a href={view.csv} download>
-            Download them as CSV
-          </a>
-        </p>
-      }
-      more={searchedTo === null ? 'More' : 'Search further'}
-    >
-      <Table
-        label={title}
-        rows={records}
-        columns={[
-          ['Id', ({ id }) => <RecordId {...{ kind, id }} />],
-          [
-            'Name',
-            ({ name }) => (name === null ? quiet('no name') : shortened(name, NAME_SHOWN_CHARACTERS)),
-            'full',
-          ],
-          ...(kind === 'policy' ? [['Version', (record: RecordReport) => record.version] as const] : []),
-          [
-            'Status',
-            (record) => (record.deleted_at === null ? record.status : <span class="state">deleted</span>),
-            'wide',
-          ],
-          ['Verified', Verified, 'wide'],
-          ['Written', (record) => <Instant at={record.synced_at} />, 'wide'],
-        ]}
-      />
-    </ListPage>
-  );
-}
+const nameOf = ({ name }: RecordReport) =>
+  name === null ? quiet('no name') : shortened(name, NAME_SHOWN_CHARACTERS);
+const VERSION: Column<RecordReport> = ['Version', (record) => record.version];
+const DELETED = <span class="state">deleted</span>;
 
 const yesNo = (value: boolean | undefined) => (value === undefined ? undefined : value ? 'yes' : 'no');
 
-function filtersOf({ kind, statuses, filter, order }: RecordsView) {
+function filtersOf(
+  kind: Kind,
+  statuses: readonly StatusCount[],
+  filter: RecordFilter,
+  order: RecordOrder | undefined,
+) {
   const { field } = filter;
   const records = new Map(statuses.map((each) => [each.status, each.records]));
   const statusWords = (status: string) => {
@@ -176,7 +152,7 @@ function filtersOf({ kind, statuses, filter, order }: RecordsView) {
         ['status', 'Status', filter.status, anyOf([...records.keys()], statusWords)],
         ['field', 'Field=value', field && `${field.path.join('.')}=${field.value}`],
         ['unverified', 'Verified', yesNo(filter.unverified), VERIFIED],
-        ['deleted', 'Deleted', yesNo(filter.deleted), DELETED],
+        ['deleted', 'Deleted', yesNo(filter.deleted), LIVE],
         ['order', 'Order', order, ORDERS],
       ]}
     />
@@ -184,14 +160,14 @@ function filtersOf({ kind, statuses, filter, order }: RecordsView) {
 }
 
 const VERIFIED = anyOf(['no', 'yes'], (value) => (value === 'no' ? 'verified' : 'not yet'));
-const DELETED = anyOf(['no', 'yes'], (value) => (value === 'no' ? 'live' : 'deleted'));
+const LIVE = anyOf(['no', 'yes'], (value) => (value === 'no' ? 'live' : 'deleted'));
 const ORDERS = [
   ['', 'by id'],
   ['name', 'by name'],
   ['changed', 'last changed first'],
 ] as const;
 
-function emptyWords({ kind, filter, searchedTo }: RecordsView): string {
+function emptyWords(kind: Kind, filter: RecordFilter, searchedTo: string | null): string {
   if (searchedTo !== null) return 'No record like that among these.';
   return Object.values(filter).some((value) => value !== undefined)
     ? `No matching ${kindPlural(kind)}.`
