@@ -1,8 +1,9 @@
 import type { GapReason } from '../store/store.ts';
 import { gapText } from './gap-texts.ts';
+import { pendingWords } from './pending-deletions.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Verdict } from './verdict.ts';
-import { count, figure, kindPlural } from './words.ts';
+import { count, figure } from './words.ts';
 
 /** Something that needs a person, and where it is shown. */
 export interface Attention {
@@ -56,49 +57,32 @@ export function attentionOf(
 ): Attention[] {
   const { pending, live, verdict } = snapshot;
   const { failed, quarantined, rejected, gaps } = waitingIn(snapshot);
-  const list: Attention[] = pending.map(({ syncRunId, kind, count: waiting }) => ({
-    what: `${count(waiting, 'deletion')} of ${kindPlural(kind)} ${waiting === 1 ? 'waits' : 'wait'} for approval`,
-    href: `/sync-runs/${syncRunId}#pending`,
-    action: 'Look at them',
-  }));
-  if (live.paused && verdict.reason !== 'paused') {
-    list.push({ what: 'The mirror is paused', href: '#resume', action: 'Resume' });
-  }
-  if (live.unreachableSince !== null && verdict.reason !== 'upstream_unreachable') {
-    list.push({
-      what: 'The compliance service gives no usable answer',
-      href: '#upstream-title',
-      action: 'See its answer',
-    });
-  }
-  if (gaps > 0) {
-    list.push({
-      what: `${count(gaps, 'gap')} ${gaps === 1 ? 'needs' : 'need'} a person`,
-      href: '/gaps',
-      action: 'See what to do',
-    });
-  }
-  if (failed > 0) {
-    list.push({
-      what: `${count(failed, 'event')} failed`,
-      href: '/events?state=failed',
-      action: 'Retry or discard',
-    });
-  }
-  if (quarantined > 0) {
-    list.push({
-      what: `${count(quarantined, 'signed delivery', 'signed deliveries')} could not be used`,
-      href: '/quarantine',
-      action: 'Look and release',
-    });
-  }
-  if (rejected > 0) {
-    const reasons = snapshot.rejected.length;
-    list.push({
-      what: `${count(rejected, 'delivery', 'deliveries')} rejected in the last hour${reasons > 1 ? `, for ${figure(reasons)} reasons` : ''}`,
-      href: '/deliveries?outcome=rejected',
-      action: 'See why',
-    });
-  }
-  return list;
+  const reasons = snapshot.rejected.length > 1 ? `, for ${figure(snapshot.rejected.length)} reasons` : '';
+  const list: readonly (readonly [holds: boolean, what: string, href: string, action: string])[] = [
+    ...pending.map(
+      (each) => [true, pendingWords(each), `/sync-runs/${each.syncRunId}#pending`, 'Look at them'] as const,
+    ),
+    [live.paused && verdict.reason !== 'paused', 'The mirror is paused', '#resume', 'Resume'],
+    [
+      live.unreachableSince !== null && verdict.reason !== 'upstream_unreachable',
+      'The compliance service gives no usable answer',
+      '#upstream-title',
+      'See its answer',
+    ],
+    [gaps > 0, `${count(gaps, 'gap needs', 'gaps need')} a person`, '/gaps', 'See what to do'],
+    [failed > 0, `${count(failed, 'event')} failed`, '/events?state=failed', 'Retry or discard'],
+    [
+      quarantined > 0,
+      `${count(quarantined, 'signed delivery', 'signed deliveries')} could not be used`,
+      '/quarantine',
+      'Look and release',
+    ],
+    [
+      rejected > 0,
+      `${count(rejected, 'delivery', 'deliveries')} rejected in the last hour${reasons}`,
+      '/deliveries?outcome=rejected',
+      'See why',
+    ],
+  ];
+  return list.filter(([holds]) => holds).map(([, what, href, action]) => ({ what, href, action }));
 }

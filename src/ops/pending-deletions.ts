@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Kind } from '../compliance/kinds.ts';
 import { PAGE_LIMIT_MAX, pendingDeletionKey } from '../store/reports.ts';
 import type { OpsStore, PendingDeletions } from './context.ts';
+import { count, kindPlural } from './words.ts';
 
 /** Approved deletions wait this long for one more proof: time for a full sync, not for another day's surprise. */
 export const APPROVAL_MS = 60 * 60_000;
@@ -60,6 +61,9 @@ export async function waitingBySyncRun(
   const bySyncRun = Map.groupBy(await store.pendingDeletions(wall), (one) => one.syncRunId);
   return [...bySyncRun].map(([syncRunId, of]) => ({ syncRunId, kind: of[0]!.kind, count: of.length }));
 }
+
+export const pendingWords = ({ count: waiting, kind }: PendingDeletions): string =>
+  `${count(waiting, 'deletion')} of ${kindPlural(kind)} ${waiting === 1 ? 'waits' : 'wait'} for approval`;
 
 /** All that waits of the sync run that a digest names. `changed`: other deletions wait by now; `none`: none. */
 export async function namedBy(

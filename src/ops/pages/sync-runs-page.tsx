@@ -6,8 +6,9 @@ import type { OpsHandlerContext } from '../access.ts';
 import { nextKey } from '../api/answers.ts';
 import type { OpsContext } from '../context.ts';
 import type { Compared, Operations } from '../operations.ts';
+import { pendingWords } from '../pending-deletions.ts';
 import type { Snapshot, Snapshots } from '../snapshot.ts';
-import { count, kindPlural } from '../words.ts';
+import { kindPlural } from '../words.ts';
 import type { Answers } from './answers.tsx';
 import { ActionForm, Button } from './controls.tsx';
 import { Frame } from './layout.tsx';
@@ -56,12 +57,9 @@ function SyncRunsParts({ snapshot: { live, pending }, syncRuns, dryRun, next, fi
   return (
     <>
       <section class="group" data-part="running" aria-label="Running now">
-        {pending.map(({ syncRunId, kind, count: waiting }) => (
+        {pending.map((each) => (
           <p class="told action_required">
-            <a href={`/sync-runs/${syncRunId}#pending`}>
-              {count(waiting, 'deletion')} of {kindPlural(kind)} {waiting === 1 ? 'waits' : 'wait'} for
-              approval
-            </a>
+            <a href={`/sync-runs/${each.syncRunId}#pending`}>{pendingWords(each)}</a>
           </p>
         ))}
         {live.runningSyncRuns.length > 0 ? null : (
