@@ -1,3 +1,4 @@
+import PQueue from 'p-queue';
 import { type Backoff, backoffMs, type Clock, createNap, momentOf } from '../platform/clock.ts';
 import { describeError, StoreUnavailable } from '../platform/errors.ts';
 import type { ClaimedEvent, InboxStore, ProvisionalOutcome, ProvisionalRules } from '../store/store.ts';
@@ -46,13 +47,13 @@ interface WorkerOptions {
 }
 
 /**
- * Claims batches of pending events and applies them to the mirror, at most `concurrency` at a time. The backlog stays in the
- * database, so memory does not grow with it.
+ * The asynchronous processor: claims batches of pending events and applies them to the mirror, by a p-queue. The backlog stays in the database, and the queue has at most
+ * `concurrency` batches, so memory does not grow with the backlog.
  */
 export function createWorker(options: WorkerOptions) {
   const { store, clock, gatherMs = 0 } = options;
   const { owner, leaseMs, lookEveryMs } = options.claims ?? ALONE;
-  const underWay = new Set<Promise<void>>();
+  const queue = new PQueue({ concurrency: options.concurrency });
   const nap = createNap(clock);
   let woken = false;
   let paused = false;
@@ -101,6 +102,15 @@ export function createWorker(options: WorkerOptions) {
       options.onError(error);
       await clock.sleep(STORE_PAUSE_MS);
       return [];
+    }
+  }
+
+  /** Claimed events are worked on at once: a claim that waits would keep its records from other processes. */
+  async function slotFree(): Promise<void> {
+    while (queue.pending >= options.concurrency) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      queue.addEventListener('next', () => resolve(), { once: true });
+      await promise;
     }
   }
 
@@ -156,21 +166,15 @@ export function createWorker(options: WorkerOptions) {
         woken = false;
         const batch = paused ? [] : await claim();
         const claimed = batch.length;
-        if (claimed > 0) {
-          const working = work(batch)
-            .catch(options.onError)
-            .finally(() => underWay.delete(working));
-          underWay.add(working);
-        }
-        // Claimed events are worked on at once: a claim that waits would keep its records from other processes.
-        while (underWay.size >= options.concurrency) await Promise.race(underWay);
+        if (claimed > 0) void queue.add(() => work(batch)).catch(options.onError);
+        await slotFree();
         // Deliveries come first: this lets the event loop send their answers.
         if (claimed > 0 && claimed < LARGEST_BATCH && gatherMs > 0) await clock.sleep(gatherMs, signal);
         else if (claimed > 0) await new Promise((resolve) => setImmediate(resolve));
-        else if (underWay.size > 0) await Promise.all(underWay);
+        else if (queue.pending > 0) await queue.onIdle();
         else await rest(signal);
       }
-      await Promise.all(underWay);
+      await queue.onIdle();
     },
   };
 }
