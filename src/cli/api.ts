@@ -82,7 +82,7 @@ export function operationOf(given: string, path: string): Method {
   );
 }
 
-/** The text as it stands in the file, once it is known to be JSON. */
+/** The text of the file, unchanged. It must be JSON. */
 function bodyFor(method: Method, file: string | undefined): string | undefined {
   if (method === 'GET') {
     if (file === undefined) return undefined;

@@ -59,7 +59,7 @@ async function rotateKey(cli: Cli, path: string): Promise<void> {
   });
 }
 
-/** How many were sealed anew; null: all open with the new key already. */
+/** How many were encrypted with the new key; null: all open with it already. */
 async function reseal(store: Store, key: Uint8Array, fresh: Uint8Array): Promise<number | null> {
   const clock = await clockOf(store);
   const patientUntil = clock.steady() + RENEWAL_PATIENCE_MS;

@@ -39,7 +39,7 @@ export function deletionsCommand(cli: Cli): Command {
         if (pending === null) {
           throw notFound(`no deletions of full sync ${id} wait for approval`, 'deletions list');
         }
-        if (options.yes === undefined) await askFor(cli, pending);
+        if (options.yes === undefined) await askFor(cli, id, pending);
         else if (options.yes !== pending.digest) throw deletionsChanged(id);
         const approved = await changed(api.deletions.approve.$post({ json: { digest: pending.digest } }));
         if (approved === null || 'whyNot' in approved) throw deletionsChanged(id);
@@ -51,7 +51,6 @@ export function deletionsCommand(cli: Cli): Command {
 }
 
 interface DeletionsToApprove {
-  syncRunId: number;
   ids: string[];
   /** Names exactly these ids. */
   digest: string;
@@ -60,22 +59,19 @@ interface DeletionsToApprove {
 /** Null: nothing that this sync run found waits. The digest is the first page's: what changes after it is rejected with it. */
 async function pendingOf(api: ApiClient, syncRunId: number): Promise<DeletionsToApprove | null> {
   const ids: string[] = [];
-  let of: { kind: Kind; digest: string } | null = null;
+  let first: { kind: Kind; digest: string | null } | undefined;
   for (let after: string | undefined; ; ) {
     const query = { sync_run: syncRunId, limit: PAGE_LIMIT_MAX, after };
     const { sync_runs, items, next } = await answered(api.deletions.$get({ query }));
-    if (of === null) {
-      const [found] = sync_runs;
-      if (found === undefined || found.digest === null) return null;
-      of = { kind: found.kind, digest: found.digest };
-    }
+    first ??= sync_runs[0];
+    if (first === undefined || first.digest === null) return null;
     const now = Date.now();
     const waiting = items.filter((item) => !(Date.parse(item.approved_until ?? '') > now));
     ids.push(...waiting.map((item) => item.id));
     if (next === null) {
       // Asked page by page, and judged by two clocks: what is approved is what was shown, or nothing.
-      if (digestOf(of.kind, ids) !== of.digest) throw deletionsChanged(syncRunId);
-      return { syncRunId, ids, digest: of.digest };
+      if (digestOf(first.kind, ids) !== first.digest) throw deletionsChanged(syncRunId);
+      return { ids, digest: first.digest };
     }
     after = next;
   }
@@ -88,25 +84,15 @@ function deletionsChanged(syncRunId: number): MirrorError {
 }
 
 /** Shows what waits, and asks. Where nobody can be asked, nothing is approved. */
-async function askFor(cli: Cli, { syncRunId, ids, digest }: DeletionsToApprove): Promise<void> {
+async function askFor(cli: Cli, syncRunId: number, { ids, digest }: DeletionsToApprove): Promise<void> {
   cli.out.write(`Found by full sync ${syncRunId}, gone upstream as far as can be seen:\n${indented(ids)}`);
-  const answer = await ask(cli, `Delete these ${ids.length} here as well? Type yes to approve: `);
-  if (answer === 'yes') return;
-  const command = `deletions approve ${syncRunId} --yes ${digest}`;
-  throw answer === null
-    ? new UsageError('nothing is approved yet', `to approve exactly these ids: ${command}`)
-    : new MirrorError('not_approved', 'nothing is approved');
+  if (!cli.err.isTerminal || process.stdin.isTTY !== true) {
+    const command = `deletions approve ${syncRunId} --yes ${digest}`;
+    throw new UsageError('nothing is approved yet', `to approve exactly these ids: ${command}`);
+  }
+  using lines = createInterface({ input: process.stdin, output: process.stderr });
+  const answer = await lines.question(`Delete these ${ids.length} here as well? Type yes to approve: `);
+  if (answer.trim() !== 'yes') throw new MirrorError('not_approved', 'nothing is approved');
 }
 
 const indented = (ids: readonly string[]) => ids.map((id) => `  ${printable(id)}\n`).join('');
-
-/** What a person types in answer. Null: nobody sits at a terminal. */
-async function ask(cli: Cli, question: string): Promise<string | null> {
-  if (!cli.err.isTerminal || process.stdin.isTTY !== true) return null;
-  const lines = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    return (await lines.question(question)).trim();
-  } finally {
-    lines.close();
-  }
-}

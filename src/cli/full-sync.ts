@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, changed, PATIENTLY } from '../ops/api/client.ts';
@@ -46,11 +47,8 @@ export function fullSyncCommand(cli: Cli): Command {
         const before = (await answered(api['sync-runs'].$get({ query: { limit: 1 } }))).items[0]?.id ?? 0;
         const asked = await changed(api['sync-runs'].$post({ json: { kinds } }));
         if (asked !== null && 'whyNot' in asked) {
-          throw new MirrorError(asked.code, asked.whyNot, {
-            ...(asked.code === 'not_running'
-              ? { remedy: 'start it: it runs full syncs at every start' }
-              : {}),
-          });
+          const start = { remedy: 'start it: it runs full syncs at every start' };
+          throw new MirrorError(asked.code, asked.whyNot, asked.code === 'not_running' ? start : {});
         }
         const { paused } = (await answered(api.status.$get())).service;
         cli.out.write(`Asked for: ${kinds.join(', ')}${paused ? '; it begins after "resume"' : ''}\n`);
@@ -87,8 +85,8 @@ async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?: true }
     if (compared.some(differs))
       throw new DifferenceFound('the mirror differs from the API', '"sync" without --dry-run repairs it');
     if (incomplete.length > 0) {
-      const kindsRead = incomplete.map(({ kind }) => kind).join(', ');
-      throw new MirrorError('incomplete', `not the whole list: ${kindsRead}`, {
+      const kindsNamed = incomplete.map(({ kind }) => kind).join(', ');
+      throw new MirrorError('incomplete', `not the whole list: ${kindsNamed}`, {
         remedy: 'nothing differs in what was read; a list that moves while it is read can be compared again',
       });
     }
@@ -116,7 +114,7 @@ async function waitFor(
         cli.out.write(describeDifferences('  differences', differencesOf(syncRun)));
     }
     if (ended.size === kinds.length) break;
-    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+    await sleep(LOOK_EVERY_MS);
     if (!isOne) continue;
     // A service that has stopped will end no full sync: its silence is an error here.
     const { sync_runs, upstream } = await answered(api.status.$get());
@@ -138,29 +136,23 @@ async function waitFor(
 
 /** Throws where they failed, where deletions wait, and where anything differed. */
 async function judge(api: ApiClient, kinds: readonly Kind[], ended: readonly SyncRunReport[]): Promise<void> {
+  const kindsOf = (syncRuns: readonly SyncRunReport[]) => syncRuns.map(({ kind }) => kind).join(', ');
   const failed = ended.filter((syncRun) => syncRun.outcome !== 'complete');
   if (failed.length > 0) {
-    const kindsNamed = failed.map((syncRun) => syncRun.kind).join(', ');
-    throw new MirrorError('sync_run_failed', `not complete: ${kindsNamed}`, {
-      remedy: 'see "gaps list --open"',
-    });
+    const remedy = 'see "gaps list --open"';
+    throw new MirrorError('sync_run_failed', `not complete: ${kindsOf(failed)}`, { remedy });
   }
   const gaps = await answered(api.gaps.$get({ query: { open: 'true', limit: NEWEST_SYNC_RUNS } }));
   const pending = gaps.items.filter(
     (gap) => gap.reason === 'deletion_pending' && gap.kind !== null && kinds.includes(gap.kind),
   );
-  if (pending.length > 0) {
-    throw new DifferenceFound('deletions wait for approval', 'see "deletions list"');
-  }
+  if (pending.length > 0) throw new DifferenceFound('deletions wait for approval', 'see "deletions list"');
   const differing = ended.filter(
     (syncRun) => syncRun.differences !== null && differs(differencesOf(syncRun)),
   );
   if (differing.length > 0) {
-    const kindsNamed = differing.map((syncRun) => syncRun.kind).join(', ');
-    throw new DifferenceFound(
-      `the mirror differed from the API: ${kindsNamed}`,
-      'see "sync-runs show NUMBER"',
-    );
+    const what = `the mirror differed from the API: ${kindsOf(differing)}`;
+    throw new DifferenceFound(what, 'see "sync-runs show NUMBER"');
   }
 }
 

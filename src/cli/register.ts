@@ -38,7 +38,7 @@ export const DEFAULT_EVENTS = EVERY_FAMILY.join(',');
 const ATTEMPT_FACT = 'registration_attempt';
 
 /**
- * How long the secret of a registration that was made anew goes on verifying. Attempts are signed anew each time, but with
+ * How long the secret of a registration that was replaced goes on verifying. Each attempt is signed again, but with
  * the secret of the registration that they belong to: so long, most of a sender's repeated attempts come within it. What
  * comes later is found by the full syncs, while a secret that has leaked should not be good for longer.
  */

@@ -131,7 +131,7 @@ export async function takeSecret(
   });
 }
 
-/** Shows what is held, and throws DifferenceFound where the secret of `registration` cannot be used. */
+/** Shows all registrations, and throws DifferenceFound where the secret of `registration` cannot be used. */
 export async function conclude(
   cli: Cli,
   store: Store,

@@ -112,7 +112,7 @@ function goOnWithoutReader(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 }
 
-/** Whoever reads our output may stop early, as `head` does: no failure, and nothing to say about it. */
+/** A reader of our output may stop early, as `head` does: no failure, and nothing to say about it. */
 function endQuietlyWithReader(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {

@@ -57,7 +57,7 @@ export function serveCommand(cli: Cli): Command {
     });
 }
 
-/** Whoever has the link is an operator. What is no terminal is a log, which others read, and which is kept. */
+/** The link makes an operator of everybody who has it, so it is shown on a terminal only: a log is kept, and others read it. */
 export function signInLine({ link, tokenFile }: NonNullable<Service['signIn']>, isTerminal: boolean): string {
   return `Sign in: ${isTerminal ? link : `with the token in ${tokenFile}`}\n`;
 }

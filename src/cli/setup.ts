@@ -121,8 +121,8 @@ export async function setup(run: SetupRun): Promise<void> {
 }
 
 /**
- * A change is read after one settling time, and what the first deliveries told should be: only of a service in which
- * something always changes a kind is not in sync by then.
+ * A change is read after one consistency window. After three, a kind is in sync, but for a service in which something always
+ * changes.
  */
 const PATIENCE_SETTLES = 3;
 

@@ -10,7 +10,7 @@ import { clockOf, databasePath, holderOfDatabase, livingReplicas, withStore } fr
 import { DifferenceFound } from './exit.ts';
 import { runningService, withApi } from './ops-api.ts';
 import { jsonOption } from './options.ts';
-import { renderPairs } from './table.ts';
+import { type Cell, renderPairs } from './table.ts';
 import { printable } from './text.ts';
 
 export function statusCommand(cli: Cli): Command {
@@ -22,13 +22,8 @@ export function statusCommand(cli: Cli): Command {
       const told = await toldByService(cli);
       const status = told ?? (await withApi(cli, 'read', (api) => answered(api.status.$get())));
       if (status.kinds === null) {
-        throw new MirrorError(
-          'store_unavailable',
-          `the service cannot read its database: ${status.sentence}`,
-          {
-            remedy: 'its log says more',
-          },
-        );
+        const what = `the service cannot read its database: ${status.sentence}`;
+        throw new MirrorError('store_unavailable', what, { remedy: 'its log says more' });
       }
       await show(cli, { told, status }, options);
       if (options.check) assertInSync(status);
@@ -126,31 +121,23 @@ function writeSummary(cli: Cli, status: Status): void {
   const summary = summaryOf(status);
   writeRows(cli.out, KINDS, summary.kinds);
   const { pending, processed, ignored, failed, discarded } = summary.events;
-  cli.out.write('\n');
-  cli.out.write(
-    renderPairs([
-      [
-        'events',
-        `${pending} pending, ${processed} processed, ${ignored} ignored, ${failed} failed, ${discarded} discarded`,
-      ],
-      ['assessments’ cycle', cycleWords(status.assessment_cycle)],
-      ['oldest pending', summary.oldest_pending_at],
-      ['last delivery', summary.last_delivery_at],
-      ...(status.upstream.waits_until === null
-        ? []
-        : [
-            [
-              'compliance service',
-              `waits until ${status.upstream.waits_until}, as the service asked (Retry-After)`,
-            ] as const,
-          ]),
-      ['quarantined', summary.quarantined],
-      ['open gaps', summary.open_gaps],
-      ...summary.learned_pointers.map(({ kind, path, setting }): [string, string] => [
-        `ids of ${kind}`,
-        `found at ${printable(path)}, where no setting looks: set ${printable(setting)}`,
-      ]),
-      ['database', `${bytes(summary.database_bytes)}, and ${bytes(summary.wal_bytes)} in its log`],
-    ]),
-  );
+  const events = `${pending} pending, ${processed} processed, ${ignored} ignored, ${failed} failed, ${discarded} discarded`;
+  const { waits_until: until } = status.upstream;
+  const waits = until && `waits until ${until}, as the service asked (Retry-After)`;
+  const learned = summary.learned_pointers.map(({ kind, path, setting }): [string, string] => [
+    `ids of ${kind}`,
+    `found at ${printable(path)}, where no setting looks: set ${printable(setting)}`,
+  ]);
+  const pairs: [string, Cell][] = [
+    ['events', events],
+    ['assessments’ cycle', cycleWords(status.assessment_cycle)],
+    ['oldest pending', summary.oldest_pending_at],
+    ['last delivery', summary.last_delivery_at],
+    ...(waits === null ? [] : [['compliance service', waits] as [string, string]]),
+    ['quarantined', summary.quarantined],
+    ['open gaps', summary.open_gaps],
+    ...learned,
+    ['database', `${bytes(summary.database_bytes)}, and ${bytes(summary.wal_bytes)} in its log`],
+  ];
+  cli.out.write(`\n${renderPairs(pairs)}`);
 }

@@ -37,7 +37,7 @@ export function isLoopbackRedirect(redirectUri: string): boolean {
 }
 
 /**
- * Listens where the browser will be sent. `onForeign` is told of each answer that is not to this attempt, and whether
+ * Listens where the browser will be sent. `onForeign` is called for each answer that is not to this attempt, with whether
  * it had no state at all; must not throw. Throws UsageError where the address is not free.
  */
 export async function listenForConsent(
