@@ -27,16 +27,19 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
   const startedAt = clock.wall();
   let pausedSince = await readPause(store);
 
+  /** For the services that run on this database. */
+  const notifying = async <T>(work: Promise<T>): Promise<T> => {
+    const done = await work;
+    await store.notify('work');
+    return done;
+  };
   const actions: OpsActions = {
     async requestFullSync(kinds, reason) {
       // A service that starts later begins with full syncs anyway.
-      if (!isServed) return;
-      await store.requestSyncRuns(kinds, reason, now());
-      await store.notify('work');
+      if (isServed) await notifying(store.requestSyncRuns(kinds, reason, now()));
     },
     async refetch(kind, ids) {
-      await store.makeDue(kind, ids, now());
-      await store.notify('work');
+      await notifying(store.makeDue(kind, ids, now()));
       return { queued: ids.length };
     },
     async dryRun(kind, signal) {
@@ -60,35 +63,30 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
       return await compare(kind, signal);
     },
     async pause() {
-      pausedSince = await beginPause(store, clock.wall());
-      await store.notify('work');
+      pausedSince = await notifying(beginPause(store, clock.wall()));
     },
     async resume() {
-      await endPause(store);
+      await notifying(endPause(store));
       pausedSince = null;
-      await store.notify('work');
     },
   };
   const facts = (): LiveFacts => ({
-    ...{
-      version: version(),
-      startedAt,
-      eventsOnly: rules.eventsOnly,
-      ...config.sync,
-      idPointers: rules.pointers,
-    },
-    ...{
-      state: isServed ? 'elsewhere' : 'stopped',
-      paused: pausedSince !== null,
-      pausedSince,
-    },
+    ...{ version: version(), startedAt, ...config.sync },
+    ...{ eventsOnly: rules.eventsOnly, idPointers: rules.pointers },
+    state: isServed ? 'elsewhere' : 'stopped',
+    ...{ paused: pausedSince !== null, pausedSince },
     ...{ unwritableSince: null, signingSecrets: config.webhook.secrets().length, secrets: [] },
     ...{ runningSyncRuns: [], upstream: unknownUpstream(config), unreachableSince: null },
     deliveries: { lastMinute: noDeliveries(), lastHour: noDeliveries() },
   });
   const complain = (what: { error?: unknown }) => cli.err.write(`${printable(String(what.error))}\n`);
   const context = {
-    store: operatorsStore(),
+    store: {
+      ...store,
+      retryEvent: (id, at) => notifying(store.retryEvent(id, rules, at)),
+      releaseQuarantined: (id, at) => notifying(store.releaseQuarantined(id, at, rules.timing)),
+      resolveGap: (id, at) => notifying(store.resolveGap(id, at)),
+    } satisfies OpsContext['store'],
     ...{ actions, facts, clock, logger: { error: complain } },
     credentials: async () => null,
     traffic: store.listTraffic,
@@ -100,31 +98,14 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
   // Without a logger: a database that cannot be read is an error here, and no verdict.
   const snapshots = createSnapshots({ ...context, logger: null });
   return apiHere(createApi(context, { operations, snapshots }), ACTOR);
-
-  function operatorsStore(): OpsContext['store'] {
-    const notifying = async <T>(work: Promise<T>): Promise<T> => {
-      const done = await work;
-      await store.notify('work');
-      return done;
-    };
-    return {
-      ...store,
-      retryEvent: (id, at) => notifying(store.retryEvent(id, rules, at)),
-      releaseQuarantined: (id, at) => notifying(store.releaseQuarantined(id, at, rules.timing)),
-      resolveGap: (id, at) => notifying(store.resolveGap(id, at)),
-    };
-  }
 }
 
 function unknownUpstream({ compliance }: Config): LiveFacts['upstream'] {
   const limit = compliance?.requestsPerMinute ?? 0;
   return {
-    ...{
-      configured: compliance !== null,
-      origin: compliance?.baseUrl.origin ?? null,
-      ok: null,
-      skew_ms: null,
-    },
+    configured: compliance !== null,
+    origin: compliance?.baseUrl.origin ?? null,
+    ...{ ok: null, skew_ms: null },
     ...{ last_ok_at: null, last_error_at: null, last_error: null, consecutive_failures: 0 },
     ...{ budget_left: limit, budget_per_minute: limit, budget_waits_for: [], waits_until: null },
   };

@@ -67,25 +67,25 @@ async function doctor(cli: Cli, options: DoctorOptions): Promise<void> {
   }
 }
 
-function report(cli: Cli, explained: Diagnosis, options: DoctorOptions): void {
-  if (options.json) writeJson(cli.out, explained);
+function report(cli: Cli, diagnosis: Diagnosis, options: DoctorOptions): void {
+  if (options.json) writeJson(cli.out, diagnosis);
   else {
-    for (const { code, what, remedy } of explained.causes) {
+    for (const { code, what, remedy } of diagnosis.causes) {
       cli.out.write(`${printable(what)}  [${code}]\n  What to do: ${printable(remedy)}\n`);
     }
-    for (const sentence of explained.known ?? []) cli.out.write(`${printable(sentence)}\n`);
-    if (explained.healthy && explained.known === undefined)
+    for (const sentence of diagnosis.known ?? []) cli.out.write(`${printable(sentence)}\n`);
+    if (diagnosis.healthy && diagnosis.known === undefined)
       cli.out.write('The signature is right, and the service would take this delivery.\n');
-    if (explained.fit !== null) {
-      const { signed_content, hash, secret, secret_reading, body, signature } = explained.fit;
+    if (diagnosis.fit !== null) {
+      const { signed_content, hash, secret, secret_reading, body, signature } = diagnosis.fit;
       cli.out.write(
         `What fits: ${hash} over ${JSON.stringify(signed_content)}, secret ${printable(secret)} ${printable(secret_reading)}, body ${body}, signature ${printable(signature)}.\n`,
       );
     }
   }
-  if (explained.healthy) return;
+  if (diagnosis.healthy) return;
   throw new DifferenceFound(
-    explained.known === undefined ? 'the delivery would be rejected' : 'the delivery has not had its effect',
+    diagnosis.known === undefined ? 'the delivery would be rejected' : 'the delivery has not had its effect',
   );
 }
 

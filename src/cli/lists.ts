@@ -2,12 +2,15 @@ import type { Command } from 'commander';
 import type { ApiClient } from '../ops/api/client.ts';
 import { indentedJson, isJson } from '../ops/body-text.ts';
 import { MirrorError } from '../platform/errors.ts';
-import type { Paging, Period } from '../store/reports.ts';
+import { PAGE_LIMIT_MAX, type Paging, type Period } from '../store/reports.ts';
 import { type Cli, type Columns, isObject, writeJson, writeRows } from './cli.ts';
 import { withApi } from './ops-api.ts';
-import { afterOption, jsonOption, limitOption } from './options.ts';
+import { integerBetween, jsonOption } from './options.ts';
 import { type Cell, renderPairs } from './table.ts';
 import { printableJson, printableLines } from './text.ts';
+
+/** A screenful or two; more is asked for, with `--limit` and `--after`. Rows. */
+const DEFAULT_LIMIT = 50;
 
 export interface ListPage<Item> {
   items: readonly Item[];
@@ -26,8 +29,13 @@ export function listing<Item, Options, Args extends unknown[]>(
   read: (api: ApiClient, query: Paging & Period, options: Options, ...args: Args) => Promise<ListPage<Item>>,
 ): void {
   command
-    .addOption(limitOption())
-    .addOption(afterOption())
+    .option(
+      '--limit <rows>',
+      `rows at most, up to ${PAGE_LIMIT_MAX}`,
+      integerBetween(1, PAGE_LIMIT_MAX),
+      DEFAULT_LIMIT,
+    )
+    .option('--after <key>', 'go on after this key, which the list before ended with')
     .addOption(jsonOption())
     .action(() =>
       withApi(cli, 'read', async (api) => {

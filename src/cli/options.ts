@@ -1,9 +1,5 @@
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import { isKind, KINDS, type Kind } from '../compliance/kinds.ts';
-import { PAGE_LIMIT_MAX } from '../store/reports.ts';
-
-/** A screenful or two; more is asked for, with `--limit` and `--after`. Rows. */
-const DEFAULT_LIMIT = 50;
 
 /** Where the terminal does not say how wide it is; the library's own. Columns. */
 const HELP_WIDTH = 80;
@@ -19,16 +15,6 @@ export function helpNote(...paragraphs: string[]) {
 
 export function jsonOption(): Option {
   return new Option('--json', 'print JSON');
-}
-
-export function limitOption(): Option {
-  return new Option('--limit <rows>', `rows at most, up to ${PAGE_LIMIT_MAX}`)
-    .default(DEFAULT_LIMIT)
-    .argParser(integerBetween(1, PAGE_LIMIT_MAX));
-}
-
-export function afterOption(): Option {
-  return new Option('--after <key>', 'go on after this key, which the list before ended with');
 }
 
 /** Of a list in the order of time. */

@@ -86,22 +86,15 @@ async function ask({ env }: Cli, flags: TriggerFlags, body: object): Promise<Tri
     return JSON.parse(text) as Triggered;
   } catch (error) {
     if (error instanceof MirrorError) throw error;
-    throw new MirrorError(
-      'sandbox',
-      `no sandbox answers at ${url}: ${describeError(error instanceof Error && error.cause !== undefined ? error.cause : error)}`,
-      {
-        remedy: 'start one with "sandbox", or name its address: --sandbox',
-      },
-    );
+    const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+    throw new MirrorError('sandbox', `no sandbox answers at ${url}: ${describeError(cause)}`, {
+      remedy: 'start one with "sandbox", or name its address: --sandbox',
+    });
   }
 }
 
 function refusal(status: number, text: string): MirrorError {
-  let detail = text.slice(0, REFUSAL_MAX_LENGTH);
-  try {
-    detail = (JSON.parse(text) as { detail?: string }).detail ?? detail;
-  } catch {
-    // As it is.
-  }
-  return new MirrorError('sandbox', `the sandbox answered ${status}: ${detail}`);
+  const { detail } = Object(jsonOrText(text)) as { detail?: string };
+  const shown = detail ?? text.slice(0, REFUSAL_MAX_LENGTH);
+  return new MirrorError('sandbox', `the sandbox answered ${status}: ${shown}`);
 }
