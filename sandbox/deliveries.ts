@@ -37,9 +37,9 @@ interface Delivery {
   hold: { isReleasedBy: (attempted: Delivery) => boolean; cancelTimer: () => void } | null;
 }
 
-interface DeliverySettings extends SendSettings {
+export interface DeliverySettings extends SendSettings {
   /** Attempts under way at once, over all registrations. */
-  concurrency: number;
+  deliveryConcurrency: number;
   /** The wait before each attempt, counted from the one before; as many attempts as entries. */
   retryDelaysMs: readonly number[];
 }
@@ -83,7 +83,7 @@ export class Deliveries {
 
   constructor(parts: DeliveryParts) {
     this.#parts = parts;
-    this.#queue = new PQueue({ concurrency: parts.sending.concurrency });
+    this.#queue = new PQueue({ concurrency: parts.sending.deliveryConcurrency });
   }
 
   /**

@@ -6,12 +6,12 @@ import { describeError, UsageError } from '../src/platform/errors.ts';
 import { isLoopbackHost } from './access.ts';
 import { parseScopes, SCOPES } from './authentication.ts';
 import { builtinSeed } from './builtin.ts';
+import type { DeliverySettings } from './deliveries.ts';
 import { type Faults, NO_FAULTS } from './faults.ts';
 import { merged, type Patch, withAt } from './places.ts';
 import { Problem } from './problems.ts';
 import { seededRandom } from './random.ts';
 import { loadSeed, normaliseSeed, type SeedData } from './seed.ts';
-import type { SignatureAlgorithm } from './send.ts';
 import {
   changedShapes,
   DEFAULT_SHAPES,
@@ -22,7 +22,7 @@ import {
 } from './shapes.ts';
 import { timeScaleSchema } from './time.ts';
 
-export interface SandboxOptions {
+export interface SandboxOptions extends DeliverySettings {
   host: string;
   /** 0: any free one. */
   port: number;
@@ -35,15 +35,8 @@ export interface SandboxOptions {
   /** Divides the waits of the retry schedule. */
   timeScale: number;
   shapes: Shapes;
-  retryDelaysMs: readonly number[];
-  deliveryTimeoutMs: number;
-  deliveryConcurrency: number;
-  signing: {
-    header: string;
-    algorithm: SignatureAlgorithm;
-    /** For registrations that bring none of their own; null: one is made for each. */
-    secret: string | null;
-  };
+  /** `secret`: for registrations that bring none of their own; null: one is made for each. */
+  signing: DeliverySettings['signing'] & { secret: string | null };
   faults: Faults;
   oauth: OauthOptions;
 }

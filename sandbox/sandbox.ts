@@ -95,17 +95,8 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   }
   const registrations = new Registrations(random.fork('registrations'), options.signing.secret);
   const deliveries = new Deliveries({
-    sending: {
-      concurrency: options.deliveryConcurrency,
-      retryDelaysMs: options.retryDelaysMs,
-      deliveryTimeoutMs: options.deliveryTimeoutMs,
-      signatureHeader: options.signing.header,
-      signatureAlgorithm: options.signing.algorithm,
-    },
-    registrations,
-    settings,
+    ...{ sending: options, registrations, settings, timers },
     random: random.fork('deliveries'),
-    timers,
   });
   const upstream = new Upstream({ state, deliveries, settings, random: random.fork('upstream') });
   const scenarios = new Scenarios(upstream, random.fork('scenarios'));

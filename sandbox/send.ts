@@ -1,11 +1,10 @@
 import { createHmac } from 'node:crypto';
 import type { Registration } from './registrations.ts';
 
-export type SignatureAlgorithm = 'sha256' | 'sha384' | 'sha512';
+type SignatureAlgorithm = 'sha256' | 'sha384' | 'sha512';
 
 export interface SendSettings {
-  signatureHeader: string;
-  signatureAlgorithm: SignatureAlgorithm;
+  signing: { header: string; algorithm: SignatureAlgorithm };
   /** For one attempt, from connecting to the answer's last byte. */
   deliveryTimeoutMs: number;
 }
@@ -36,14 +35,12 @@ export async function sendOnce(
   settings: SendSettings,
   stopping: AbortSignal,
 ): Promise<Attempt> {
+  const { header, algorithm } = settings.signing;
   const started = performance.now();
   const at = new Date().toISOString();
   const timestampSeconds = Math.floor(Date.now() / 1000);
   const ended = (status: number | null, error: string | null): Attempt => ({
-    at,
-    status,
-    error,
-    durationMs: Math.round(performance.now() - started),
+    ...{ at, status, error, durationMs: Math.round(performance.now() - started) },
   });
   try {
     const response = await fetch(registration.url, {
@@ -51,12 +48,7 @@ export async function sendOnce(
       headers: {
         'content-type': 'application/json',
         'user-agent': 'compliance-sandbox',
-        [settings.signatureHeader]: signatureHeader(
-          registration.secret,
-          timestampSeconds,
-          body,
-          settings.signatureAlgorithm,
-        ),
+        [header]: signatureHeader(registration.secret, timestampSeconds, body, algorithm),
       },
       body,
       // A redirect would take the signed event to an address that is not registered.

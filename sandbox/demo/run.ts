@@ -51,8 +51,14 @@ const NO_FAULTS = { drop: 0, duplicate: 0, delay: { probability: 0 }, reorder: 0
 const FIRST_AT = 0.1;
 const LAST_AT = 0.8;
 
-/** When each story begins, in milliseconds after the start of a run of `runMs`. */
-export function schedule(runMs: number): { atMs: number; story: StagedStory }[] {
+interface Scheduled {
+  /** After the start. */
+  atMs: number;
+  story: StagedStory;
+}
+
+/** When each story begins in a run of `runMs`. */
+export function schedule(runMs: number): Scheduled[] {
   const step = (LAST_AT - FIRST_AT) / (STORIES.length - 1);
   return STORIES.map((story, index) => ({ atMs: Math.round(runMs * (FIRST_AT + step * index)), story }));
 }
@@ -78,7 +84,9 @@ export async function runOnce(screen: Screen, stage: Stage, settings: RunSetting
   const first = await intoStep(lookout, settings.signal);
   say(`in sync after the first full sync: ${countText(first)}`);
 
-  await play(stage, lookout, settings, say);
+  say(`${LIVELY_PER_SECOND} changes a second; deliveries are dropped, duplicated, delayed and reordered`);
+  const stories = schedule(settings.runMs).values();
+  await play(stage, lookout, { ...settings, stories }, say);
 
   say('quiescing: no more changes, deliveries under way are let through');
   await stage.sandbox.setFaults(NO_FAULTS);
@@ -103,27 +111,24 @@ export async function runOnce(screen: Screen, stage: Stage, settings: RunSetting
   return conclude(screen, sight);
 }
 
-async function stir({ sandbox }: Stage): Promise<void> {
-  await sandbox.setFaults(FAULTS);
-  await sandbox.startLively(LIVELY_PER_SECOND);
-}
-
-/** The lively scenario with its faults, and the staged stories each at its time. */
-async function play(stage: Stage, lookout: Lookout, settings: RunSettings, say: Say): Promise<void> {
-  const { runMs, signal } = settings;
-  await stir(stage);
-  say(`${LIVELY_PER_SECOND} changes a second; deliveries are dropped, duplicated, delayed and reordered`);
+/** The lively scenario with its faults, the stories each at its time, and looks between them. */
+async function play(
+  stage: Stage,
+  lookout: Lookout,
+  { runMs, stories, signal }: { runMs: number; stories: Iterator<Scheduled, undefined>; signal: AbortSignal },
+  say: Say,
+  onLook: (sight: Sight) => Promise<void> = async () => {},
+): Promise<void> {
+  await stage.sandbox.setFaults(FAULTS);
+  await stage.sandbox.startLively(LIVELY_PER_SECOND);
   const startedMs = Date.now();
-  const stories = schedule(runMs);
+  let next = stories.next().value;
   // On a slow machine longer than asked for: a story left out would look like one that was repaired unseen.
-  while ((Date.now() < startedMs + runMs || stories.length > 0) && !signal.aborted) {
-    const next = stories[0];
+  while ((Date.now() < startedMs + runMs || next !== undefined) && !signal.aborted) {
     if (next !== undefined && Date.now() >= startedMs + next.atMs) {
-      stories.shift();
       say(`${next.story.title}: ${(await lookout.play(next.story)) ?? 'no record is left for it'}`);
-    } else {
-      await lookout.look();
-    }
+      next = stories.next().value;
+    } else await onLook(await lookout.look());
     await pause(LOOK_EVERY_MS, signal);
   }
 }
@@ -224,42 +229,33 @@ function narrator(screen: Screen): Say {
 const STORY_EVERY_MS = 8_000;
 const REPORT_EVERY_MS = 10_000;
 
+function* endlessly(): Generator<Scheduled, undefined> {
+  for (let played = 0; ; played += 1) {
+    yield { atMs: (played + 1) * STORY_EVERY_MS, story: STORIES[played % STORIES.length]! };
+  }
+}
+
 /** The lively scenario and the staged stories, one after another, until `signal` aborts. */
 export async function keepRunning(screen: Screen, stage: Stage, signal: AbortSignal): Promise<void> {
+  const say: Say = (line) => screen.write(`${new Date().toISOString().slice(11, 19)}  ${line}`);
   introduce(screen, stage);
   screen.write('Ctrl-C ends it.', '');
   const lookout = createLookout(stage);
   await intoStep(lookout, signal);
-  await stir(stage);
-  let nextStoryMs = Date.now() + STORY_EVERY_MS;
   let nextReportMs = Date.now() + REPORT_EVERY_MS;
-  let played = 0;
-  while (!signal.aborted) {
-    const { mirror, differences } = await lookout.look();
-    if (Date.now() >= nextStoryMs) {
-      const story = STORIES[played % STORIES.length]!;
-      const record = await lookout.play(story);
-      screen.write(`${clock()}  ${story.title}: ${record ?? 'no record is left for it'}`);
-      played += 1;
-      nextStoryMs = Date.now() + STORY_EVERY_MS;
-    }
-    if (Date.now() >= nextReportMs) {
-      const { events, redeliveries } = await stage.tables.countEvents();
-      const records = Object.values(mirror).reduce((sum, rows) => sum + rows.size, 0);
-      const resolved = lookout.watch.takeEnded();
-      const mended = resolved.length > 0 ? `; since the last line ended ${tally(resolved)}` : '';
-      screen.write(
-        `${clock()}  ${records} records, ${events} events and ${redeliveries} redeliveries so far; ${differences.length} differ right now${mended}`,
-      );
-      nextReportMs = Date.now() + REPORT_EVERY_MS;
-    }
-    await pause(LOOK_EVERY_MS, signal);
-  }
+  const stories = endlessly();
+  await play(stage, lookout, { runMs: Number.POSITIVE_INFINITY, stories, signal }, say, async (sight) => {
+    if (Date.now() < nextReportMs) return;
+    nextReportMs = Date.now() + REPORT_EVERY_MS;
+    const { events, redeliveries } = await stage.tables.countEvents();
+    const records = Object.values(sight.mirror).reduce((sum, rows) => sum + rows.size, 0);
+    const resolved = lookout.watch.takeEnded();
+    const ended = resolved.length > 0 ? `; since the last line ended ${tally(resolved)}` : '';
+    say(
+      `${records} records, ${events} events and ${redeliveries} redeliveries so far; ${sight.differences.length} differ right now${ended}`,
+    );
+  });
   screen.write('', 'Stopping both services.');
-}
-
-function clock(): string {
-  return new Date().toISOString().slice(11, 19);
 }
 
 function introduce(screen: Screen, stage: Stage): void {

@@ -152,10 +152,7 @@ test('the lively scenario only ever proposes changes that can be made, and keeps
       const registrations = new Registrations(random, null);
       const settings = { faults: NO_FAULTS, shapes: DEFAULT_SHAPES };
       const deliveries = new Deliveries({
-        sending: {
-          ...resolveOptions({}),
-          ...{ concurrency: 1, signatureHeader: 'x', signatureAlgorithm: 'sha256' as const },
-        },
+        sending: resolveOptions({ deliveryConcurrency: 1 }),
         registrations,
         settings,
         random,
