@@ -6,22 +6,18 @@ export interface AddressedRequest {
   headers?: Readonly<Record<string, string | string[] | undefined>>;
 }
 
-/** Who sent a request. */
-export interface Addresses {
-  /** The peer's address; where that is a proxy we trust, whom it named. Null: the connection is gone already. */
-  of(request: AddressedRequest): string | null;
-  isProxy(address: string | undefined): boolean;
-}
+export type Addresses = ReturnType<typeof createAddresses>;
 
-/** `proxies` are those whose `X-Forwarded-For` is believed; without any, nobody's is: anyone can send that header. */
-export function createAddresses(proxies: BlockList | null): Addresses {
+/** Who sent a request. `proxies` are those whose `X-Forwarded-For` is believed; without any, nobody's is: anyone can send that header. */
+export function createAddresses(proxies: BlockList | null) {
   const isProxy = (address: string | undefined) => {
     const family = address === undefined || proxies === null ? 0 : isIP(address);
     return family !== 0 && proxies!.check(address!, family === 6 ? 'ipv6' : 'ipv4');
   };
   return {
     isProxy,
-    of({ socket, headers }) {
+    /** The peer's address; where that is a proxy we trust, whom it named. Null: the connection is gone already. */
+    of({ socket, headers }: AddressedRequest): string | null {
       const peer = socket?.remoteAddress;
       if (peer === undefined) return null;
       if (!isProxy(peer)) return plain(peer);

@@ -48,18 +48,13 @@ export function systemClock(): Clock {
 }
 
 /** A sleep that something may end before its time. */
-export interface Nap {
-  /** Resolves after `ms` milliseconds, or at once when `signal` aborts or `wake` is called. Never rejects. */
-  sleep(ms: number, signal: AbortSignal): Promise<void>;
-  /** Ends the sleep, if there is one. */
-  wake(): void;
-}
-
-export function createNap(clock: Pick<Clock, 'sleep'>): Nap {
+export function createNap(clock: Pick<Clock, 'sleep'>) {
   let wakeUp: () => void = () => undefined;
   return {
+    /** Ends the sleep, if there is one. */
     wake: () => wakeUp(),
-    async sleep(ms, signal) {
+    /** Resolves after `ms` milliseconds, or at once when `signal` aborts or `wake` is called. Never rejects. */
+    async sleep(ms: number, signal: AbortSignal): Promise<void> {
       if (signal.aborted) return;
       const over = new AbortController();
       // Without a reason given, one is made, with its stack: that cost more than the rest of a wake-up.

@@ -1,3 +1,4 @@
+import type { Clock } from './clock.ts';
 import type { Logger } from './logger.ts';
 
 /** The window of the limit. A minute: what an alert looks at, and short enough to read a summary while it happens. */
@@ -10,27 +11,18 @@ const MAX_SORTS = 200;
 type Level = 'info' | 'warn' | 'error';
 
 /** What makes two lines alike. */
-export interface Sort {
+interface Sort {
   outcome: string;
   reason: string | null;
 }
+
+export type LogLimit = ReturnType<typeof createLogLimit>;
 
 /**
  * For lines that a stranger can cause: of each sort the first ones of a minute are written at once, the others are
  * counted, and the minute's end says how many there were, whether or not anything more comes.
  */
-export interface LogLimit {
-  /** Whether this line is to be written. False: it is counted. */
-  admits(log: Logger, level: Level, message: string, sort: Sort): boolean;
-  /** Logs what has been left out so far. For a stop. */
-  flush(): void;
-}
-
-/** `clock`: monotonic, milliseconds; `sleep` ends early when its signal aborts. */
-export function createLogLimit(clock: {
-  steady(): number;
-  sleep(ms: number, signal?: AbortSignal): Promise<void>;
-}): LogLimit {
+export function createLogLimit(clock: Pick<Clock, 'steady' | 'sleep'>) {
   const sorts = new Map<string, { log: Logger; level: Level; message: string; sort: Sort; count: number }>();
   let openedAt = 0;
   let window: AbortController | null = null;
@@ -59,7 +51,8 @@ export function createLogLimit(clock: {
   }
 
   return {
-    admits(log, level, message, sort) {
+    /** Whether this line is to be written. False: it is counted. */
+    admits(log: Logger, level: Level, message: string, sort: Sort): boolean {
       // The timer may be late; the period is not longer for that.
       if (window !== null && clock.steady() - openedAt >= WINDOW_MS) flush();
       if (window === null) open();
@@ -73,6 +66,7 @@ export function createLogLimit(clock: {
       held.count += 1;
       return held.count <= FIRST_LINES;
     },
+    /** Logs what has been left out so far. For a stop. */
     flush,
   };
 }

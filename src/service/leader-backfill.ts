@@ -2,7 +2,7 @@ import type { Backfill } from '../backfill/backfill.ts';
 import type { RunningSyncRun } from '../backfill/full-sync.ts';
 import { NOTHING_KNOWN, type UpstreamHealth } from '../backfill/upstream.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
-import type { Clock } from '../platform/clock.ts';
+import { type Clock, momentOf } from '../platform/clock.ts';
 import type { Lease } from '../store/replicas.ts';
 import type { RepairStore, Store } from '../store/store.ts';
 import type { Replicas } from './replicas.ts';
@@ -46,7 +46,7 @@ export function createLeaderBackfill(options: {
   create: (store: RepairStore, interrupted: readonly { kind: Kind; pages: number }[]) => Backfill;
 }): LeaderBackfill {
   const { store, replicas, clock, create } = options;
-  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const now = () => momentOf(clock);
   /** For dry runs while another replica leads. Never run. */
   const idle = create(store, []);
   let leading: Backfill | null = null;

@@ -9,20 +9,11 @@ type Fetch = ListenOptions['fetch'];
 /** A start takes seconds, a migration of a large database minutes. */
 const RETRY_AFTER = { 'retry-after': '5' };
 
-export interface Startup {
-  /** Handlers of the two listeners. */
-  receiver: Fetch;
-  ops: Fetch;
-  /** The step of the start, for `/readyz`. */
-  at(state: 'starting' | 'migrating'): void;
-  /** From now on the apps answer. */
-  open(apps: { receiver: Fetch; ops: Fetch }): void;
-}
-
 /**
  * Answers until the database is open: a probe can tell a start from a crash, and a sender tries again later.
  */
-export function createStartup(publicUrl: URL | null): Startup {
+export function createStartup(publicUrl: URL | null) {
+  /** The step of the start, for `/readyz`. */
   let state: 'starting' | 'migrating' = 'starting';
   let apps: { receiver: Fetch; ops: Fetch } | null = null;
 
@@ -35,45 +26,35 @@ export function createStartup(publicUrl: URL | null): Startup {
   const notReady = () =>
     secured(Response.json({ status: 'not_ready', reason: state }, { status: 503 }), publicUrl);
 
+  const receiver: Fetch = (request, env) => {
+    if (apps !== null) return apps.receiver(request, env);
+    return pathOf(request) === '/livez' ? live() : away();
+  };
+  const ops: Fetch = (request, env) => {
+    if (apps !== null) return apps.ops(request, env);
+    const path = pathOf(request);
+    if (path === '/livez') return live();
+    return path === '/readyz' ? notReady() : away();
+  };
   return {
-    receiver: (request, env) => {
-      if (apps !== null) return apps.receiver(request, env);
-      return pathOf(request) === '/livez' ? live() : away();
-    },
-    ops: (request, env) => {
-      if (apps !== null) return apps.ops(request, env);
-      const path = pathOf(request);
-      if (path === '/livez') return live();
-      return path === '/readyz' ? notReady() : away();
-    },
-    at(to) {
+    ...{ receiver, ops },
+    at(to: typeof state): void {
       state = to;
     },
-    open(to) {
+    /** From now on the apps answer. */
+    open(to: typeof apps): void {
       apps = to;
     },
   };
 }
 
-export interface Listeners extends Pick<Startup, 'at' | 'open'> {
-  receiverUrl: string;
-  opsUrl: string;
-  /** The operators' listener as seen from outside. */
-  operatorsUrl: string;
-  /** The receiver's listener; with one shared address it serves the operators too. */
-  receiver: Listener;
-  /** Null if the receiver's listener serves both. */
-  ops: Listener | null;
-}
+export type Listeners = Awaited<ReturnType<typeof openListeners>>;
 
 /**
  * Opens both listeners, or one if the settings give both the same address (for platforms with one port). Until `open` is
  * called, the startup handlers answer.
  */
-export async function openListeners(
-  config: Pick<Config, 'host' | 'port' | 'ops'>,
-  addresses: Addresses,
-): Promise<Listeners> {
+export async function openListeners(config: Pick<Config, 'host' | 'port' | 'ops'>, addresses: Addresses) {
   const { host, port, ops } = config;
   const startup = createStartup(ops.publicUrl);
   const shared = host === ops.host && port === ops.port && port !== 0;
@@ -84,27 +65,26 @@ export async function openListeners(
     ...{ fetch, host, port, addresses },
     ...(shared ? { inTurns: { ...OPERATORS_TURNS, canWait: (request) => !isForWebhooks(request.url) } } : {}),
   });
-  const listening = (opsListener: Listener | null): Listeners => {
-    const receiverUrl = urlOf(host, receiver.port);
-    const opsUrl = opsListener === null ? receiverUrl : urlOf(ops.host, opsListener.port);
-    const operatorsUrl = ops.publicUrl?.origin ?? opsUrl;
-    return {
-      ...{ receiver, ops: opsListener, receiverUrl, opsUrl, operatorsUrl },
-      ...{ at: startup.at, open: startup.open },
-    };
-  };
-  if (shared) return listening(null);
+  let own: Listener | null = null;
   try {
-    return listening(
-      await listen({
+    if (!shared)
+      own = await listen({
         ...{ fetch: startup.ops, host: ops.host, port: ops.port, addresses },
         inTurns: OPERATORS_TURNS,
-      }),
-    );
+      });
   } catch (error) {
     await receiver.close(0);
     throw error;
   }
+  const receiverUrl = urlOf(host, receiver.port);
+  const opsUrl = own === null ? receiverUrl : urlOf(ops.host, own.port);
+  return {
+    ...{ at: startup.at, open: startup.open, receiver, receiverUrl, opsUrl },
+    /** Null if the receiver's listener serves both. */
+    ops: own,
+    /** The operators' listener as seen from outside. */
+    operatorsUrl: ops.publicUrl?.origin ?? opsUrl,
+  };
 }
 
 /** A page takes a few milliseconds: at most one is served before a waiting delivery, however many are requested. */

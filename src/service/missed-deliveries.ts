@@ -1,7 +1,7 @@
 import type { Backfill } from '../backfill/backfill.ts';
 import type { GapKeeper } from '../backfill/context.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
-import type { Clock } from '../platform/clock.ts';
+import { type Clock, momentOf } from '../platform/clock.ts';
 import type { DeliveryOutcome } from '../receive/routes.ts';
 import type { BackfillStore, DirtyTiming, GapKey, GapReason, OperatorStore } from '../store/store.ts';
 
@@ -36,7 +36,7 @@ export async function recover(options: {
   others?: number | undefined;
 }): Promise<{ kind: Kind; pages: number }[]> {
   const { store, clock, others } = options;
-  const now = { wall: clock.wall(), steady: clock.steady() };
+  const now = momentOf(clock);
   // Among several, full syncs are over when another takes the lease.
   const interrupted = others === undefined ? await store.interruptSyncRuns(now) : [];
   // Others have gone on by the same clock, and their due times hold.

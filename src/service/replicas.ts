@@ -1,6 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type Clock, createNap, type SharedClock, sharedClock, systemClock } from '../platform/clock.ts';
+import {
+  type Clock,
+  createNap,
+  momentOf,
+  type SharedClock,
+  sharedClock,
+  systemClock,
+} from '../platform/clock.ts';
 import type { Lease, Notice } from '../store/replicas.ts';
 import type { Store } from '../store/store.ts';
 
@@ -42,7 +49,7 @@ export function createReplicas(options: {
   const { store, clock, onError } = options;
   const id = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const isAlone = store.engine === 'sqlite';
-  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const now = () => momentOf(clock);
   const scheduled = new Set<Notice>();
   const sending = new Set<Promise<void>>();
 

@@ -1,5 +1,5 @@
 import { type Budget, createBudget, KEPT_FROM_SCANS, WINDOW_MS } from '../compliance/budget.ts';
-import { type Clock, createNap } from '../platform/clock.ts';
+import { type Clock, createNap, momentOf } from '../platform/clock.ts';
 import type { PlacesGiven, ReplicaStore } from '../store/replicas.ts';
 
 /**
@@ -27,11 +27,6 @@ const STEP = 1 / 20;
 /** Long enough for every other process to ask. */
 const ROUNDS_TO_PASS = 4;
 
-export interface SharedBudget extends Budget {
-  /** Asks for places, and gives back what is not needed, until `signal` aborts. Never rejects. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
 export function createSharedBudget(options: {
   store: Pick<ReplicaStore, 'sharePlaces' | 'pausePlaces'>;
   replica: string;
@@ -40,7 +35,7 @@ export function createSharedBudget(options: {
   requestTimeoutMs: number;
   clock: Clock;
   onError: (error: unknown) => void;
-}): SharedBudget {
+}) {
   const { store, replica, requestsPerMinute: limit, clock } = options;
   const budget = createBudget({
     requestsPerMinute: limit,
@@ -49,7 +44,7 @@ export function createSharedBudget(options: {
     onWaiting: () => nap.wake(),
   });
   const leaseMs = GOOD_FOR_MS + Math.ceil(options.requestTimeoutMs) + WINDOW_MS;
-  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const now = () => momentOf(clock);
   const nap = createNap(clock);
   let given: PlacesGiven = { places: 0, othersWanting: 0, free: 0, pausedUntil: null, lost: [] };
   let goodUntil = Number.NEGATIVE_INFINITY;
@@ -100,16 +95,17 @@ export function createSharedBudget(options: {
 
   return {
     take: budget.take,
-    pauseUntil(steadyMs) {
+    pauseUntil(steadyMs: number): void {
       budget.pauseUntil(steadyMs);
       askedPauseUntil = Math.max(askedPauseUntil ?? steadyMs, steadyMs);
       nap.wake();
     },
-    left() {
+    left(): ReturnType<Budget['left']> {
       const own = budget.left();
       return { ...own, left: own.left + given.free, lost: given.lost };
     },
-    async run(signal) {
+    /** Asks for places, and gives back what is not needed, until `signal` aborts. Never rejects. */
+    async run(signal: AbortSignal): Promise<void> {
       while (!signal.aborted) {
         try {
           await sharePause();

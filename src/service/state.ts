@@ -2,7 +2,7 @@ import type { GapKeeper } from '../backfill/context.ts';
 import { unreachableSince } from '../backfill/upstream.ts';
 import { KINDS } from '../compliance/kinds.ts';
 import type { LiveFacts } from '../ops/context.ts';
-import { type Clock, createNap } from '../platform/clock.ts';
+import { type Clock, createNap, momentOf } from '../platform/clock.ts';
 import type { Store } from '../store/store.ts';
 import { noteDowntime } from './missed-deliveries.ts';
 import type { Base } from './opening.ts';
@@ -57,14 +57,11 @@ export function createServiceState(
     if (phase !== 'starting')
       await noteDowntime({ store, gaps, clock, eventsOnly }, 'the service stood still, or could not write,');
     const access = repairs.access();
-    await store.beat(
-      { wall: clock.wall(), steady: clock.steady() },
-      {
-        ...{ eventsOnly, settleMs, fullSyncMs, access },
-        blocked: pausedSince !== null,
-        unreachable: unreachableSince(backfill?.health(), clock.wall()) !== null,
-      },
-    );
+    await store.beat(momentOf(clock), {
+      ...{ eventsOnly, settleMs, fullSyncMs, access },
+      blocked: pausedSince !== null,
+      unreachable: unreachableSince(backfill?.health(), clock.wall()) !== null,
+    });
     await repairs.renewAccess();
     // Nothing is known of what other credentials may read until they have read it.
     if (writtenWith !== null && writtenWith !== access) backfill?.requestFullSync(KINDS, 'credentials');
