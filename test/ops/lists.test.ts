@@ -24,7 +24,7 @@ const post = (path: string, fields: [string, string][]) =>
 /** Where a form leads, and what it leaves for the page there. */
 const ledTo = (response: Response) => {
   const [, told = null] =
-    /compliance-mirror-told=([^;]+)/.exec(response.headers.get('set-cookie') ?? '') ?? [];
+    /compliance-mirror-notice=([^;]+)/.exec(response.headers.get('set-cookie') ?? '') ?? [];
   return [response.headers.get('location'), told];
 };
 const accept = (...ids: string[]) =>
@@ -105,7 +105,7 @@ describe('the events', () => {
       ] as [string, string][]),
     ]);
     expect(ledTo(retried)).toEqual(['/events?state=failed', 'retried.2.1']);
-    const { text } = await page('/events?state=failed', OPERATE, 'compliance-mirror-told=retried.2.1');
+    const { text } = await page('/events?state=failed', OPERATE, 'compliance-mirror-notice=retried.2.1');
     expect(text).toContain('2 events processed. 1 other could not be: the error is beside each.');
     await post('/actions/events', [
       ['id', 'c'],
@@ -277,7 +277,7 @@ test('the gaps of a restore are resolved where only a person can, one by one', a
   expect((await page('/')).text).toContain('href="/gaps#gap-restored"');
   const answer = await post('/actions/resolve-gap', [['id', String(ofAssessments)]]);
   expect([answer.status, ...ledTo(answer)]).toEqual([303, '/gaps', 'resolved.1.0']);
-  const { text } = await page('/gaps', OPERATE, 'compliance-mirror-told=resolved.1.0');
+  const { text } = await page('/gaps', OPERATE, 'compliance-mirror-notice=resolved.1.0');
   expect(text).toContain('The gap is resolved.');
   expect((await post('/actions/resolve-gap', [['id', String(ofAssessments)]])).status).toBe(409);
   expect(await buttons(OPERATE)).toEqual([]);
@@ -368,14 +368,14 @@ test('a person gets a problem as a page, a program as JSON, and both the same wo
 
 test('what a page says was done is words of ours, said once, whatever stands in the cookie', async () => {
   for (const told of ['<b>', 'retried.x.1', 'constructor.1.1', 'retried.1', 'retried.1.1.1', 'hacked']) {
-    const { status, text } = await page('/events', OPERATE, `compliance-mirror-told=${told}`);
+    const { status, text } = await page('/events', OPERATE, `compliance-mirror-notice=${told}`);
     expect(status).toBe(200);
-    expect(text).not.toContain('class="told"');
+    expect(text).not.toContain('class="notice"');
   }
-  const cookie = 'compliance-mirror-told=discarded.1.0';
+  const cookie = 'compliance-mirror-notice=discarded.1.0';
   const response = await h.app.request('/events', { headers: { ...bearer(OPERATE), cookie } });
   expect(await response.text()).toContain('1 event discarded.');
-  expect(response.headers.get('set-cookie')).toMatch(/^compliance-mirror-told=; Max-Age=0;/);
+  expect(response.headers.get('set-cookie')).toMatch(/^compliance-mirror-notice=; Max-Age=0;/);
 });
 
 describe('the page of an event', () => {
@@ -388,7 +388,7 @@ describe('the page of an event', () => {
       ] as [string, string][]),
     ]);
     const [path, left] = ledTo(answer);
-    return (await page(path!, OPERATE, `compliance-mirror-told=${left}`)).text;
+    return (await page(path!, OPERATE, `compliance-mirror-notice=${left}`)).text;
   };
 
   test('tells what a retry came to', async () => {
@@ -396,9 +396,9 @@ describe('the page of an event', () => {
     const body = nameless.body.replace('policyId', 'nothing');
     await h.store.accept({ events: [{ ...nameless, body }], unusable: [] }, h.now(), { settleMs: 1 });
     await kill('fine');
-    expect(await told('fine', 'retry')).toContain('<p class="told" role="status">Processed.</p>');
+    expect(await told('fine', 'retry')).toContain('<p class="notice" role="status">Processed.</p>');
     expect(await told('nameless', 'retry')).toContain('Failed again: the payload holds no id of a policy');
-    expect(await told('nameless', 'discard')).toContain('<p class="told" role="status">Discarded.</p>');
+    expect(await told('nameless', 'discard')).toContain('<p class="notice" role="status">Discarded.</p>');
     expect(await told('nameless', 'discard')).toContain('Not possible any more: the event is discarded.');
   });
 

@@ -54,7 +54,7 @@ export function eventPage({ store, answerTimes, receiver }: OpsContext, { html }
             kind !== null && record_id !== null ? (
               <RecordLink kind={kind} id={record_id} />
             ) : (
-              'no record that could be told'
+              'no known record'
             ),
           ],
           from(event),
@@ -208,7 +208,7 @@ export const quarantinedPage =
         ]}
       >
         <p class="note">
-          Releasing asks the API for what it was about, as far as that can be told, and marks it as seen to.
+          Releasing asks the API for what it was about, as far as that is known, and marks it as settled.
           Nothing of its content gets into the tables.
         </p>
         {released_at === null ? (

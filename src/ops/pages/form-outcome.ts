@@ -17,7 +17,7 @@ export interface Notice {
   isBad: boolean;
 }
 
-const COOKIE = 'compliance-mirror-told';
+const COOKIE = 'compliance-mirror-notice';
 /** Seconds. Only the request after the form's needs it. */
 const COOKIE_AGE = 60;
 

@@ -101,7 +101,7 @@ export function Title({ children, note }: PropsWithChildren<{ note?: unknown }>)
         {note == null ? null : <p class="lead">{note}</p>}
       </header>
       {notice === null ? null : (
-        <p class={notice.isBad ? 'told action_required' : 'told'} role="status">
+        <p class={notice.isBad ? 'notice action_required' : 'notice'} role="status">
           {notice.text}
         </p>
       )}

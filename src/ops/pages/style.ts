@@ -98,8 +98,8 @@ main > .actions, form > .actions { margin-top: var(--s4) } .bulk .note { margin:
 .tick { display: flex; gap: var(--s2); align-items: baseline }
 input[type="checkbox"] { accent-color: var(--accent); width: 1rem; height: 1rem; flex: none; transform: translateY(.1rem) }
 .empty { margin-top: var(--s4); padding: var(--s6) var(--s4); border: 1px dashed var(--line); border-radius: .75rem; color: var(--soft); text-align: center; text-wrap: balance }
-.told { margin: 0 0 var(--s4); padding: var(--s3) var(--s4); border-left: 3px solid var(--good); border-radius: 0 .5rem .5rem 0; background: var(--card) }
-.told.action_required { border-color: var(--bad) }
+.notice { margin: 0 0 var(--s4); padding: var(--s3) var(--s4); border-left: 3px solid var(--good); border-radius: 0 .5rem .5rem 0; background: var(--card) }
+.notice.action_required { border-color: var(--bad) }
 .new-rows { margin: var(--s4) 0 0; padding: var(--s2) var(--s4); border: 1px solid var(--line); border-left: 3px solid var(--accent); border-radius: .75rem; background: var(--card) }
 .copy { margin-top: var(--s2) } .copy[hidden] { display: none }
 .timeline { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: var(--s2) var(--s4); margin-top: var(--s3); padding-left: var(--s4); border-left: 2px solid var(--line) }

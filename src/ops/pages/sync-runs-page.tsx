@@ -58,7 +58,7 @@ function SyncRunsParts({ snapshot: { live, pending }, syncRuns, dryRun, next, fi
     <>
       <section class="group" data-part="running" aria-label="Running now">
         {pending.map((each) => (
-          <p class="told action_required">
+          <p class="notice action_required">
             <a href={`/sync-runs/${each.syncRunId}#pending`}>{pendingWords(each)}</a>
           </p>
         ))}
@@ -123,7 +123,7 @@ function LastDryRun({ dryRun }: { dryRun: DryRun }) {
   const ended = <Ago at={dryRun.endedAt} />;
   if (dryRun.state === 'failed') {
     return (
-      <p class="told action_required">
+      <p class="notice action_required">
         The dry run failed {ended}: {dryRun.error}
       </p>
     );
