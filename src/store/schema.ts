@@ -1,6 +1,6 @@
 import { type SqliteColumn as Column, drizzleModule, type SQL } from './drizzle.ts';
 
-const { sql } = drizzleModule('drizzle-orm');
+const { getTableName, sql } = drizzleModule('drizzle-orm');
 const { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } =
   drizzleModule('drizzle-orm/sqlite-core');
 
@@ -493,6 +493,12 @@ export function tablesOf(engine: Vocabulary) {
   };
 }
 
+/** Of PostgreSQL alone: who works on which events. SQLite keeps that in the memory of its one process. */
+export const CLAIMS = 'claims';
+
+const tables = tablesOf(sqlite);
+export const TABLE_NAMES: readonly string[] = Object.values(tables).map((each) => getTableName(each));
+
 /** The tables in SQLite's types; table and column names are the same on both engines. */
 export const {
   audit,
@@ -526,4 +532,4 @@ export const {
   traffic,
   trimmedEvents,
   vendors,
-} = tablesOf(sqlite);
+} = tables;

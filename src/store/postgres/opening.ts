@@ -1,15 +1,13 @@
 import { createHash } from 'node:crypto';
 import type pg from 'pg';
 import { MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
-import { drizzleModule, type SQL } from '../drizzle.ts';
+import type { SQL } from '../drizzle.ts';
 import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
-import { tables } from '../schema.postgres.ts';
+import { CLAIMS, TABLE_NAMES } from '../schema.ts';
 import { sql } from '../units/sql.ts';
 import { type PostgresDatabase, quoted } from './connection.ts';
 import { write } from './dialect.ts';
 import { ConnectionLost, reasonOf, translate } from './failures.ts';
-
-const { getTableName } = drizzleModule('drizzle-orm');
 
 /** The oldest version that was maintained when this was written. */
 const OLDEST_VERSION = 15;
@@ -121,12 +119,10 @@ async function poolsWhat(database: PostgresDatabase): Promise<'transactions' | '
 const NOTES = '__drizzle_migrations';
 const STATUS_VIEW = 'sync_status';
 
-const TABLES: readonly string[] = Object.values(tables).map((table) => getTableName(table));
-
 /** Whether the user may do with our tables, as far as there are any, what the service does. The schema may hold others, too. */
 export async function checkPrivileges(database: PostgresDatabase, readOnly: boolean): Promise<void> {
   const schema = quoted(database.schema);
-  const looked = [...TABLES, NOTES, ...(readOnly ? [STATUS_VIEW] : [])];
+  const looked = [...TABLE_NAMES, CLAIMS, NOTES, ...(readOnly ? [STATUS_VIEW] : [])];
   const wanted = readOnly ? 'SELECT' : 'SELECT, INSERT, UPDATE, DELETE';
   const rows = await database.sql.query<{ table: string; user: string; isOpen: boolean }>(
     sql`SELECT c.relname AS "table", current_user AS "user", has_schema_privilege(n.oid, 'USAGE') AS "isOpen"

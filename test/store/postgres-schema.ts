@@ -1,5 +1,5 @@
-import { drizzleModule } from './drizzle.ts';
-import { tablesOf, type Vocabulary } from './schema.ts';
+import { drizzleModule } from '../../src/store/drizzle.ts';
+import { CLAIMS, tablesOf, type Vocabulary } from '../../src/store/schema.ts';
 
 const { sql } = drizzleModule('drizzle-orm');
 const {
@@ -20,7 +20,7 @@ const {
 const key = customType<{ data: string }>({ dataType: () => 'text COLLATE "C"' });
 const number = (name: string) => bigint(name, { mode: 'number' });
 
-/** The words of schema.ts in PostgreSQL. */
+/** The words of schema.ts in PostgreSQL, for its migrations: statements use the names alone, which both engines share. */
 const postgres = {
   ...{ table: pgTable, index, uniqueIndex, primaryKey },
   ...{ text, key, integer, number },
@@ -41,7 +41,7 @@ export const tables = {
   ...tablesOf(postgres as unknown as Vocabulary),
   /** UNLOGGED by its migration, so that a claim is no write to disk: a crash of the server ends the claims anyway. */
   claims: pgTable(
-    'claims',
+    CLAIMS,
     {
       seq: number('seq').primaryKey(),
       kind: key('kind'),
