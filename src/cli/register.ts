@@ -38,9 +38,9 @@ export const DEFAULT_EVENTS = EVERY_FAMILY.join(',');
 const ATTEMPT_FACT = 'registration_attempt';
 
 /**
- * How long the secret of a registration that was replaced goes on verifying. Each attempt is signed again, but with
- * the secret of the registration that they belong to: so long, most of a sender's repeated attempts come within it. What
- * comes later is found by the full syncs, while a secret that has leaked should not be good for longer.
+ * How long the secret of a registration that was replaced still verifies. A repeated attempt is signed with the secret of the
+ * registration that it belongs to, and most of them come within a day. What comes later is found by the full syncs. A secret that
+ * has leaked should not be good for longer.
  */
 const OVERLAP_MS = 24 * 3_600_000;
 

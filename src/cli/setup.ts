@@ -132,12 +132,12 @@ async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
   say(`\nReading everything, and comparing${asker.isPerson ? '. Enter goes on without' : ''} …`);
   const since = new Date().toISOString();
   const patientUntil = performance.now() + PATIENCE_SETTLES * talk.draft.config().sync.settleMs;
-  const told = new Set<string>();
+  const shown = new Set<string>();
   const look = async () => {
     const seen = await kindsSeen(talk, trial, performance.now() < patientUntil ? null : since);
     for (const { kind, records, coverage, verdict } of seen.verified) {
-      if (told.has(kind)) continue;
-      told.add(kind);
+      if (shown.has(kind)) continue;
+      shown.add(kind);
       const but = verdict === 'in_sync' ? '' : ', but for what changes right now';
       say(`  ${kind}: in sync${but}, ${count(records, 'record')} (${printable(coverage)})`);
     }

@@ -19,19 +19,19 @@ export function statusCommand(cli: Cli): Command {
     .option('--check', 'exit with 3 unless the mirror is in sync, for scripts')
     .addOption(jsonOption())
     .action(async (options: { json?: true; check?: true }) => {
-      const told = await toldByService(cli);
-      const status = told ?? (await withApi(cli, 'read', (api) => answered(api.status.$get())));
+      const served = await statusOfService(cli);
+      const status = served ?? (await withApi(cli, 'read', (api) => answered(api.status.$get())));
       if (status.kinds === null) {
         const what = `the service cannot read its database: ${status.sentence}`;
         throw new MirrorError('store_unavailable', what, { remedy: 'its log says more' });
       }
-      await show(cli, { told, status }, options);
+      await show(cli, { served, status }, options);
       if (options.check) assertInSync(status);
     });
 }
 
 /** As the page says it. Null: no service is there, or the one beside us cannot be asked, and the tables must do. */
-async function toldByService(cli: Cli): Promise<Status | null> {
+async function statusOfService(cli: Cli): Promise<Status | null> {
   const config = loadConfig(cli.env);
   try {
     const service = await runningService(config);
@@ -44,7 +44,7 @@ async function toldByService(cli: Cli): Promise<Status | null> {
 
 async function show(
   cli: Cli,
-  { told, status }: { told: Status | null; status: Status },
+  { served, status }: { served: Status | null; status: Status },
   options: { json?: true },
 ): Promise<void> {
   const { remote, databaseUrl } = loadConfig(cli.env);
@@ -53,8 +53,8 @@ async function show(
   const address = remote?.url.href ?? holder?.opsUrl ?? null;
   if (options.json) {
     const { pid = null, startedAt = null } = holder ?? {};
-    const { verdict = null, sentence = null, remedy = null, since = null } = told ?? {};
-    const started_at = told?.service.started_at ?? startedAt;
+    const { verdict = null, sentence = null, remedy = null, since = null } = served ?? {};
+    const started_at = served?.service.started_at ?? startedAt;
     const service = { pid, ops_url: address, started_at, verdict, sentence, remedy, since };
     writeJson(cli.out, { service: isServed ? service : null, ...summaryOf(status) });
     return;
@@ -63,7 +63,7 @@ async function show(
     remote !== null
       ? `Service at ${address}`
       : `Service running: process ${holder?.pid}, operators' page at ${address ?? 'an address not known yet'}`;
-  cli.out.write(isServed ? `${where}\n${sentenceOf(told)}\n` : await othersRunning(cli, databaseUrl));
+  cli.out.write(isServed ? `${where}\n${sentenceOf(served)}\n` : await othersRunning(cli, databaseUrl));
   writeSummary(cli, status);
 }
 
@@ -101,9 +101,9 @@ function assertInSync({ kinds, verdict, sentence }: Status): void {
   throw new DifferenceFound(`not in sync: ${named}`, 'see "gaps list --open" and "doctor"');
 }
 
-function sentenceOf(told: Status | null): string {
-  if (told === null) return '';
-  const { sentence, remedy, since } = told;
+function sentenceOf(served: Status | null): string {
+  if (served === null) return '';
+  const { sentence, remedy, since } = served;
   return `${printable(sentence)}${since === null ? '' : ` Since ${since}.`}\n${remedy === null ? '' : `What to do: ${printable(remedy)}\n`}`;
 }
 

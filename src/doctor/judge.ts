@@ -5,7 +5,7 @@ import { coverageOf, isReceiverPath, RECEIVER_PATH } from '../compliance/registr
 import type { RejectionReport, StoreSummary } from '../store/reports.ts';
 import type { StoredRegistration } from '../store/store.ts';
 
-/** What was found, before anything is made of it. Null: it could not be looked at. Times are wall-clock milliseconds. */
+/** What was found, not judged yet. Null: it could not be looked at. Times are wall-clock milliseconds. */
 export interface Findings {
   now: number;
   warnings: readonly string[];
@@ -62,12 +62,8 @@ export interface UpstreamFindings {
   write: WriteScope;
 }
 
-export interface WriteScope {
-  /** Null: only a POST would tell. */
-  granted: boolean | null;
-  /** The scopes that were granted, or what the refusal says. */
-  why: string | null;
-}
+/** `granted` null: only a POST would show it. `why`: the scopes that were granted, or what the refusal says. */
+export type WriteScope = { granted: boolean | null; why: string | null };
 
 export interface Read {
   route: string;
@@ -265,9 +261,9 @@ const CHECKS: Readonly<Record<string, Judge>> = {
       ...addresses.map(({ ids, url, says }) => `${ids} → ${url} (${says})`),
       ...lacking.map(({ url, missing }) => `not covered at ${url}: ${missing.join(', ')}`),
     ].join('; ');
-    const astray = addresses.filter(({ isAstray, isReplaced }) => isAstray && !isReplaced);
-    if (astray.length > 0) {
-      const ids = astray.map((each) => each.ids).join(', ');
+    const elsewhere = addresses.filter(({ isElsewhere, isReplaced }) => isElsewhere && !isReplaced);
+    if (elsewhere.length > 0) {
+      const ids = elsewhere.map((each) => each.ids).join(', ');
       const remedy = `register the address of this receiver, which takes deliveries at ${RECEIVER_PATH} of port ${receiver.port}, and "registrations forget" ${ids}; or set HOST and PORT`;
       return wrong(detail, remedy);
     }
@@ -372,28 +368,28 @@ const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 const EVERY_ADDRESS = new Set(['0.0.0.0', '::', '']);
 
 /** Whether deliveries to `url` come to `receiver`, as far as this machine can know. Pure. */
-function aimOf(url: string, { host, port }: Findings['receiver']): { isAstray: boolean; says: string } {
+function aimOf(url: string, { host, port }: Findings['receiver']): { isElsewhere: boolean; says: string } {
   const { hostname, port: given, protocol } = new URL(url);
-  const astray = (says: string) => ({ isAstray: true, says });
-  const notAstray = (says: string) => ({ isAstray: false, says });
+  const elsewhere = (says: string) => ({ isElsewhere: true, says });
+  const maybeHere = (says: string) => ({ isElsewhere: false, says });
   if (!isReceiverPath(url))
-    return astray(`not ${RECEIVER_PATH}, the only path at which deliveries are taken`);
+    return elsewhere(`not ${RECEIVER_PATH}, the only path at which deliveries are taken`);
   const bare = hostname.replace(/^\[|\]$/g, '');
   const isLoopback = LOOPBACK.test(hostname);
   const isEither = EVERY_ADDRESS.has(host) || host === 'localhost' || bare === 'localhost';
   if (bare !== host && !(isLoopback && isEither)) {
     // What comes by a name or another address passes a proxy, which may lead anywhere.
     return isLoopback
-      ? astray(`this receiver listens at ${host}`)
-      : notAstray('host and port cannot be compared from here');
+      ? elsewhere(`this receiver listens at ${host}`)
+      : maybeHere('host and port cannot be compared from here');
   }
   if (protocol === 'https:')
-    return notAstray('a proxy for https on this machine, whose aim cannot be compared from here');
+    return maybeHere('a proxy for https on this machine, whose aim cannot be compared from here');
   // 0: whichever is free at the start.
-  if (port === 0) return notAstray('PORT is 0, so the port cannot be compared');
+  if (port === 0) return maybeHere('PORT is 0, so the port cannot be compared');
   return Number(given || 80) === port
-    ? notAstray('this receiver')
-    : astray(`this receiver listens on port ${port}`);
+    ? maybeHere('this receiver')
+    : elsewhere(`this receiver listens on port ${port}`);
 }
 
 const lastDeliveryOf = ({ summary }: StoredFindings) => Date.parse(summary.last_delivery_at ?? '') || 0;

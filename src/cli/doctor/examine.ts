@@ -48,7 +48,7 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
   }
 }
 
-/** How many are looked through for one that tells of the sender's clock: as many as a busy day keeps. */
+/** How many are searched for one that shows the sender's clock: as many as a busy day keeps. */
 const REJECTIONS_LOOKED_AT = 500;
 
 async function storedIn(

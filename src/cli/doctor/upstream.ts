@@ -40,20 +40,20 @@ export async function upstreamOf(
   });
 
   /** The first answer that asked for a pause longer than bearable: it answers every request after it. */
-  let told: UpstreamError | null = null;
+  let pause: UpstreamError | null = null;
   async function send<T>(request: () => Promise<T>): Promise<T> {
-    if (told !== null) throw told;
+    if (pause !== null) throw pause;
     try {
       return await request();
     } catch (error) {
-      if (error instanceof UpstreamError && isLong(error)) told = error;
+      if (error instanceof UpstreamError && isLong(error)) pause = error;
       throw error;
     }
   }
 
   /** Null: it failed. */
   async function read<T>(route: string, request: () => Promise<T>): Promise<T | null> {
-    const before = told === null ? sent : -1;
+    const before = pause === null ? sent : -1;
     try {
       const answer = await send(request);
       reads.push({ route, outcome: 'ok', message: '', remedy: null });

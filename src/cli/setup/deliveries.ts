@@ -8,7 +8,7 @@ import { type Trial, waitUntil } from './trial.ts';
 /** A signature is found out in steps: its header's name, then what is signed. */
 const RECIPE_STEPS = 4;
 /** Writes the settings as they are now, and has the mirror run by them. False: one that is not ours runs. */
-export async function takeUp(talk: Talk, trial: Trial): Promise<boolean> {
+export async function applySettings(talk: Talk, trial: Trial): Promise<boolean> {
   await save(talk);
   if (trial.service() === null) {
     talk.say('Start the running service again, so that it takes them.');
@@ -44,7 +44,7 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
   let examined = before.lastRejected?.reason === 'no_signing_secret' ? before.lastRejected.id : 0;
   // A secret that was stored just now is in use by then.
   const takenUpAt = performance.now() + 2 * SECRETS_LOOK_MS;
-  const told = new Set<string>();
+  const shown = new Set<string>();
   const until = performance.now() + options.wait;
   for (;;) {
     const seen = await waitUntil(talk, trial, until - performance.now(), async () => {
@@ -65,20 +65,20 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
     }
     if (typeof seen !== 'number') return;
     examined = seen;
-    if (!(await examine(talk, trial, seen, told))) continue;
-    if (!(await takeUp(talk, trial))) return;
+    if (!(await examine(talk, trial, seen, shown))) continue;
+    if (!(await applySettings(talk, trial))) return;
     say('Waiting for the sender to try again.');
   }
 }
 
 /** Whether settings were found under which the delivery fits, or comes nearer. */
-async function examine(talk: Talk, trial: Trial, id: number, told: Set<string>): Promise<boolean> {
+async function examine(talk: Talk, trial: Trial, id: number, shown: Set<string>): Promise<boolean> {
   const { draft } = talk;
   let hasBegun = false;
   const say = (line: string) => {
     // Senders try again, and each attempt shows the same.
-    if (told.has(line)) return;
-    told.add(line);
+    if (shown.has(line)) return;
+    shown.add(line);
     if (!hasBegun) talk.say('A delivery came, and was rejected. What it shows:');
     hasBegun = true;
     talk.say(line);

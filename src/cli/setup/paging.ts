@@ -27,7 +27,7 @@ const SIZE_NAMES = [
 const LOOKS = 3;
 
 /**
- * How a list is paged, by proof: one record a page is asked for under each name until one is heeded, so that a short list
+ * How a list is paged, by proof: one record a page is asked for under each name until one has an effect, so that a short list
  * tells as much as a long one, and the pages are examined as `doctor` examines them. `shown`: on the first page.
  */
 export async function findPaging(ask: AskPage, set: PagingSettings, shown: number): Promise<FoundPaging> {
@@ -42,10 +42,10 @@ export async function findPaging(ask: AskPage, set: PagingSettings, shown: numbe
     const { pageParam, perPageParam, pageSize } = paging;
     const size = { [perPageParam]: String(pageSize) };
     // A service that refuses a parameter that it does not know tells as much as one that ignores it.
-    const heedless = async (query: Readonly<Record<string, string>>) =>
+    const asked = async (query: Readonly<Record<string, string>>) =>
       (await ask(query)) ?? (await ask(sized === null ? {} : size));
     const finding = await examinePaging(paging, (page, query) =>
-      heedless(query ?? { [pageParam]: String(page), ...size }),
+      asked(query ?? { [pageParam]: String(page), ...size }),
     );
     if (finding === null) break;
     if (finding.set === null) return { settings, says: findingText(finding), isStrange: true };

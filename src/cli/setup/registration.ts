@@ -8,7 +8,7 @@ import { DifferenceFound, explain } from '../exit.ts';
 import { DEFAULT_DESCRIPTION, DEFAULT_EVENTS, register } from '../register.ts';
 import { placesOfUnsent, secretSettings } from '../registrations.ts';
 import { printable } from '../text.ts';
-import { takeUp } from './deliveries.ts';
+import { applySettings } from './deliveries.ts';
 import { commandOf, setFound, settle, type Talk } from './talk.ts';
 import type { Trial } from './trial.ts';
 
@@ -67,7 +67,7 @@ export async function registerHook(talk: Talk, trial: Trial, first: string): Pro
     } catch (error) {
       // It is registered, and lacks nothing but its secret.
       if (error instanceof DifferenceFound) {
-        if (await settleSecret(talk, url, error)) await takeUp(talk, trial);
+        if (await settleSecret(talk, url, error)) await applySettings(talk, trial);
         return;
       }
       if (!(error instanceof MirrorError) || !asker.isPerson) throw error;

@@ -95,7 +95,7 @@ async function newestSync(talk: Talk): Promise<number> {
 
 export interface KindsSeen {
   summary: StoreSummary;
-  /** Kinds in sync, by a full sync of this setup where that can be told, or with nothing outstanding but what is new. */
+  /** Kinds in sync, by a full sync of this setup where that is known, or with nothing outstanding but what is new. */
   verified: KindStatus[];
 }
 
