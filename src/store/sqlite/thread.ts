@@ -60,8 +60,8 @@ export async function openInThread(path: string, options: ThreadOptions = {}): P
   };
 }
 
-/** For each thread: by default it grew to 64 MB, and nothing was faster. */
-const YOUNG_GENERATION_MB = 12;
+/** Room for new objects. By default it grew to 64 MB in each thread, and nothing was faster. */
+const YOUNG_GENERATION_MB = { database: 16, reports: 3 };
 
 interface Waiting {
   resolve: (value: unknown) => void;
@@ -80,10 +80,13 @@ interface Thread {
   end(): Promise<unknown>;
 }
 
-function startThread(name: string, options: ThreadOptions & { onGap: (change: GapChange) => void }): Thread {
+function startThread(
+  name: keyof typeof YOUNG_GENERATION_MB,
+  options: ThreadOptions & { onGap: (change: GapChange) => void },
+): Thread {
   const worker = new Worker(WORKER, {
     name,
-    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },
+    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB[name] },
   });
   const opening = Promise.withResolvers<Opened>();
   opening.promise.catch(() => undefined);
