@@ -16,13 +16,6 @@ interface ConsentRequest {
   challenge: string | null;
 }
 
-type Verdict =
-  | { outcome: 'ask'; request: ConsentRequest }
-  /** Sent to the client, through its own redirect address. */
-  | { outcome: 'redirect'; to: string }
-  /** Shown to the person: without a known client and address there is no safe redirect. */
-  | { outcome: 'refuse'; reason: string };
-
 /** SHA-256 in base64url. */
 const CHALLENGE = /^[A-Za-z0-9_-]{43}$/;
 const TICKET_LIFE_MS = 600_000;
@@ -39,10 +32,10 @@ export function consentRoutes({ application }: OauthOptions, grants: Grants): Ho
   routes.use('/authorize', pageHeaders(origin === 'null' ? protocol : origin));
 
   routes.get('/authorize', (c) => {
-    const verdict = judgeAuthorization(new URL(c.req.url).searchParams, application);
-    if (verdict.outcome === 'refuse') return c.html(<RejectionPage reason={verdict.reason} />, 400);
-    if (verdict.outcome === 'redirect') return c.redirect(verdict.to, 302);
-    const { request } = verdict;
+    const { refusal, error, request } = judgeAuthorization(new URL(c.req.url).searchParams, application);
+    // Shown to the person: without a known client and address there is no safe redirect.
+    if (refusal !== undefined) return c.html(<RejectionPage reason={refusal} />, 400);
+    if (error !== undefined) return c.redirect(redirectTo(request, { error }), 302);
     const ticket = randomBytes(24).toString('base64url');
     pending.set(ticket, { request, expiresAtMs: performance.now() + TICKET_LIFE_MS });
     const [oldest] = pending.keys();
@@ -70,36 +63,31 @@ export function consentRoutes({ application }: OauthOptions, grants: Grants): Ho
   return routes;
 }
 
-/** Judges the parameters of `GET /oauth/authorize`. */
+/** Judges the parameters of `GET /oauth/authorize`. `error` goes to the client, by its redirect address. */
 function judgeAuthorization(
   parameters: URLSearchParams,
   { id, redirectUri }: OauthOptions['application'],
-): Verdict {
+): { refusal?: string; error?: string; request: ConsentRequest } {
   const only = (name: string) => {
     const values = parameters.getAll(name);
     return values.length === 1 ? values[0]! : null;
   };
-  if (only('client_id') !== id) {
-    return { outcome: 'refuse', reason: 'No client is registered under this client_id.' };
-  }
-  if (only('redirect_uri') !== redirectUri) {
-    return { outcome: 'refuse', reason: 'This redirect_uri is not the one registered for the client.' };
-  }
-  const state = only('state');
-  const refusal = (error: string): Verdict => ({
-    outcome: 'redirect',
-    to: redirectTo({ redirectUri, state }, { error }),
-  });
-  if (parameters.size > new Set(parameters.keys()).size) return refusal('invalid_request');
-  if (parameters.get('response_type') !== 'code') return refusal('unsupported_response_type');
-  const scopes = parseScopes(parameters.get('scope') ?? '');
-  if (scopes === null || scopes.length === 0) return refusal('invalid_scope');
+  const scopes = parseScopes(parameters.get('scope') ?? '') ?? [];
   const challenge = parameters.get('code_challenge');
   const method = parameters.get('code_challenge_method');
+  const request = { clientId: id, redirectUri, scopes, state: only('state'), challenge };
+  if (only('client_id') !== id) {
+    return { refusal: 'No client is registered under this client_id.', request };
+  }
+  if (only('redirect_uri') !== redirectUri) {
+    return { refusal: 'This redirect_uri is not the one registered for the client.', request };
+  }
+  if (parameters.size > new Set(parameters.keys()).size) return { error: 'invalid_request', request };
+  if (parameters.get('response_type') !== 'code') return { error: 'unsupported_response_type', request };
+  if (scopes.length === 0) return { error: 'invalid_scope', request };
   // `plain` proves nothing to anyone who saw the request, and RFC 7636 makes it the default.
   const isProof = challenge === null ? method === null : method === 'S256' && CHALLENGE.test(challenge);
-  if (!isProof) return refusal('invalid_request');
-  return { outcome: 'ask', request: { clientId: id, redirectUri, scopes, state, challenge } };
+  return isProof ? { request } : { error: 'invalid_request', request };
 }
 
 /** The redirect address with `answer`, and the state where there was one, added to its query. */

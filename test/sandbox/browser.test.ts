@@ -74,6 +74,17 @@ test('what happens elsewhere appears without a reload, and leaves alone what som
   expect(complaints).toEqual([]);
 });
 
+test('with a token, a browser that has given it as the password sends forms and is kept up to date', async () => {
+  const token = 'a-token-of-the-sandbox';
+  const { url } = await testSandbox({ token });
+  const { page } = await open({ httpCredentials: { username: 'anyone', password: token } });
+  await page.goto(`${url}/?q=policy-0012`);
+  await page.locator('[data-live][data-state=live]').waitFor();
+  const row = rowOf(page, 'policy-0012');
+  await row.getByRole('button', { name: /^submit/ }).click();
+  await row.locator('.badge', { hasText: 'in review' }).waitFor();
+});
+
 test('without scripts the forms work all the same', async () => {
   const { url, control } = await testSandbox();
   const { page } = await open({ javaScriptEnabled: false });
