@@ -29,23 +29,19 @@ export function backupCommand(cli: Cli): Command {
     .action(async (file: string, flags: BackupFlags) => {
       const config = configHere(cli, 'backup');
       using stop = stopSignals();
-      const progress = progressOn(cli.err);
-      try {
-        const result = await (await engines()).backUpStore(config.databaseUrl, {
-          to: file,
-          force: flags.force === true,
-          signal: stop.signal,
-          onProgress: (done) => progress.show(() => textOf(done)),
-        });
-        progress.end();
-        if (flags.json) writeJson(cli.out, { file, ...result });
-        else {
-          const { rows, tables, bytes } = result;
-          const what = `${rows} rows in ${tables} tables, ${mebibytes(bytes)}`;
-          cli.out.write(`Backed up and checked: ${what}, in ${printable(file)}\n`);
-        }
-      } finally {
-        progress.end();
+      using progress = progressOn(cli.err);
+      const result = await (await engines()).backUpStore(config.databaseUrl, {
+        to: file,
+        force: flags.force === true,
+        signal: stop.signal,
+        onProgress: (done) => progress.show(() => textOf(done)),
+      });
+      progress.end();
+      if (flags.json) writeJson(cli.out, { file, ...result });
+      else {
+        const { rows, tables, bytes } = result;
+        const what = `${rows} rows in ${tables} tables, ${mebibytes(bytes)}`;
+        cli.out.write(`Backed up and checked: ${what}, in ${printable(file)}\n`);
       }
     });
 }

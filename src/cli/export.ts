@@ -75,7 +75,7 @@ async function exportTable(
   checkFlags(table, name, file, flags);
   const { header, line } = writerOf(await table.columns(), flags.format ?? formatOf(file), flags);
   const total = (await table.total?.(api)) ?? null;
-  const progress = progressOn(cli.err);
+  using progress = progressOn(cli.err);
   using stop = flags.follow ? stopSignals() : null;
   const { since } = flags;
   const source =
@@ -91,12 +91,9 @@ async function exportTable(
       progress.show(() => progressText(`Exporting ${name}`, 'rows', rows, total, cli.err.isTerminal));
     }
   }
-  try {
-    if (file === STANDARD_OUTPUT) await print(lines());
-    else await writeFile(file, lines(), flags.force === true);
-  } finally {
-    progress.end();
-  }
+  if (file === STANDARD_OUTPUT) await print(lines());
+  else await writeFile(file, lines(), flags.force === true);
+  progress.end();
   const where = file === STANDARD_OUTPUT ? '' : ` to ${printable(file)}`;
   cli.err.write(`Exported ${rows} ${rows === 1 ? 'row' : 'rows'} of ${name}${where}\n`);
 }

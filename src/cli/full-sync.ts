@@ -99,7 +99,7 @@ async function waitFor(
   { kinds, before, isOne }: { kinds: readonly Kind[]; before: number; isOne: boolean },
 ): Promise<void> {
   const ended = new Map<Kind, SyncRunReport>();
-  const progress = progressOn(cli.err, LINE_EVERY_MS);
+  using progress = progressOn(cli.err, LINE_EVERY_MS);
   /** As it was when first looked at: an outage that is over by then is no reason to go. */
   let failuresBefore: number | undefined;
   while (ended.size < kinds.length) {
@@ -121,7 +121,6 @@ async function waitFor(
     const { consecutive_failures: failures, last_error: lastError } = upstream;
     failuresBefore = Math.min(failuresBefore ?? failures, failures);
     if (failures >= FAILURES_WAITED_FOR && failures > failuresBefore) {
-      progress.end();
       const missing = kinds.filter((kind) => ended.get(kind)?.outcome !== 'complete');
       throw new MirrorError('sync_run_failed', `not complete: ${missing.join(', ')}: ${lastError}`, {
         remedy: 'it goes on by itself; see "gaps list --open"',
@@ -130,7 +129,6 @@ async function waitFor(
     const ours = sync_runs.running.filter(({ id, kind }) => id > before && kinds.includes(kind));
     progress.show(() => describeSyncRuns(ours, upstream.budget_left, cli.err.isTerminal));
   }
-  progress.end();
   await judge(api, kinds, [...ended.values()]);
 }
 

@@ -7,10 +7,10 @@ const USUAL_COLUMNS = 80;
 const REDRAW_EVERY_MS = 100;
 const LINE_EVERY_MS = 5_000;
 
-interface ProgressLine {
+interface ProgressLine extends Disposable {
   /** Asks for the text only when it is time for one. */
   show(text: () => string): void;
-  /** Leaves a terminal's line empty. */
+  /** Leaves a terminal's line empty, as being disposed of does. */
   end(): void;
 }
 
@@ -24,6 +24,7 @@ export function progressOn(screen: Screen, lineEveryMs = LINE_EVERY_MS): Progres
   };
   return {
     end,
+    [Symbol.dispose]: end,
     show(text) {
       const now = performance.now();
       if (now - shownAt < (screen.isTerminal ? REDRAW_EVERY_MS : lineEveryMs)) return;
