@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { getRequestListener } from '@hono/node-server';
 import { Hono, type MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
+import { except } from 'hono/combine';
 import { methodNotAllowed } from 'hono/method-not-allowed';
 import { KINDS } from '../src/compliance/kinds.ts';
 import { describeError, UsageError } from '../src/platform/errors.ts';
@@ -131,10 +132,10 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
       },
     }),
   );
+  // The API and the token endpoint have credentials of their own; the others show no record.
+  app.use(except(['/v1/*', '/oauth/token', '/openapi.json', '/assets/*'], requireToken(token)));
   app.route('/v1', rest);
   app.get('/openapi.json', (c) => c.json(openApiDocument(rest, new URL(c.req.url).origin)));
-  for (const path of ['/oauth/authorize', '/_sandbox/*', '/', '/act', '/parts'])
-    app.use(path, requireToken(token));
   app.route('/oauth', consentRoutes(oauth, grants));
   app.route('/oauth', tokenRoutes(oauth, grants));
   app.route('/_sandbox', controlRoutes(parts));

@@ -174,9 +174,7 @@ describe('who may use it', () => {
     const { url } = await testSandbox({ token: TOKEN });
     const basic = (password: string) => ({ authorization: `Basic ${btoa(`anyone:${password}`)}` });
     const guarded = [
-      '/?kind=vendor',
-      '/parts',
-      '/_sandbox/state',
+      ...['/?kind=vendor', '/parts', '/_sandbox/state', '/nothing'],
       '/oauth/authorize?client_id=sandbox-client',
     ];
     for (const path of guarded) {
@@ -191,6 +189,9 @@ describe('who may use it', () => {
         expect(closed.html).not.toContain('vendor-0001');
       }
     }
+    expect((await get(`${url}/openapi.json`)).status).toBe(200);
+    expect((await post(`${url}/oauth/token`, {})).status).toBe(415);
+    expect((await get(`${url}/v1/policies`)).headers.get('www-authenticate')).toBe('Bearer');
     const lively = { action: 'scenario', name: 'lively' };
     expect((await post(`${url}/act`, lively)).status).toBe(401);
     expect(
