@@ -5,7 +5,7 @@ import { decideMissing } from '../../mirror/deletions.ts';
 import { differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import { events, gaps, learnedPointers as pointers, recordState as states, syncRuns } from '../schema.ts';
+import { learnedPointers as pointers, recordState as states } from '../schema.ts';
 import type { Applied, BackfillStore, ReadMoment, ReadObject, UnreadEvent } from '../store.ts';
 import { dropPending, isApproved } from './deletions.ts';
 import { makeKnown } from './due.ts';
@@ -19,13 +19,12 @@ import {
   TABLE_OF,
   writeContent,
 } from './records.ts';
-import { as, excluded, idsOf, iso, set, single, sql, update, upsert } from './sql.ts';
+import { excluded, idsOf, iso, single, sql, update, upsert } from './sql.ts';
 import { saveProgress } from './sync-runs.ts';
 
 type ApplyContext = Parameters<BackfillStore['applyReads']>[3];
 
-const { seq, state, kind: eventKind, recordId, attempts, nextAttemptAt, processedAt, body } = events;
-const UNREAD = as({ seq, id: events.id, type: events.type, kind: eventKind, attempts, body });
+const UNREAD = sql.raw('seq, id, type, kind, attempts, body');
 
 /** The verbs that bring rows into sync with what the API showed. */
 export function createBackfillVerbs(database: Database, records: Records) {
@@ -100,35 +99,31 @@ export function createBackfillVerbs(database: Database, records: Records) {
     // Of a policy: once the gap that waited for its list has ended, or by that list's own instants, which a clock set back misleads.
     unreadEvents: (now, limit, { settleMs }) =>
       statements.query<UnreadEvent>(
-        sql`SELECT ${UNREAD} FROM ${events}${statements.dialect.indexedBy('events_sought')}
-          WHERE ${state} = 'failed' AND ${nextAttemptAt} <= ${iso(now.wall)} AND ${eventKind} IS NOT NULL AND ${recordId} IS NULL
-          AND ${body} IS NOT NULL AND (${eventKind} <> 'policy' OR NOT EXISTS (SELECT 1 FROM ${gaps} WHERE ${gaps.resolvedAt} IS NULL
-            AND ${gaps.reason} = 'no_record_id' AND ${gaps.kind} = 'policy' AND ${gaps.recordId} IS NULL) OR EXISTS (SELECT 1 FROM
-            (SELECT ${syncRuns.number}, ${syncRuns.startedAt} FROM ${syncRuns}
-              WHERE ${syncRuns.kind} = 'policy' AND ${syncRuns.outcome} = 'complete' ORDER BY ${syncRuns.id} DESC LIMIT 1) AS last
-            WHERE last.number >= ${seq}
-              AND ${statements.dialect.millisecondsBetween(sql`${events.receivedAt}`, sql`last.started_at`)} > ${settleMs - 1}))
-          ORDER BY ${nextAttemptAt} LIMIT ${limit}`,
+        sql`SELECT ${UNREAD} FROM events${statements.dialect.indexedBy('events_sought')}
+          WHERE state = 'failed' AND next_attempt_at <= ${iso(now.wall)} AND kind IS NOT NULL AND record_id IS NULL
+          AND body IS NOT NULL AND (kind <> 'policy' OR NOT EXISTS (SELECT 1 FROM gaps WHERE gaps.resolved_at IS NULL
+            AND gaps.reason = 'no_record_id' AND gaps.kind = 'policy' AND gaps.record_id IS NULL) OR EXISTS (SELECT 1 FROM
+            (SELECT number, started_at FROM sync_runs
+              WHERE kind = 'policy' AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last
+            WHERE last.number >= events.seq
+              AND ${statements.dialect.millisecondsBetween(sql`events.received_at`, sql`last.started_at`)} > ${settleMs - 1}))
+          ORDER BY next_attempt_at LIMIT ${limit}`,
       ),
 
     async seekAnew(now) {
       const nowIso = iso(now.wall);
       await statements.change(
-        sql`UPDATE ${events}${statements.dialect.indexedBy('events_sought')}
-          SET ${set(events, { nextAttemptAt: nowIso, processedAt: nowIso })}
-          WHERE ${state} = 'failed' AND ${nextAttemptAt} IS NOT NULL AND ${processedAt} > ${nowIso}`,
+        sql`UPDATE events${statements.dialect.indexedBy('events_sought')} SET next_attempt_at = ${nowIso}, processed_at = ${nowIso}
+          WHERE state = 'failed' AND next_attempt_at IS NOT NULL AND processed_at > ${nowIso}`,
       );
     },
 
     async putOffUnread(event, error, againWall, now) {
       await database.transact(async (unit) => {
         const left = await unit.change(
-          sql`UPDATE ${events} SET ${set(events, {
-            attempts: sql`${attempts} + 1`,
-            error,
-            nextAttemptAt: iso(againWall),
-            processedAt: iso(now.wall),
-          })} WHERE ${seq} = ${event.seq} AND ${state} = 'failed' AND ${recordId} IS NULL`,
+          sql`UPDATE events SET attempts = attempts + 1, error = ${error}, next_attempt_at = ${iso(againWall)},
+              processed_at = ${iso(now.wall)}
+            WHERE seq = ${event.seq} AND state = 'failed' AND record_id IS NULL`,
         );
         if (left > 0) await tellMoreOfGap(unit, gapOfFailed(event.kind, null), `event ${event.id}: ${error}`);
       });
@@ -137,17 +132,15 @@ export function createBackfillVerbs(database: Database, records: Records) {
     unreadableRecords: (kind, limit) =>
       idsOf(
         statements,
-        sql`SELECT ${as({ id: gaps.recordId })} FROM ${gaps} WHERE ${gaps.reason} = 'unreadable_answer' AND ${gaps.kind} = ${kind}
-          AND ${gaps.recordId} IS NOT NULL AND ${gaps.resolvedAt} IS NULL ORDER BY ${gaps.number} LIMIT ${limit}`,
+        sql`SELECT record_id AS id FROM gaps WHERE reason = 'unreadable_answer' AND kind = ${kind} AND record_id IS NOT NULL
+          AND resolved_at IS NULL ORDER BY number LIMIT ${limit}`,
       ),
 
     neverShown(kind, after, limit) {
-      const rows = TABLE_OF[kind];
       return idsOf(
         statements,
-        sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND NOT ${states.returned} AND ${states.dirty} > 0
-          AND ${states.id} > ${after} AND NOT EXISTS (SELECT 1 FROM ${rows} WHERE ${rows.id} = ${states.id})
-          ORDER BY ${states.id} LIMIT ${limit}`,
+        sql`SELECT s.id FROM record_state s WHERE s.kind = ${kind} AND NOT s.returned AND s.dirty > 0 AND s.id > ${after}
+          AND NOT EXISTS (SELECT 1 FROM ${TABLE_OF[kind]} r WHERE r.id = s.id) ORDER BY s.id LIMIT ${limit}`,
       );
     },
 
@@ -159,8 +152,8 @@ export function createBackfillVerbs(database: Database, records: Records) {
         readable: limit,
       });
       return await statements.query<UnreadEvent>(
-        sql`SELECT ${UNREAD} FROM ${events} WHERE ${areAbout}
-          AND ${state} <> 'discarded' AND ${body} IS NOT NULL ORDER BY ${seq} LIMIT ${limit}`,
+        sql`SELECT ${UNREAD} FROM events WHERE ${areAbout} AND state <> 'discarded' AND body IS NOT NULL
+          ORDER BY seq LIMIT ${limit}`,
       );
     },
 
@@ -168,8 +161,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
       await database.transact(
         async (unit, loaded) => {
           unit.send(
-            sql`UPDATE ${states} SET ${set(states, { searched: through })}
-              WHERE ${isRecord(kind, id)} AND ${states.searched} < ${through}`,
+            sql`UPDATE record_state SET searched = ${through} WHERE ${isRecord(kind, id)} AND searched < ${through}`,
           );
           const fresh = named.filter((other) => loaded.get(other)!.state.dirty <= event);
           const dirtied = fresh.map((other) => ({ kind, id: other, number: unit.numbers.next() }));
@@ -182,8 +174,8 @@ export function createBackfillVerbs(database: Database, records: Records) {
     shownIds: (kind, ids) =>
       idsOf(
         statements,
-        sql`SELECT ${states.id} FROM ${states} WHERE ${states.kind} = ${kind} AND ${states.returned}
-          AND ${statements.dialect.isAmong(states.id, ids)} ORDER BY ${states.id}`,
+        sql`SELECT id FROM record_state WHERE kind = ${kind} AND returned AND ${statements.dialect.isAmong(states.id, ids)}
+          ORDER BY id`,
       ),
 
     learnedPointers: () => learnedPointers(statements),
@@ -206,15 +198,15 @@ export function createBackfillVerbs(database: Database, records: Records) {
 }
 
 async function searchedOf(unit: Sql, kind: Kind, id: string): Promise<number> {
-  const searched = sql`SELECT ${states.searched} FROM ${states} WHERE ${isRecord(kind, id)}`;
-  return (await single<number>(unit, searched)) ?? 0;
+  return (
+    (await single<number>(unit, sql`SELECT searched FROM record_state WHERE ${isRecord(kind, id)}`)) ?? 0
+  );
 }
 
 /** The latest first. */
 export const learnedPointers = (unit: Sql) =>
   unit.query<LearnedPointer>(
-    sql`SELECT ${as({ kind: pointers.kind, path: pointers.path })} FROM ${pointers} WHERE ${pointers.used}
-      ORDER BY ${pointers.learnedAt} DESC, ${pointers.path}`,
+    sql`SELECT kind, path FROM learned_pointers WHERE used ORDER BY learned_at DESC, path`,
   );
 
 /** What a read moves of records that it has confirmed as they were, in two statements for all of them. */
@@ -229,12 +221,9 @@ function noteRead(
   if (ids.length === 0) return;
   const rows = TABLE_OF[kind];
   unit.send(
-    sql`UPDATE ${states} SET ${set(states, {
-      readNumber: read.number,
-      readEndedAt: Math.round(read.endedAt),
-      error: null,
-      syncRunId: sql`coalesce(CAST(${syncRunId} AS bigint), ${states.syncRunId})`,
-    })} WHERE ${states.kind} = ${kind} AND ${unit.dialect.isAmong(states.id, ids)}`,
+    sql`UPDATE record_state SET read_number = ${read.number}, read_ended_at = ${Math.round(read.endedAt)}, error = NULL,
+        sync_run_id = coalesce(CAST(${syncRunId} AS bigint), sync_run_id)
+      WHERE kind = ${kind} AND ${unit.dialect.isAmong(states.id, ids)}`,
   );
   unit.send(update(rows, { verifiedAt: nowIso }, unit.dialect.isAmong(rows.id, ids)));
 }
