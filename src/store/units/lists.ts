@@ -158,10 +158,13 @@ export async function lookAlong<Row extends object, Place = string>(
     return sql.join(directed, sql`, `);
   };
   const along = sql`${walked} ORDER BY ${inOrder(keys)}`;
-  const mark = as({ place: keys.at(-1)!, before_place: keys[0]!, reach });
-  const rows = await to.query<Row & { place: Place; before_place: unknown; reach: string; fits: unknown }>(
-    sql`SELECT * FROM (SELECT ${selected}, ${mark}, (${fits}) AS fits ${along} LIMIT ${lookAt}) AS looked
-      WHERE fits ORDER BY ${inOrder([sql`before_place`, sql`place`])} LIMIT ${limit}`,
+  // As the last columns, and each once: so SQLite sees that the rows come in order, and looks at no more than it takes.
+  const [first, ...others] = keys;
+  const marks = others.length === 0 ? { place: first! } : { before_place: first!, place: others.at(-1)! };
+  const mark = as({ reach, ...marks });
+  const rows = await to.query<Row & { place: Place; before_place?: unknown; reach: string; fits: unknown }>(
+    sql`SELECT * FROM (SELECT ${selected}, (${fits}) AS fits, ${mark} ${along} LIMIT ${lookAt}) AS looked
+      WHERE fits ORDER BY ${inOrder(Object.keys(marks).map((name) => sql.raw(name)))} LIMIT ${limit}`,
   );
   const items = rows.map(({ place, before_place, reach, fits, ...row }) => row as unknown as Row);
   if (rows.length === limit) return { items, isFull: true, end: rows.at(-1)! };
