@@ -26,7 +26,9 @@ export function statusCommand(cli: Cli): Command {
         throw new MirrorError('store_unavailable', what, { remedy: 'its log says more' });
       }
       await show(cli, { served, status }, options);
-      if (options.check) assertInSync(status);
+      if (!options.check) return;
+      assertInSync(status);
+      await assertServed(cli);
     });
 }
 
@@ -101,20 +103,31 @@ function assertInSync({ kinds, verdict, sentence }: Status): void {
   throw new DifferenceFound(`not in sync: ${named}`, 'see "gaps list --open" and "doctor"');
 }
 
+/** For a minute the tables go on as they were. */
+async function assertServed(cli: Cli): Promise<void> {
+  const { remote, databaseUrl } = loadConfig(cli.env);
+  if (remote !== null || (await holderOfDatabase(databaseUrl)) !== null) return;
+  if ((await replicasOn(cli, databaseUrl)) > 0) return;
+  throw new DifferenceFound('no service is running on this database', 'start it with "serve" (npm start)');
+}
+
 function sentenceOf(served: Status | null): string {
   if (served === null) return '';
   const { sentence, remedy, since } = served;
   return `${printable(sentence)}${since === null ? '' : ` Since ${since}.`}\n${remedy === null ? '' : `What to do: ${printable(remedy)}\n`}`;
 }
 
-/** Of a PostgreSQL database, which several services may share. */
 async function othersRunning(cli: Cli, databaseUrl: string): Promise<string> {
-  const none = 'No service is running on this database.\n\n';
-  if ((await databasePath(databaseUrl)) !== null) return none;
-  return await withStore(cli, 'read', async (store) => {
-    const living = await livingReplicas(store, await clockOf(store));
-    return living === 0 ? none : `Services running on this database: ${living}\n\n`;
-  });
+  const living = await replicasOn(cli, databaseUrl);
+  return living === 0
+    ? 'No service is running on this database.\n\n'
+    : `Services running on this database: ${living}\n\n`;
+}
+
+/** Of a PostgreSQL database, which several services may share. */
+async function replicasOn(cli: Cli, databaseUrl: string): Promise<number> {
+  if ((await databasePath(databaseUrl)) !== null) return 0;
+  return await withStore(cli, 'read', async (store) => await livingReplicas(store, await clockOf(store)));
 }
 
 function writeSummary(cli: Cli, status: Status): void {

@@ -158,6 +158,32 @@ describe('on an empty database with no service running', () => {
     expect({ code, err }).toMatchObject({ code: 3, err: expect.stringContaining('not in sync: policy: ') });
   });
 
+  it('the status check is not content with what was in sync until a moment ago, when its service stopped', async () => {
+    const path = join(directory, 'stopped.db');
+    const stopped = { ...settings, DATABASE_URL: `file:${path}` };
+    expect((await cli(['migrate'], stopped)).code).toBe(0);
+    const database = new DatabaseSync(path);
+    const now = new Date().toISOString();
+    const fact = database.prepare('INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)');
+    for (const [name, value] of Object.entries({ heartbeat: now, events_only: '0', access: 'a' }))
+      fact.run(name, value);
+    for (const kind of ['policy', 'risk_assessment', 'vendor']) {
+      database
+        .prepare('INSERT INTO kind_state (kind, read_with, read_at) VALUES (?, ?, ?)')
+        .run(kind, 'a', now);
+      database
+        .prepare(
+          `INSERT INTO sync_runs (kind, reason, started_at, finished_at, outcome, number, began_at)
+            VALUES (?, 'start', ?, ?, 'complete', 1, 1)`,
+        )
+        .run(kind, now, now);
+    }
+    database.close();
+    const { code, out, err } = await cli(['status', '--check'], stopped);
+    expect(out).toContain('in_sync');
+    expect({ code, err }).toMatchObject({ code: 3, err: expect.stringContaining('no service is running') });
+  });
+
   it.each([
     [['events', 'show', 'e1'], 'no event with the id e1'],
     [['events', 'retry', 'e1'], 'no event with the id e1'],
