@@ -116,122 +116,125 @@ export function createIdsBeside(
   },
 ) {
   const { store, gaps, clock, proof, signal } = options;
-  const now = () => momentOf(clock);
+  const kind = UNLISTED;
   /** Paths where exactly one record's id was found beside an unknown one. They are tried first. */
   const placesBeside = new Set<string>();
-  /** By unknown id, the answers of a search that the budget does not cover in one go. */
-  const begun = new Map<string, Answers>();
+  /** By unknown id, the searches that the budget does not cover in one go. */
+  const begun = new Map<string, ReturnType<typeof createSearch>>();
 
-  /** An answer that nobody understands opens a gap of the id `known`, in whose events `id` stands, until the search ends. */
-  async function isShownBeside(known: string, kind: FetchedKind, id: string, answers: Answers) {
-    if (answers.unanswered.has(id)) throw new Unanswered();
-    try {
-      const isShown = await proof.ask(kind, id);
-      answers.failures = 0;
-      return isShown;
-    } catch (error) {
-      const isFailure = error instanceof UpstreamError && error.kind === 'server';
-      if (!isMalformed(error) && !isFailure) throw error;
-      answers.unanswered.add(id);
-      if (isFailure) {
-        answers.failures += 1;
-        // One failure says nothing about the other ids, unless they fail too.
-        if (answers.failures % SERVICE_FAILS === 0) throw error;
-      } else {
-        const gap = { reason: 'unreadable_answer', kind, recordId: known } as const;
-        await gaps.open(gap, `${id} in its events: ${unreadableText(error)}`);
-        answers.hasGap = true;
-      }
-      throw new Unanswered();
-    }
-  }
+  /**
+   * A search beside the id `known`. `isProven`: another record can be read, so that answers count. `hasGap`: one of the answers could
+   * not be understood, so a gap of `known` is open until the search ends.
+   */
+  function createSearch(known: string, isProven: boolean, hasGap: boolean) {
+    const search = { isProven, hasGap, look };
+    const answers = new Map<string, boolean>();
+    /** Ids that got no useful answer in this round: each is asked for once a round. */
+    const unanswered = new Set<string>();
+    /** The last event looked at. Null: begin at the start, which for proven answers the store knows. */
+    let after: number | null = null;
+    let failuresInARow = 0;
 
-  /** The ids beside `known` that are records; as few requests as possible. Throws OutOfBudget. */
-  async function othersIn(event: UnreadEvent, known: string, answers: Answers): Promise<Candidate[]> {
-    const { isProven, ids } = answers;
-    const isShown = async (kind: FetchedKind, id: string): Promise<boolean> => {
-      // While nothing is proven, an answer counts for all events.
-      const asked = isProven ? `${event.seq} ${id}` : id;
-      if (!ids.has(asked) && proof.left() <= 0) throw new OutOfBudget();
-      const answer = ids.get(asked) ?? (await isShownBeside(known, kind, id, answers));
-      ids.set(asked, answer);
-      return answer;
-    };
-    // What is found is then read, so no pointer need name it.
-    const candidates = everyIdIn(payloadOf(event), event.kind).filter(({ id }) => id !== known);
-    const [first, second] = candidates;
-    const isClear = first !== undefined && first.place !== second?.place && placesBeside.has(first.path);
-    const proven = isClear ? await proof.provenOf(event, [first], isShown) : [];
-    return proven.length > 0 ? proven : await proof.provenOf(event, candidates, isShown);
-  }
-
-  async function lookBeside(
-    known: string,
-    { kind, through, sees }: Looking,
-    answers: Answers,
-  ): Promise<Besides> {
-    const shown: Candidate[] = [];
-    const isProven = sees !== null;
-    const limit = isProven ? EVENTS_AT_ONCE : UNPROVEN_AT_ONCE;
-    for (;;) {
-      const from = answers.after === null ? {} : { after: answers.after };
-      const events = await store.eventsNaming(kind, known, { ...from, through, limit });
-      for (const event of events) {
-        signal.throwIfAborted();
-        try {
-          const others = await othersIn(event, known, answers);
-          // The path may have been lost since something was last seen: then all is asked again.
-          if (isProven && others.length === 0 && !(await sees())) {
-            answers.ids.clear();
-            return { shown, restInMs: MINUTE_MS };
-          }
-          // Events behind an unanswered one are looked at too, but nothing is settled before that one is answered.
-          if (isProven || others.length > 0)
-            await noteBeside(event, known, others, isProven && answers.unanswered.size === 0);
-          shown.push(...others);
-        } catch (error) {
-          if (error instanceof OutOfBudget) return { shown, restInMs: proof.restMs() };
-          if (!(error instanceof Unanswered)) throw error;
+    async function ask(id: string): Promise<boolean> {
+      if (proof.left() <= 0) throw new OutOfBudget();
+      if (unanswered.has(id)) throw new Unanswered();
+      try {
+        const isShown = await proof.ask(kind, id);
+        failuresInARow = 0;
+        return isShown;
+      } catch (error) {
+        const isFailure = error instanceof UpstreamError && error.kind === 'server';
+        if (!isMalformed(error) && !isFailure) throw error;
+        unanswered.add(id);
+        if (isFailure) {
+          failuresInARow += 1;
+          // One failure says nothing about the other ids, unless they fail too.
+          if (failuresInARow % SERVICE_FAILS === 0) throw error;
+        } else {
+          const gap = { reason: 'unreadable_answer', kind, recordId: known } as const;
+          await gaps.open(gap, `${id} in its events: ${unreadableText(error)}`);
+          search.hasGap = true;
         }
-        answers.after = event.seq;
+        throw new Unanswered();
       }
-      const isWhole = answers.unanswered.size === 0;
-      if (events.length < limit) {
-        if (isWhole) return { shown, restInMs: null };
-        // Next time from the start; what was answered is remembered.
-        answers.after = null;
-        answers.unanswered.clear();
-        return { shown, restInMs: MINUTE_MS };
-      }
-      // While nothing is proven, one found record is enough: once it is read, there is something to compare with.
-      if (!isProven && shown.length > 0) return { shown, restInMs: isWhole ? null : MINUTE_MS };
-      if (!isProven) return { shown, restInMs: UNPROVEN_REST_MS };
     }
+
+    /** The ids beside `known` that are records; as few requests as possible. */
+    async function othersIn(event: UnreadEvent): Promise<Candidate[]> {
+      const isShown = async (_kind: FetchedKind, id: string): Promise<boolean> => {
+        // While nothing is proven, an answer counts for all events.
+        const key = isProven ? `${event.seq} ${id}` : id;
+        const answer = answers.get(key) ?? (await ask(id));
+        answers.set(key, answer);
+        return answer;
+      };
+      // What is found is then read, so no pointer need name it.
+      const candidates = everyIdIn(payloadOf(event), kind).filter(({ id }) => id !== known);
+      const [first, second] = candidates;
+      const isClear = first !== undefined && first.place !== second?.place && placesBeside.has(first.path);
+      const proven = isClear ? await proof.provenOf(event, [first], isShown) : [];
+      return proven.length > 0 ? proven : await proof.provenOf(event, candidates, isShown);
+    }
+
+    async function look(through: number, sees: Sees | null): Promise<Besides> {
+      const shown: Candidate[] = [];
+      const limit = isProven ? EVENTS_AT_ONCE : UNPROVEN_AT_ONCE;
+      for (;;) {
+        const from = after === null ? {} : { after };
+        const events = await store.eventsNaming(kind, known, { ...from, through, limit });
+        for (const event of events) {
+          signal.throwIfAborted();
+          try {
+            const others = await othersIn(event);
+            // The path may have been lost since something was last seen: then all is asked again.
+            if (sees !== null && others.length === 0 && !(await sees())) {
+              answers.clear();
+              return { shown, restInMs: MINUTE_MS };
+            }
+            // Events behind an unanswered one are looked at too, but nothing is settled before that one is answered.
+            const isSettled = isProven && unanswered.size === 0;
+            if (isProven || others.length > 0) await note(known, event, others, isSettled);
+            shown.push(...others);
+          } catch (error) {
+            if (error instanceof OutOfBudget) return { shown, restInMs: proof.restMs() };
+            if (!(error instanceof Unanswered)) throw error;
+          }
+          after = event.seq;
+        }
+        const isWhole = unanswered.size === 0;
+        if (events.length < limit) {
+          if (isWhole) return { shown, restInMs: null };
+          // Next time from the start; what was answered is remembered.
+          after = null;
+          unanswered.clear();
+          return { shown, restInMs: MINUTE_MS };
+        }
+        if (isProven) continue;
+        // One found record is enough: once it is read, there is something to compare with.
+        if (shown.length === 0) return { shown, restInMs: UNPROVEN_REST_MS };
+        return { shown, restInMs: isWhole ? null : MINUTE_MS };
+      }
+    }
+
+    return search;
   }
 
-  async function noteBeside(
-    event: UnreadEvent,
+  async function note(
     known: string,
+    { seq, id: eventId }: UnreadEvent,
     shown: readonly Candidate[],
-    isProven: boolean,
-  ) {
-    const { kind, seq } = event;
-    const named = shown.map(({ id }) => id);
-    await store.noteSearched(
-      kind,
-      known,
-      { through: isProven ? seq : 0, event: seq, named },
-      now(),
-      options.timing,
-    );
+    isSettled: boolean,
+  ): Promise<void> {
+    const searched = { through: isSettled ? seq : 0, event: seq, named: shown.map(({ id }) => id) };
+    await store.noteSearched(kind, known, searched, momentOf(clock), options.timing);
     const [one, ...others] = shown;
     if (one === undefined) return;
     options.onFound();
     if (others.length > 0 || !one.isNameable) return;
     placesBeside.add(one.path);
     // Only a proposal for the settings: in an event with no other id, the id there may be another record's.
-    const proven = { kind, path: one.path, eventId: event.id, recordId: one.id, isUsed: false };
-    await store.learnPointer(proven, now());
+    const proven = { kind, path: one.path, eventId, recordId: one.id, isUsed: false } as const;
+    await store.learnPointer(proven, momentOf(clock));
   }
 
   return {
@@ -240,59 +243,28 @@ export function createIdsBeside(
      * event is about it. If the API shows none, that counts only if `sees`, called afterwards, confirms that the API still shows
      * records. `sees` null: there is no record to compare with, so it does not count. Rejects with UpstreamError.
      */
-    async besides(
-      kind: 'risk_assessment',
-      id: string,
-      { through, sees }: { through: number; sees: Sees | null },
-    ): Promise<Besides> {
+    async besides(id: string, through: number, sees: Sees | null): Promise<Besides> {
       const before = begun.get(id);
       const isProven = sees !== null;
       // Answers from before another record could be read prove nothing.
-      const answers: Answers = before?.isProven === isProven ? before : startOf(isProven, before?.hasGap);
-      begun.set(id, answers);
-      const besides = await lookBeside(id, { kind, through, sees }, answers);
+      const isSame = before?.isProven === isProven;
+      const search = isSame ? before : createSearch(id, isProven, before?.hasGap ?? false);
+      begun.set(id, search);
+      const besides = await search.look(through, sees);
       if (besides.restInMs !== null) return besides;
-      if (answers.hasGap) await gaps.resolve({ reason: 'unreadable_answer', kind, recordId: id });
+      if (search.hasGap) await gaps.resolve({ reason: 'unreadable_answer', kind, recordId: id });
       begun.delete(id);
       return besides;
     },
     /** The address of the id itself was answered. If with a record, the search beside the id ends. */
-    async answered(kind: FetchedKind, id: string, outcome: 'found' | 'missing'): Promise<void> {
-      if (kind === UNLISTED && outcome === 'found') begun.delete(id);
+    async answered(of: FetchedKind, id: string, outcome: 'found' | 'missing'): Promise<void> {
+      if (of === kind && outcome === 'found') begun.delete(id);
       // Otherwise the gap is about ids beside this one, and a 404 for this one says nothing about them.
-      const isItsOwn = kind !== UNLISTED || begun.get(id)?.hasGap !== true;
-      if (isItsOwn) await gaps.resolve({ reason: 'unreadable_answer', kind, recordId: id });
+      const isItsOwn = of !== kind || begun.get(id)?.hasGap !== true;
+      if (isItsOwn) await gaps.resolve({ reason: 'unreadable_answer', kind: of, recordId: id });
     },
   };
 }
-
-interface Looking {
-  kind: 'risk_assessment';
-  through: number;
-  sees: Sees | null;
-}
-
-interface Answers {
-  isProven: boolean;
-  ids: Map<string, boolean>;
-  /** The last event looked at. Null: begin at the start, which for proven answers the store knows. */
-  after: number | null;
-  /** Ids that got no useful answer in this round: each is asked for once a round. */
-  unanswered: Set<string>;
-  /** In a row. */
-  failures: number;
-  /** One of the answers could not be understood, so a gap is open. */
-  hasGap: boolean;
-}
-
-const startOf = (isProven: boolean, hasGap = false): Answers => ({
-  isProven,
-  ids: new Map(),
-  after: null,
-  unanswered: new Set(),
-  failures: 0,
-  hasGap,
-});
 
 class OutOfBudget extends Error {}
 class Unanswered extends Error {}

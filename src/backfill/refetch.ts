@@ -265,7 +265,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       );
     } else {
       const sees = async () => (await seesItsKind(request)) === 'seen';
-      const { shown, restInMs } = await options.idsBeside.besides(kind, id, { through, sees });
+      const { shown, restInMs } = await options.idsBeside.besides(id, through, sees);
       if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
       text = besideText(shown, options.pointers);
     }
@@ -280,10 +280,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     read: ReadMoment,
   ): Promise<RefetchOutcome> {
     const { id } = request;
-    const { shown, restInMs } = await options.idsBeside.besides(kind, id, {
-      through: read.number,
-      sees: null,
-    });
+    const { shown, restInMs } = await options.idsBeside.besides(id, read.number, null);
     // Once the first of them is read, there is something to compare with, unless all of them are gone by now.
     const found = [...new Set(shown.map((one) => one.id))];
     if ((await store.shownIds(kind, found)).length < found.length)

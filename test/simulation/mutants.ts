@@ -306,7 +306,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/refetch.ts',
-        find: 'const { shown, restInMs } = await options.idsBeside.besides(kind, id, { through, sees });',
+        find: 'const { shown, restInMs } = await options.idsBeside.besides(id, through, sees);',
         put: 'const { shown, restInMs } = { shown: [], restInMs: null };',
       },
     ],
@@ -318,7 +318,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/candidate-search.ts',
-        find: 'if (isProven && others.length === 0 && !(await sees())) {',
+        find: 'if (sees !== null && others.length === 0 && !(await sees())) {',
         put: 'if (false) {',
       },
     ],
