@@ -116,27 +116,31 @@ export function createWorker(options: WorkerOptions) {
 
   async function work(batch: readonly ClaimedEvent[]): Promise<void> {
     try {
-      await apply(batch);
+      // The claim of an event ends with it: as a rule there is none left to give back.
+      if ((await apply(batch)) === batch.length) return;
     } catch (error) {
       // Our database failed, not the events: no attempt is counted. The claims are kept, so that nobody else tries either.
       options.onError(error);
       await clock.sleep(STORE_PAUSE_MS);
-    } finally {
-      await store.releaseEvents(batch);
     }
+    await store.releaseEvents(batch);
   }
 
-  async function apply(batch: readonly ClaimedEvent[]): Promise<void> {
-    let outcomes: readonly ProvisionalOutcome[] = [];
+  /** Resolves to the number of those that are done. */
+  async function apply(batch: readonly ClaimedEvent[]): Promise<number> {
+    let outcomes: readonly ProvisionalOutcome[];
     try {
       outcomes = await store.applyEvents(batch, options.rules, now());
     } catch (error) {
       if (error instanceof StoreUnavailable) throw error;
       // One event breaks the batch: one by one they show which.
-      if (batch.length > 1) for (const event of batch) await apply([event]);
+      let done = 0;
+      if (batch.length > 1) for (const event of batch) done += await apply([event]);
       else for (const event of batch) await fail(event, error);
+      return done;
     }
     outcomes.forEach(options.onOutcome);
+    return outcomes.length;
   }
 
   async function fail(event: ClaimedEvent, error: unknown): Promise<void> {
