@@ -171,6 +171,12 @@ export function createBudget(options: {
       advance();
     },
 
+    /** Requests of a process before this one, the last at `steadyMs`. Most of them were of list scans. */
+    alreadySent(requests: number, steadyMs: number): void {
+      used.scan += requests;
+      arrivals.unshift(...Array.from({ length: requests }, () => ({ lane: 'scan' as const, at: steadyMs })));
+    },
+
     /** From now on so many requests may be in the window. Those in it stay in it. */
     setPlaces(places: number): void {
       if (places === limit) return;

@@ -10,6 +10,7 @@ import type { RepairStore } from '../store/store.ts';
 import { createLeaderBackfill } from './leader-backfill.ts';
 import { forgeableDistanceMs } from './missed-deliveries.ts';
 import type { Base } from './opening.ts';
+import { recallBudget, rememberBudget } from './remembered-budget.ts';
 import type { Replicas } from './replicas.ts';
 import { createSharedBudget } from './shared-budget.ts';
 import type { Telemetry } from './telemetry.ts';
@@ -35,7 +36,10 @@ export async function createRepairs(
         ...{ store, replica: replicas.id, requestsPerMinute, clock, onError },
         requestTimeoutMs: settings?.timeoutMs ?? 0,
       });
-  const budget = sharedBudget ?? createBudget({ requestsPerMinute, clock });
+  const ownBudget = createBudget({ requestsPerMinute, clock });
+  const budget = sharedBudget ?? ownBudget;
+  const address = settings?.baseUrl.href ?? '';
+  if (sharedBudget === null) await recallBudget(ownBudget, store, address, clock);
   let epoch = await store.epoch();
   let skewMs: number | null = null;
   const access = settings === null ? () => '' : accessPrint(settings, () => epoch);
@@ -43,6 +47,8 @@ export async function createRepairs(
     budget,
     /** Null: this process is alone. */
     sharedBudget,
+    /** For the heartbeat's facts: what the next process is to know of the budget. */
+    asked: () => (sharedBudget === null ? rememberBudget(ownBudget, address, clock) : {}),
     /** The print of the credentials and the address that requests use now. Without credentials always the same. */
     access,
     /** Reads the epoch in that print again: a database that was restored beneath us has another. */

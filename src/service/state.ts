@@ -39,7 +39,7 @@ export function createServiceState(
   options: Pick<Base, 'config' | 'store' | 'clock' | 'rules' | 'startedAt'> & {
     gaps: GapKeeper;
     replicas: Pick<Replicas, 'beat'>;
-    repairs: Pick<Repairs, 'backfill' | 'access' | 'renewAccess'>;
+    repairs: Pick<Repairs, 'backfill' | 'access' | 'renewAccess' | 'asked'>;
     worker: { pause(): void; resume(): void };
   },
 ) {
@@ -61,6 +61,7 @@ export function createServiceState(
       ...{ eventsOnly, settleMs, fullSyncMs, access },
       blocked: pausedSince !== null,
       unreachable: unreachableSince(backfill?.health(), clock.wall()) !== null,
+      others: repairs.asked(),
     });
     await repairs.renewAccess();
     // Nothing is known of what other credentials may read until they have read it.

@@ -507,6 +507,8 @@ export interface ServiceFacts {
   unreachable: boolean;
   /** The fingerprint of the present credentials, as in `noteAccess`. */
   access: string;
+  /** Written beside them, by name, and of no meaning here. */
+  others?: Readonly<Record<string, string>>;
 }
 
 // ─── operators ──────────────────────────────────────────────────────────────────────────────────────────

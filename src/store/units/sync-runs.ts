@@ -73,12 +73,13 @@ export function createFullSyncVerbs(database: Database) {
       );
     },
 
-    async beat(now, { eventsOnly, settleMs, fullSyncMs, blocked, unreachable, access }) {
+    async beat(now, { eventsOnly, settleMs, fullSyncMs, blocked, unreachable, access, others }) {
       await database.transact(async (unit) => {
         const nowIso = iso(now.wall);
         const facts = {
           ...{ heartbeat: nowIso, access, settle_ms: settleMs, full_sync_ms: fullSyncMs },
           ...{ events_only: Number(eventsOnly), blocked: Number(blocked), unreachable: Number(unreachable) },
+          ...others,
         };
         for (const [name, value] of Object.entries(facts)) unit.send(writtenFact(name, String(value)));
         unit.send(
