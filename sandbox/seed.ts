@@ -24,18 +24,20 @@ const seedSchema = z.strictObject({ policies: rows, riskAssessments: rows, vendo
  * Throws a UsageError that names the file and the row.
  */
 export function loadSeed(path: string): SeedData {
-  const refusing = <T>(what: string, read: () => T): T => {
+  const refusing = <T>(what: string, read: () => T, remedy?: string): T => {
     try {
       return read();
     } catch (error) {
-      const remedy =
-        'It is an object with the arrays policies, riskAssessments and vendors, each of objects.';
       throw new UsageError(`The seed file ${path} ${what}: ${describeError(error)}`, remedy);
     }
   };
   const text = refusing('cannot be read', () => readFileSync(path, 'utf8'));
   const document: unknown = refusing('is not JSON', () => JSON.parse(text));
-  const rows = refusing('does not have the expected shape', () => parseOrRefuse(seedSchema, document));
+  const rows = refusing(
+    'does not have the expected shape',
+    () => parseOrRefuse(seedSchema, document),
+    'It is an object with the arrays policies, riskAssessments and vendors, each of objects.',
+  );
   return refusing('cannot be used', () => normaliseSeed(rows));
 }
 

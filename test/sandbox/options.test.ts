@@ -240,6 +240,21 @@ describe('a seed file', () => {
     expect(load).toThrow(reason);
   });
 
+  test('is described to those who gave it another shape, and to nobody else', () => {
+    const remedyOf = (path: string) => {
+      try {
+        loadSeed(path);
+      } catch (error) {
+        return (error as UsageError).remedy;
+      }
+      throw new Error('it was taken');
+    };
+    expect(remedyOf(file('{"vendors":{}}'))).toMatch(/arrays policies, riskAssessments and vendors/);
+    for (const other of ['/nowhere/seed.json', file('{'), file('{"vendors":[{"id":""}]}')]) {
+      expect(remedyOf(other)).toBeUndefined();
+    }
+  });
+
   test('that is not there is refused by name', () => {
     expect(() => loadSeed('/nowhere/seed.json')).toThrow(/nowhere\/seed\.json/);
     expect(() => sandboxOptionsFromEnv({ SANDBOX_SEED: '/nowhere/seed.json' })).toThrow(UsageError);
