@@ -91,7 +91,7 @@ const CONTROLS: readonly Control[] = [
     }),
     form: ({ kind, op, id, name, fields, silent }) => ({
       ...{ kind, op, id, silent: silent !== undefined },
-      fields: { ...jsonIn(fields, 'Further fields'), ...(name ? { name } : {}) },
+      fields: { ...jsonIn(fields, 'Further fields', '{"owner": "Legal"}'), ...(name ? { name } : {}) },
     }),
     act({ upstream, settings: { shapes } }, { silent, ...mutation }) {
       const { kind, id } = mutation;
@@ -141,7 +141,7 @@ const CONTROLS: readonly Control[] = [
   }),
   control('shapes', {
     schema: shapesPatchSchema,
-    form: ({ shapes }) => jsonIn(shapes, 'Shapes'),
+    form: ({ shapes }) => jsonIn(shapes, 'Shapes', '{"statuses": "upper"}'),
     act({ settings }, patch) {
       settings.shapes = changedShapes(settings.shapes, patch);
     },

@@ -97,16 +97,16 @@ function numberIn(text: string, label: string): number {
   throw unfit(`${label}: a number such as 2 or 0.5.`);
 }
 
-/** The object in a field of JSON; `{}` where it is empty. Throws a Problem that names the field. */
-export function jsonIn(text: string | undefined, label: string): JsonObject {
+/** The object in a field of JSON; `{}` where it is empty. Throws a Problem that names the field and gives the example. */
+export function jsonIn(text: string | undefined, label: string, example: string): JsonObject {
   let value: unknown;
   try {
     value = JSON.parse(text || '{}');
   } catch {
-    throw unfit(`${label}: not JSON, such as {"owner": "Legal"}.`);
+    throw unfit(`${label}: not JSON, such as ${example}.`);
   }
   if (isObject(value)) return value;
-  throw unfit(`${label}: a JSON object, such as {"owner": "Legal"}.`);
+  throw unfit(`${label}: a JSON object, such as ${example}.`);
 }
 
 /** `values`: those of today, in the form of the control's request. */

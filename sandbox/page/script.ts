@@ -42,8 +42,10 @@ export const SCRIPT = `
     event.preventDefault();
     const body = new URLSearchParams(new FormData(form, event.submitter));
     try {
-      const answer = await fetch(form.getAttribute('action'), { method: 'POST', body });
-      update(await answer.text(), form);
+      // Not relative to the page's address, which may have the token in it: fetch takes none that has.
+      const answer = await fetch(new URL(form.getAttribute('action'), location.origin), { method: 'POST', body });
+      // What was refused stays as it was written.
+      update(await answer.text(), answer.ok ? form : null);
     } catch {
       show('lost', 'not sent: the sandbox does not answer');
     }

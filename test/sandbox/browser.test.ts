@@ -85,6 +85,42 @@ test('with a token, a browser that has given it as the password sends forms and 
   await row.locator('.badge', { hasText: 'in review' }).waitFor();
 });
 
+test('the token may also be in the address that a person opens', async () => {
+  const token = 'a-token-of-the-sandbox';
+  const { url } = await testSandbox({ token });
+  const { page, complaints } = await open();
+  const address = new URL(`${url}/?q=policy-0012`);
+  Object.assign(address, { username: 'anyone', password: token });
+  await page.goto(address.href);
+  await page.locator('[data-live][data-state=live]').waitFor();
+  const row = rowOf(page, 'policy-0012');
+  await row.getByRole('button', { name: /^submit/ }).click();
+  await row.locator('.badge', { hasText: 'in review' }).waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test('what somebody has written is still there after it was refused, beside the reason', async () => {
+  const { url, control } = await testSandbox();
+  const { page } = await open();
+  await page.goto(url);
+  await page.locator('[data-live][data-state=live]').waitFor();
+  const shapes = page.locator('[data-part=shapes]');
+  await shapes.locator('summary').click();
+  const text = shapes.getByLabel('As JSON');
+  await text.fill('{"statuses": "upper"');
+  await shapes.getByRole('button', { name: 'Set shapes' }).click();
+  await page
+    .getByRole('alert')
+    .filter({ hasText: 'Shapes: not JSON, such as {"statuses": "upper"}' })
+    .waitFor();
+  expect(await text.inputValue()).toBe('{"statuses": "upper"');
+  await text.press('End');
+  await text.pressSequentially('}');
+  await shapes.getByRole('button', { name: 'Set shapes' }).click();
+  await expect.poll(() => page.getByRole('alert').textContent()).toBe('');
+  expect((await control('GET', '/shapes')).body.statuses).toBe('upper');
+});
+
 test('without scripts the forms work all the same', async () => {
   const { url, control } = await testSandbox();
   const { page } = await open({ javaScriptEnabled: false });
