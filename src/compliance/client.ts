@@ -255,7 +255,7 @@ function createSender(options: ClientOptions) {
     });
     if (!(verdict instanceof UpstreamError))
       return { status: answer!.status, value: verdict.value, began, ended };
-    if (status === 401 && !isSecond) {
+    if (verdict.kind === 'unauthorized' && !isSecond) {
       const isRenewed = await obeying(credentials.renew?.(signal, authorization) ?? false);
       // No POST is ever sent twice, not even now.
       if (isRenewed && method === 'GET') return await send(request, true);

@@ -319,6 +319,31 @@ describe('credentials', () => {
     expect(received).toHaveLength(1);
     expect((await client.listPage('vendor', 1, call)).objects).toEqual([]);
   });
+
+  test('a 401 whose answer is not read to its end renews nothing: its own failure is told', async () => {
+    const stop = new AbortController();
+    const renewals: string[] = [];
+    const renew = async (signal: AbortSignal, rejected: string) => {
+      renewals.push(rejected);
+      signal.throwIfAborted();
+      return true;
+    };
+    const { client, received } = await start(
+      (response, request) => {
+        response.writeHead(401, { 'content-encoding': request.method === 'GET' ? 'br' : 'identity' });
+        response.write('{');
+        if (request.method === 'GET') response.end();
+        else setTimeout(() => stop.abort(new Error('gone')), 100);
+      },
+      { credentials: { authorization: async () => 'Bearer token-1', renew } },
+    );
+    const unread = { kind: 'malformed', status: 401 };
+    await expect(client.listPage('vendor', 1, call)).rejects.toMatchObject(unread);
+    const unknown = { kind: 'cancelled', outcomeUnknown: true };
+    await expect(client.request({ ...creation, signal: stop.signal })).rejects.toMatchObject(unknown);
+    expect(received).toHaveLength(2);
+    expect(renewals).toEqual([]);
+  });
 });
 
 describe('creating and registering', () => {
