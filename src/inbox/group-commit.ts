@@ -55,11 +55,6 @@ export interface InboxOptions {
   /** New events are committed: the worker may look. With the time that the commit took, in milliseconds. */
   onAccepted: (commitMs: number) => void;
   onError: (error: unknown) => void;
-  /**
-   * Groups that are committed at the same time, if many deliveries wait. Default: one. With more, those that arrive during the
-   * flush of a database server do not wait for its end.
-   */
-  groupsAtOnce?: number;
 }
 
 /**
@@ -67,12 +62,12 @@ export interface InboxOptions {
  * of the event loop share one. Each is answered after it.
  */
 export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<void> } {
-  const { store, clock, rules, groupsAtOnce = 1 } = options;
+  const { store, clock, rules } = options;
   const events: Waiting<IncomingEvent>[] = [];
   const unusable: Waiting<UnusableDelivery>[] = [];
-  const committing = new Set<Promise<void>>();
   let scheduled = false;
-  let isBehind = false;
+  let flushing: Promise<void> = Promise.resolve();
+  let isCommitting = false;
   let answering = 0;
   let lastGroup = 0;
   let lastBegan = 0;
@@ -91,46 +86,34 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
         return;
       }
       scheduled = false;
-      begin();
+      flushing = flush(flushing);
     };
     // After the I/O callbacks of this turn: every request body that has arrived is in the group by then.
     setImmediate(go);
   }
 
-  /** Commits what waits, unless that is to wait for the end of a commit, which calls this again. */
-  function begin(): void {
-    const atOnce = events.length < CROWD ? 1 : groupsAtOnce;
-    if (committing.size >= atOnce) {
-      isBehind = true;
-      return;
-    }
-    const ms = lastBegan + GATHER_MS - clock.steady();
-    if (isBehind && events.length > 0 && events.length < CROWD && ms > 0) {
-      isBehind = false;
-      scheduled = true;
-      void clock.sleep(Math.min(ms, GATHER_MS)).then(() => {
-        scheduled = false;
-        begin();
-      });
-      return;
-    }
-    isBehind = false;
-    const ended = commitNext().finally(() => {
-      committing.delete(ended);
-      if (isBehind && !scheduled) begin();
-    });
-    committing.add(ended);
-  }
-
-  async function commitNext(): Promise<void> {
+  async function flush(before: Promise<void>): Promise<void> {
+    const isBehind = isCommitting;
+    await before;
+    if (isBehind) await gather();
     const group = events.splice(0, LARGEST_GROUP);
     const kept = unusable.splice(0, LARGEST_GROUP);
-    const noted = rejections;
-    rejections = [];
     if (group.length > 0) lastGroup = group.length;
     if (events.length > 0 || unusable.length > 0) schedule();
-    if (group.length > 0 || kept.length > 0) await commit(group, kept);
+    if (group.length > 0 || kept.length > 0) {
+      isCommitting = true;
+      await commit(group, kept);
+      isCommitting = false;
+    }
+    const noted = rejections;
+    rejections = [];
     if (noted.length > 0) await store.recordRejections(noted).catch(options.onError);
+  }
+
+  async function gather(): Promise<void> {
+    if (events.length === 0 || events.length >= CROWD) return;
+    const ms = lastBegan + GATHER_MS - clock.steady();
+    if (ms > 0) await clock.sleep(Math.min(ms, GATHER_MS));
   }
 
   async function commit(group: Waiting<IncomingEvent>[], kept: Waiting<UnusableDelivery>[]): Promise<void> {
@@ -209,10 +192,11 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       minute?.abort();
       minute = null;
       keep(sampler.close());
-      while (scheduled || events.length > 0 || unusable.length > 0 || committing.size > 0 || answering > 0) {
+      while (scheduled || events.length > 0 || unusable.length > 0 || answering > 0) {
         await new Promise((resolve) => setImmediate(resolve));
-        await Promise.all(committing);
+        await flushing;
       }
+      await flushing;
     },
   };
 }

@@ -97,8 +97,6 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
   });
   const state = createServiceState({ ...shared, repairs, worker });
   const inbox = createInbox({
-    // Half of the connections: the rest is for processing and for whoever reads.
-    groupsAtOnce: replicas.isAlone ? 1 : Math.floor(config.database.poolSize / 2),
     ...base,
     onAccepted: (commitMs) => {
       metrics.commitSeconds.observe(commitMs / 1000);

@@ -24,7 +24,7 @@ const unusable: UnusableDelivery = {
 };
 
 /** An inbox over a real store, with a gate before each commit. */
-async function opened(groupsAtOnce?: number) {
+async function opened() {
   const store = await openStore(':memory:');
   onTestFinished(() => store.close());
   const clock = new HeldClock();
@@ -49,7 +49,6 @@ async function opened(groupsAtOnce?: number) {
     rules: { timing: TIMING, pointers: DEFAULT_ID_POINTERS },
     ...{ store: gated, clock, onError: (error: unknown) => void errors.push(error) },
     onAccepted: (commitMs) => took.push(commitMs),
-    ...(groupsAtOnce === undefined ? {} : { groupsAtOnce }),
   });
   return {
     ...{ store, clock, inbox, commits, took, errors },
@@ -176,26 +175,6 @@ describe('the inbox', () => {
     letGo();
     await Promise.all([first, ...others]);
     expect(commits).toEqual([1, 3]);
-  });
-
-  it('commits a crowd beside the group before it, where several at once are allowed', async () => {
-    const { inbox, commits, hold } = await opened(2);
-    const letGo = hold();
-    const answers: Promise<unknown>[] = [];
-    const arrive = async (times: number) => {
-      for (let n = 0; n < times; n += 1) answers.push(inbox.accept(event(`evt_${answers.length}`)));
-      for (let turn = 0; turn < 5; turn += 1) await settled();
-    };
-    await arrive(1);
-    await arrive(15);
-    expect(commits).toEqual([1]);
-    await arrive(1);
-    expect(commits).toEqual([1, 16]);
-    await arrive(16);
-    expect(commits).toEqual([1, 16]);
-    letGo();
-    await Promise.all(answers);
-    expect(commits).toEqual([1, 16, 16]);
   });
 
   it('waits a turn more behind a crowd, and for nobody else', async () => {
