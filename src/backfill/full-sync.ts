@@ -188,10 +188,16 @@ export function createFullSyncer(
       return COMPLETE;
     }
     if (kind === 'policy') return await proveByLists(kind, run, absent, first, scanOnce);
-    await proveByReading(kind, run, absent, true);
-    if (run.unlisted.length === 0) return COMPLETE;
-    const error = `the list leaves out what the mirror holds and still answers: ${listed(run.unlisted)}`;
-    return incomplete(error, { mismatch: first.total !== null });
+    const { failed } = await proveByReading(kind, run, absent, true);
+    if (run.unlisted.length > 0) {
+      const error = `the list leaves out what the mirror holds and still answers: ${listed(run.unlisted)}`;
+      return incomplete(error, { mismatch: first.total !== null });
+    }
+    if (failed === 0) return COMPLETE;
+    // Whether they are gone is not known.
+    return incomplete(
+      `the list leaves out ${absent.length}, of which ${failed} could not be read by themselves`,
+    );
   }
 
   /** Only their list shows policies: one that is in neither of two complete list scans which agree is gone. */
@@ -251,21 +257,22 @@ export function createFullSyncer(
       await store.progressSyncRun(shown.id, shown);
       say(run);
     }
-    if (missing.length > 0) await proveByReading(kind, run, missing, false);
+    if (missing.length > 0) failed += (await proveByReading(kind, run, missing, false)).failed;
     if (failed === 0) return COMPLETE;
     return incomplete(`${failed} of ${shown.estimatedTotal} could not be read`);
   }
 
   /**
    * Reads what seems gone until it is shown or proven gone. All are judged together at the end, because many deletions at once
-   * wait for a person.
+   * wait for a person. Resolves with how many could not be read.
    */
   async function proveByReading(
     kind: FetchedKind,
     run: Running,
     ids: readonly string[],
     absentFromList: boolean,
-  ): Promise<void> {
+  ): Promise<{ failed: number }> {
+    let failed = 0;
     await reserving(kind, ids, async () => {
       let open = ids;
       for (let round = 0; round < 2 && open.length > 0; round += 1) {
@@ -273,10 +280,13 @@ export function createFullSyncer(
           await clock.sleep(timing.settleMs + 1, signal);
           signal.throwIfAborted();
         }
-        open = (await readEach(kind, run, open, absentFromList)).missing;
+        const read = await readEach(kind, run, open, absentFromList);
+        open = read.missing;
+        failed += read.failed;
       }
     });
     await conclude(kind, run, null);
+    return { failed };
   }
 
   /**

@@ -35,7 +35,11 @@ function contents(): Record<string, unknown[]> {
     return Object.fromEntries(
       names.map(({ name }) => [
         String(name),
-        db.prepare(`SELECT * FROM ${name}${name === 'facts' ? " WHERE name <> 'heartbeat'" : ''}`).all(),
+        db
+          .prepare(
+            `SELECT * FROM ${name}${name === 'facts' ? " WHERE name NOT IN ('heartbeat', 'asked_of_api')" : ''}`,
+          )
+          .all(),
       ]),
     );
   } finally {
