@@ -47,8 +47,8 @@ interface WorkerOptions {
 }
 
 /**
- * The asynchronous processor: claims batches of pending events and applies them to the mirror, by a p-queue. The backlog stays in the database, and the queue has at most
- * `concurrency` batches, so memory does not grow with the backlog.
+ * The asynchronous processor: claims batches of pending events and applies them to the mirror, by a p-queue. The backlog stays in
+ * the database, and the queue has at most `concurrency` batches, so memory does not grow with the backlog.
  */
 export function createWorker(options: WorkerOptions) {
   const { store, clock, gatherMs = 0 } = options;

@@ -101,7 +101,7 @@ export interface InboxStore {
 
   /** Due pending events in number order, for `leaseMs`; none of a record of which another batch has claimed one. */
   claimEvents(owner: string, limit: number, leaseMs: number, now: Now): Promise<ClaimedEvent[]>;
-  /** On shutdown: gives unfinished claims back. */
+  /** Gives back what is left of claims, as after a failure. */
   releaseEvents(events: readonly ClaimedEvent[]): Promise<void>;
   /** At start: drops the claims of earlier processes. Returns how many events are pending. */
   recoverClaims(): Promise<number>;
