@@ -90,10 +90,6 @@ function problemsIn(env: NodeJS.ProcessEnv): string[] {
   }
 }
 
-/** With its line end; a quoted value may go over several lines. */
-const ASSIGNMENT =
-  /(?<![^\n])[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*=[ \t]*(?:(["'`])[\s\S]*?\2)?[^\n]*(?:\n|$)/g;
-
 /**
  * The text of an `.env` in which `name` is `value` (null: is not set), and every other line is what it was. The same
  * text where it says so already. Pure.
@@ -102,16 +98,16 @@ const ASSIGNMENT =
 export function withSetting(text: string, name: string, value: string | null): string {
   const before = parseEnv(text);
   if ((before[name] ?? null) === value) return text;
+  const found = assignmentsOf(text, name);
+  // Of several the last counts.
+  const at = found.at(-1);
   const line = value === null ? '' : `${name}=${spelled(value)}\n`;
-  let left = [...text.matchAll(ASSIGNMENT)].filter((match) => match[1] === name).length;
-  const isNew = left === 0;
-  const replaced = text.replace(ASSIGNMENT, (all: string, key: string) => {
-    if (key !== name) return all;
-    left -= 1;
-    // Of several the last counts.
-    return value === null || left === 0 ? line : all;
-  });
-  const edited = isNew ? `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}${line}` : replaced;
+  const edited =
+    value === null
+      ? found.reduceRight((rest, { from, to }) => rest.slice(0, from) + rest.slice(to), text)
+      : at === undefined
+        ? `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}${line}`
+        : text.slice(0, at.from) + line + text.slice(at.to);
   // What is written is what every command will read: so it is read here first.
   const after = parseEnv(edited);
   const isMeant = (key: string) => (after[key] ?? null) === (key === name ? value : (before[key] ?? null));
@@ -120,6 +116,26 @@ export function withSetting(text: string, name: string, value: string | null): s
     `${name} cannot be set in .env without changing other lines of it`,
     'look for quotes that are not closed, or move the file away',
   );
+}
+
+const ASSIGNMENT = /^[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*=[ \t]*/;
+
+/** The assignments to `name`, with their line ends; a quoted value may go over several lines. */
+function assignmentsOf(text: string, name: string): { from: number; to: number }[] {
+  const found: { from: number; to: number }[] = [];
+  for (let from = 0; from < text.length; ) {
+    const lineEnd = text.indexOf('\n', from);
+    const line = text.slice(from, lineEnd < 0 ? text.length : lineEnd);
+    const match = ASSIGNMENT.exec(line);
+    const begin = from + (match?.[0].length ?? 0);
+    const quote = text[begin] ?? '';
+    const closing = match !== null && /["'`]/.test(quote) ? text.indexOf(quote, begin + 1) : -1;
+    const last = closing < 0 ? lineEnd : text.indexOf('\n', closing);
+    const to = last < 0 ? text.length : last + 1;
+    if (match?.[1] === name) found.push({ from, to });
+    from = to;
+  }
+  return found;
 }
 
 /** As an `.env` has it: plain where that is read as it is, since `docker run --env-file` takes quotes for a part of it. */
