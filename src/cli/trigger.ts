@@ -75,7 +75,10 @@ async function ask({ env }: Cli, flags: TriggerFlags, body: object): Promise<Tri
       method: 'POST',
       headers: {
         'content-type': 'application/json',
-        ...(token !== undefined ? { authorization: `Bearer ${token}` } : {}),
+        // As a password, which may have any character in it.
+        ...(token !== undefined
+          ? { authorization: `Basic ${Buffer.from(`trigger:${token}`).toString('base64')}` }
+          : {}),
       },
       body: JSON.stringify(body),
       redirect: 'error',

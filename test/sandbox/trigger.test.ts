@@ -55,8 +55,8 @@ it('the command names what was sent, sets fields, and says why nothing was', asy
   });
 });
 
-it('the command signs in with the token that the sandbox has, from a file as well', async () => {
-  const token = 'a-token-from-a-file';
+it('the command signs in with the token that the sandbox has, whatever its characters, from a file as well', async () => {
+  const token = 'a token from a file, with ž in it';
   const sandbox = await testSandbox({ token });
   const folder = mkdtempSync(join(tmpdir(), 'sandbox-token-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
