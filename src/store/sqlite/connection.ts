@@ -12,7 +12,8 @@ const CHECKPOINT_PAGES = 16_000;
 
 /**
  * Pages kept in memory, in KiB: the records and index pages of a thousand busy records, a few times over. SQLite's own
- * 2 MiB made each event read pages again that the one before had just written; with 16 MiB nothing was faster.
+ * 2 MiB made each event read pages again that the one before had just written. With 16 MiB only a search through the data of ten
+ * thousand records was faster when it came again, 5 ms instead of 9.
  */
 const PAGE_CACHE_KIB = 8_192;
 
