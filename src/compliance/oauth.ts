@@ -35,16 +35,19 @@ const MAX_LIFETIME_SECONDS = 10 * 366 * 86_400;
 /** What an Authorization header can carry. */
 const TOKEN = /^[\x21-\x7e]+$/;
 
-/** RFC 6749, section 5.1, read with tolerance: numbers as text, a missing token_type, null for absent. */
+/**
+ * RFC 6749, section 5.1, read with tolerance: numbers as text, a missing token_type, null for absent. A lifetime or scopes that
+ * cannot be read count as not given: with a rotated refresh token, refusing the answer would lose the grant.
+ */
 const answerSchema = z.looseObject({
   access_token: z.string().regex(TOKEN),
   token_type: z
     .string()
     .regex(/^bearer$/i)
     .nullish(),
-  expires_in: z.coerce.number().positive().nullish(),
-  refresh_token: z.string().regex(TOKEN).nullish(),
-  scope: z.string().nullish(),
+  expires_in: z.coerce.number().positive().nullish().catch(null),
+  refresh_token: z.string().regex(TOKEN).or(z.literal('')).nullish(),
+  scope: z.string().nullish().catch(null),
 });
 
 /**
@@ -66,7 +69,7 @@ export function tokensIn(
   const usableMs = Math.max(lifetimeMs - RENEW_EARLY_MS, lifetimeMs * RENEW_AT_LEAST_AFTER);
   return {
     accessToken: access_token,
-    refreshToken: refresh_token ?? context.before?.refreshToken ?? null,
+    refreshToken: refresh_token || context.before?.refreshToken || null,
     expiresWall: Math.round(context.nowWall + lifetimeMs),
     renewWall: Math.round(context.nowWall + usableMs),
     askedScopes: context.askedScopes,

@@ -234,6 +234,16 @@ describe("a person's grant", () => {
     ]);
   });
 
+  it('survives a renewal whose answer says no lifetime that can be read, with the refresh token rotated', async () => {
+    await signIn(store);
+    for (const expires_in of [0, 'soon', -1, '']) {
+      server.answer = { ...server.answer, expires_in };
+      await clock.advance(HOUR_MS);
+      await ours.authorization(never);
+    }
+    expect(new Set(refreshes().map(({ body }) => body['refresh_token'])).size).toBe(4);
+  });
+
   it('is renewed once for any number of requests, here and in another process', async () => {
     await signIn(store);
     const theirs = credentials(await open());
