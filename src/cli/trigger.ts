@@ -1,6 +1,6 @@
 import { Argument, Command, InvalidArgumentError } from 'commander';
 import { EVENT_TYPES, type EventType } from '../compliance/kinds.ts';
-import { describeError, MirrorError } from '../platform/errors.ts';
+import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { jsonOption } from './options.ts';
 import { printable } from './text.ts';
@@ -69,15 +69,21 @@ function jsonOrText(text: string): unknown {
 async function ask({ env }: Cli, flags: TriggerFlags, body: object): Promise<Triggered> {
   const { sandboxOptionsFromEnv } = await import('../../sandbox/options.ts');
   const { host = DEFAULT_HOST, port = DEFAULT_PORT, token } = sandboxOptionsFromEnv(env);
-  const url = flags.sandbox ?? `http://${host}:${port}`;
+  const address = URL.parse('/_sandbox/trigger', flags.sandbox ?? `http://${host}:${port}`);
+  if (address === null)
+    throw new UsageError('--sandbox is no address', 'it looks like http://127.0.0.1:9090');
+  // As a browser takes it, too: fetch refuses it there, and an error must not repeat it.
+  const password = address.password === '' ? token : decodeURIComponent(address.password);
+  address.username = '';
+  address.password = '';
   try {
-    const response = await fetch(new URL('/_sandbox/trigger', url), {
+    const response = await fetch(address, {
       method: 'POST',
       headers: {
         'content-type': 'application/json',
         // As a password, which may have any character in it.
-        ...(token !== undefined
-          ? { authorization: `Basic ${Buffer.from(`trigger:${token}`).toString('base64')}` }
+        ...(password !== undefined
+          ? { authorization: `Basic ${Buffer.from(`trigger:${password}`).toString('base64')}` }
           : {}),
       },
       body: JSON.stringify(body),
@@ -90,7 +96,7 @@ async function ask({ env }: Cli, flags: TriggerFlags, body: object): Promise<Tri
   } catch (error) {
     if (error instanceof MirrorError) throw error;
     const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
-    throw new MirrorError('sandbox', `no sandbox answers at ${url}: ${describeError(cause)}`, {
+    throw new MirrorError('sandbox', `no sandbox answers at ${address.origin}: ${describeError(cause)}`, {
       remedy: 'start one with "sandbox", or name its address: --sandbox',
     });
   }

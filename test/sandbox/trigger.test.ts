@@ -68,3 +68,16 @@ it('the command signs in with the token that the sandbox has, whatever its chara
   expect(await ask({ SANDBOX_TOKEN: token })).toMatchObject({ code: 0 });
   expect(await ask({ SANDBOX_TOKEN_FILE: path })).toMatchObject({ code: 0 });
 });
+
+it('the command takes the token in the address as well, and repeats it in no error', async () => {
+  const token = 'a token, in an address';
+  const sandbox = await testSandbox({ token });
+  const { port } = new URL(sandbox.url);
+  const at = (there: string) => `http://x:${encodeURIComponent(token)}@127.0.0.1:${there}`;
+  const ask = (address: string) => cli(['trigger', 'vendor.added', '--sandbox', address], {});
+  expect(await ask(at(port))).toMatchObject({ code: 0 });
+  for (const wrong of [at('1'), at('99999')]) {
+    const { code, err } = await ask(wrong);
+    expect([code !== 0, err.includes(encodeURIComponent(token))], err).toEqual([true, false]);
+  }
+});
