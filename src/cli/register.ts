@@ -36,6 +36,7 @@ export const DEFAULT_EVENTS = EVERY_FAMILY.join(',');
 
 /** Set before the request leaves and cleared when its outcome is known: the memory of one that got no answer. */
 const ATTEMPT_FACT = 'registration_attempt';
+const ASKED = 'asked';
 
 /**
  * How long the secret of a registration that was replaced still verifies. A repeated attempt is signed with the secret of the
@@ -111,19 +112,21 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
     const secrets = secretSettings(config, clock);
     const before = await store.listRegistrations();
     requireReadable(before, secrets);
-    // One that is to be forgotten anyway does not count.
-    const same = before.filter((each) => textOf(each) === textOf(request) && each.expiresWall === null);
+    const same = sameAs(before, request);
     let registration = same.at(-1);
     // With --json standard output is for programs alone.
     const say = options.json ? cli.err : cli.out;
-    if (registration !== undefined && options.again !== true) {
+    const isAgain = options.again === true;
+    const made =
+      registration !== undefined && !isAgain
+        ? { registration, answer: null }
+        : await ask({ cli, config, key, store, clock, request, before, isAgain });
+    registration = made.registration;
+    if (made.answer === null) {
       say.write(
         `Registered already, as ${printable(registration.upstreamId)}; nothing was sent. If the compliance service no longer has it, add --again.\n`,
       );
     } else {
-      if (options.again !== true) await refuseAfterUnknownOutcome(store, request);
-      const made = await ask({ cli, config, key, store, clock, request, before });
-      registration = made.registration;
       const { upstreamId, url } = registration;
       say.write(`Registered as ${printable(upstreamId)}: ${printable(url)}\n`);
       say.write(
@@ -135,7 +138,7 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
       const replaced = same.filter((each) => each.upstreamId !== upstreamId);
       const isTakenUp = stateOfSecret(registration, secrets).state === 'verifies';
       await letExpire(say, store, clock, { replaced, isTakenUp });
-      if (options.again !== true) warnOfOverlap(cli, await store.listRegistrations(), registration);
+      if (!isAgain) warnOfOverlap(cli, await store.listRegistrations(), registration);
     }
     await conclude(cli, store, registration, { json: options.json, secrets });
     if (registration.sealedSecret === null && config.webhook.secrets().length === 0) {
@@ -204,18 +207,20 @@ function requestOf(options: RegisterOptions): Asked {
 const textOf = ({ url, events, description }: Asked) =>
   JSON.stringify({ url, events: [...events].sort(), description });
 
+/** Those held that were asked for so. One that is to be forgotten anyway does not count. */
+const sameAs = (held: readonly StoredRegistration[], request: Asked) =>
+  held.filter((each) => textOf(each) === textOf(request) && each.expiresWall === null);
+
 /** One entry for each thing asked for: what became of one says nothing of another. */
 const attemptFact = (request: Asked) => `${ATTEMPT_FACT}:${hash('sha256', textOf(request), 'hex')}`;
 
 /** Nothing in the specification lists or deletes registrations, so that a second one would be there for good. */
-async function refuseAfterUnknownOutcome(store: Store, request: Asked): Promise<void> {
-  if ((await store.readFact(attemptFact(request))) !== 'asked') return;
-  throw new MirrorError(
+const outcomeUnknown = () =>
+  new MirrorError(
     'outcome_unknown',
     'this was asked for before, and whether it took effect is not known; nothing was sent',
     { remedy: 'look at the registrations in the compliance service; if it is not there, add --again' },
   );
-}
 
 /**
  * Has the service that runs on this database look for the new secret all the time, and waits until it does: deliveries may
@@ -242,19 +247,34 @@ interface Attempt {
   clock: Clock;
   request: Asked;
   before: readonly StoredRegistration[];
+  isAgain: boolean;
 }
 
-/** Registers, and keeps what is answered. Audited before it is sent: where the outcome stays unknown, so does the entry's. */
-async function ask({ cli, config, key, store, clock, request, before }: Attempt) {
+/**
+ * Registers, and keeps what is answered; without an answer where another command has just done so. Audited before it is sent: where the
+ * outcome stays unknown, so does the entry's.
+ */
+async function ask({ cli, config, key, store, clock, request, before, isAgain }: Attempt) {
+  const fact = attemptFact(request);
+  if (!isAgain && (await store.readFact(fact)) === ASKED) throw outcomeUnknown();
   const client = commandClient(cli, config, store, { actor: 'register', needs: 'write' });
   await announce(config, store, clock);
-  await store.writeFact(attemptFact(request), 'asked');
+  // Of commands that came to this together one alone goes on, and whoever comes after it finds what it has stored.
+  const isOurs = await store.claimFact(fact, ASKED);
+  if (!isAgain) {
+    if (!isOurs) throw outcomeUnknown();
+    const registration = sameAs(await store.listRegistrations(), request).at(-1);
+    if (registration !== undefined) {
+      await store.writeFact(fact, '');
+      return { registration, answer: null };
+    }
+  }
   // Without the query, in which an address may carry a secret of its own.
   const { origin, pathname } = new URL(request.url);
   const entry = { actor: 'register', action: 'register', outcome: AUDIT_ASKED, target: origin + pathname };
   const auditId = await store.audit(entry, nowOf(clock));
   const settle = async (outcome: string) => {
-    await store.writeFact(attemptFact(request), '');
+    await store.writeFact(fact, '');
     await store.writeFact(AWAITED_FACT, '');
     await store.settleAudit(auditId, outcome);
   };

@@ -596,6 +596,8 @@ export interface OperatorStore {
   /** Null: never set. */
   readFact(name: string): Promise<string | null>;
   writeFact(name: string, value: string): Promise<void>;
+  /** Writes it, unless it has this value already: false, somebody else has claimed it. */
+  claimFact(name: string, value: string): Promise<boolean>;
 }
 
 // ─── retention ──────────────────────────────────────────────────────────────────────────────────────────

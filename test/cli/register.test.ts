@@ -53,6 +53,20 @@ describe('registering with the compliance service', () => {
     });
   });
 
+  it('asks once, however many commands come to it at the same time', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = settingsFor(directory, baseUrl);
+      const service = start(['serve'], { ...settings, PORT: '0', OPS_PORT: '0' });
+      await service.line('Deliveries: ');
+      const args = ['register', '--url', HOOK, '--description', 'together'];
+      const results = await Promise.all([1, 2, 3].map(() => cli(args, settings)));
+      expect(await service.stop()).toBe(0);
+      expect((await registrations()).filter((each) => each.description === 'together')).toHaveLength(1);
+      expect(results.map(({ code }) => code)).toContain(0);
+      for (const { out, err } of results) expect(out + err).toMatch(/Registered|asked for before/);
+    });
+  });
+
   it('makes it anew where it is said that the service has lost it, and the newest is the one that counts', async () => {
     await inTemporaryDirectory(async (directory) => {
       const settings = settingsFor(directory, baseUrl);

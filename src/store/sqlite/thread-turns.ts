@@ -111,6 +111,7 @@ const CLASS_OF: Readonly<Partial<Record<ThreadVerb, Exclude<VerbClass, 'syncs'>>
   refuseTokens: 'operators',
   readFact: 'operators',
   writeFact: 'operators',
+  claimFact: 'operators',
   openSession: 'operators',
   findSession: 'operators',
   touchSession: 'operators',

@@ -155,6 +155,13 @@ export function createOperatorVerbs(database: Database): OperatorStore {
     async writeFact(name, value) {
       await database.transact((unit) => writeFact(unit, name, value));
     },
+
+    claimFact: (name, value) =>
+      database.transact(async (unit) => {
+        if ((await readFact(unit, name)) === value) return false;
+        await writeFact(unit, name, value);
+        return true;
+      }),
   };
 }
 
