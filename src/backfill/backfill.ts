@@ -66,8 +66,8 @@ const newPlan = () => ({
 
 type FullSyncPlan = ReturnType<typeof newPlan>;
 
-/** Whether a person asked for it. */
-const isAsked = (reason: string) => /^(operator|approval)\b/.test(reason);
+/** Whether a person asked for it, or gave it other credentials: what waits after failures knows nothing of those. */
+const isAsked = (reason: string) => /^(operator|approval|credentials)\b/.test(reason);
 
 /** Looks for what is due, repairs it in the cheaper way, and runs a full sync for what single reads cannot repair. */
 export function createBackfill(options: BackfillOptions) {
