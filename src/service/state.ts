@@ -39,7 +39,7 @@ export function createServiceState(
   options: Pick<Base, 'config' | 'store' | 'clock' | 'rules' | 'startedAt'> & {
     gaps: GapKeeper;
     replicas: Pick<Replicas, 'beat'>;
-    repairs: Pick<Repairs, 'backfill' | 'access' | 'renewAccess' | 'asked'>;
+    repairs: Pick<Repairs, 'backfill' | 'credentials' | 'access' | 'renewAccess' | 'asked'>;
     worker: { pause(): void; resume(): void };
   },
 ) {
@@ -51,12 +51,14 @@ export function createServiceState(
   let pausedSince: number | null = null;
   let unwritableSince: number | null = null;
   let writtenWith: string | null = null;
+  let wasRefused = false;
 
   async function write(): Promise<void> {
     // At a start it was noted already.
     if (phase !== 'starting')
       await noteDowntime({ store, gaps, clock, eventsOnly }, 'the service stood still, or could not write,');
     const access = repairs.access();
+    const isRefused = ((await repairs.credentials?.standing?.())?.refusal ?? null) !== null;
     await store.beat(momentOf(clock), {
       ...{ eventsOnly, settleMs, fullSyncMs, access },
       blocked: pausedSince !== null,
@@ -64,9 +66,11 @@ export function createServiceState(
       others: repairs.asked(),
     });
     await repairs.renewAccess();
-    // Nothing is known of what other credentials may read until they have read it.
-    if (writtenWith !== null && writtenWith !== access) backfill?.requestFullSync(KINDS, 'credentials');
+    // Nothing is known of what other credentials may read until they have read it. After a new consent they may read again.
+    const areOthers = (writtenWith !== null && writtenWith !== access) || (wasRefused && !isRefused);
+    if (areOthers) backfill?.requestFullSync(KINDS, 'credentials');
     writtenWith = access;
+    wasRefused = isRefused;
   }
 
   return {

@@ -106,6 +106,8 @@ const syncRunsDone = async () =>
   (await store.list('sync_runs', { limit: 50 })).filter(
     (one) => one.kind === 'policy' && one.outcome === 'complete',
   ).length;
+const isEndedOfPolicies = (one: { kind: string; outcome: string | null }) =>
+  one.kind === 'policy' && one.outcome !== null;
 const refreshes = () => server.grants.filter(({ body }) => body['grant_type'] === 'refresh_token').length;
 
 describe('a service that acts for a person', () => {
@@ -157,4 +159,25 @@ describe('a service that acts for a person', () => {
     expect(actions).toContain('token_refresh invalid_grant');
     expect(actions).toContain('credentials unauthorized');
   });
+
+  it('uses a new consent at once, however often the withdrawn one was rejected', async () => {
+    await signIn();
+    const service = await serve();
+    await until(async () => (await syncRunsDone()) > 0);
+    server.expireAccess();
+    server.revokeRefresh();
+    const ended = async () =>
+      (await store.list('sync_runs', { limit: 500 })).filter(isEndedOfPolicies).length;
+    for (let rejections = 0; rejections < 8; rejections += 1) {
+      const before = await ended();
+      await fullSync(service);
+      await until(async () => (await ended()) > before);
+    }
+    expect(await rejectedGaps()).not.toEqual([]);
+    const beat = await store.readFact('heartbeat');
+    await until(async () => (await store.readFact('heartbeat')) !== beat);
+
+    await signIn();
+    await until(async () => (await rejectedGaps()).length === 0);
+  }, 30_000);
 });
