@@ -270,7 +270,8 @@ export function decideApply(
   const shown = contentOf(kind, withShown(data, row, kept), null);
   const change = diffContent(row, shown);
   if (change !== null && row !== null && tooCloseToTell(state, row, read, timing)) {
-    const again = lookAgain(state, read, timing);
+    // Whatever it is worth, the API has shown the id: a 404 after it is about a record, and not about an id of something else.
+    const again = { ...lookAgain(state, read, timing), returned: true };
     return { outcome: 'deferred', state: again, row: null, change, confirmed: false, lacks };
   }
 

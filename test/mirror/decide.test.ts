@@ -501,6 +501,11 @@ describe('a read', () => {
     });
   });
 
+  it('that is deferred has shown that the id is of such a record, so that a 404 after it is about one', () => {
+    const held = { ...VERIFIED, returned: false, readEndedAt: 109 };
+    expect(apply({ name: 'New' }, { state: held }).state).toMatchObject({ returned: true });
+  });
+
   it('that is deferred is made again SETTLE after it ended', () => {
     const { state: next } = apply({ name: 'New' }, { state: { ...VERIFIED, readEndedAt: 109 } });
     expect(next).toMatchObject({ dirtyAt: 112, firstDirtyAt: 112, unverifiedSince: 2_000, dueAt: 122 });

@@ -85,6 +85,18 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'shown-though-deferred',
+    tryFirst: 9_600_169,
+    without: 'an id that only a doubtful read has shown counts as never shown, and its 404s settle nothing',
+    edits: [
+      {
+        file: DECIDE,
+        find: '{ ...lookAgain(state, read, timing), returned: true }',
+        put: 'lookAgain(state, read, timing)',
+      },
+    ],
+  },
+  {
     name: 'fresh-witness',
     tryFirst: 1_001_565,
     without: 'what was seen between two times that a path was lost proves what both of them hid',
