@@ -8,7 +8,7 @@ import type { Context } from './context.ts';
 import { createConclude } from './differences.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
 import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
-import { FULL_SYNC_BACKOFF, scanCost, wayToVerify } from './plan.ts';
+import { FULL_SYNC_BACKOFF, scanCost, WAITING_BACKOFF, wayToVerify } from './plan.ts';
 import { createRefetch } from './refetch.ts';
 import { createUnnamedEvents } from './unnamed-events.ts';
 import { createUpstream } from './upstream.ts';
@@ -59,6 +59,11 @@ const newPlan = () => ({
   lastStartedAt: null as number | null,
   failures: 0,
   retryAt: null as number | null,
+  /** Deletions wait for approval since it began. */
+  leavesPending: false,
+  /** Complete ones in a row after which deletions waited. */
+  looks: 0,
+  lookAgainAt: Number.POSITIVE_INFINITY,
   /** A list scan because of dirty marks does not begin before this. */
   dirtyNotBefore: 0,
   running: null as Promise<void> | null,
@@ -100,7 +105,13 @@ export function createBackfill(options: BackfillOptions) {
   const seekers = { ...context, proof: createCandidateProof(context), onFound: wake };
   const unnamedEvents = createUnnamedEvents(seekers);
   const refetch = createRefetch({ ...context, idsBeside: createIdsBeside(seekers) });
-  const conclude = createConclude(context);
+  const conclude = createConclude({
+    ...context,
+    onConcluded(kind, conclusion, cause) {
+      if (conclusion.pending.length > 0) planOf(kind).leavesPending = true;
+      options.onConcluded(kind, conclusion, cause);
+    },
+  });
   const fullSyncer = createFullSyncer({ ...context, refetch, conclude, reserved });
   const dryRun = createDryRun(context);
   let seeking: Promise<void> | null = null;
@@ -121,6 +132,7 @@ export function createBackfill(options: BackfillOptions) {
     const plan = planOf(kind);
     plan.reasons.clear();
     plan.retryAt = null;
+    plan.leavesPending = false;
     if (reason !== 'events') plan.lastStartedAt = clock.steady();
     plan.running = runFullSync(kind, reason)
       .catch((error) => {
@@ -151,6 +163,12 @@ export function createBackfill(options: BackfillOptions) {
     }
     if (result.outcome === 'complete') {
       plan.failures = 0;
+      plan.looks = plan.leavesPending ? plan.looks + 1 : 0;
+      const inMs =
+        plan.looks === 0
+          ? Number.POSITIVE_INFINITY
+          : backoffMs(WAITING_BACKOFF, plan.looks, options.random());
+      plan.lookAgainAt = clock.steady() + inMs;
       await gaps.resolve({ reason: 'list_incomplete', kind, recordId: null });
       await gaps.resolve({ reason: 'total_mismatch', kind, recordId: null });
       return;
@@ -169,12 +187,12 @@ export function createBackfill(options: BackfillOptions) {
     plan.retryAt = clock.steady() + backoffMs(FULL_SYNC_BACKOFF, plan.failures, options.random());
   }
 
-  /** When the next one begins: after a failure, on request, or by the timer. Infinity: not planned. */
-  function fullSyncDueAt({ failures, retryAt, reasons, lastStartedAt }: FullSyncPlan): number {
+  /** When the next one begins: after a failure, on request, or by the timer, sooner if deletions wait. Infinity: not planned. */
+  function fullSyncDueAt({ failures, retryAt, reasons, lastStartedAt, lookAgainAt }: FullSyncPlan): number {
     if (failures > 0 && retryAt !== null) return retryAt;
     if (reasons.size > 0) return 0;
     const hasTimer = options.fullSyncMs > 0 && lastStartedAt !== null;
-    return hasTimer ? lastStartedAt + options.fullSyncMs : Number.POSITIVE_INFINITY;
+    return hasTimer ? Math.min(lastStartedAt + options.fullSyncMs, lookAgainAt) : Number.POSITIVE_INFINITY;
   }
 
   async function planSyncRuns(): Promise<void> {

@@ -43,6 +43,9 @@ export const OUTAGE_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 60_000 };
 /** A full sync that could not finish is begun again. */
 export const FULL_SYNC_BACKOFF: Backoff = { firstMs: 2_000, longestMs: 10 * 60_000 };
 
+/** A full sync after which deletions wait for a person: the fault that looks like them may pass, and the next one shows it. */
+export const WAITING_BACKOFF: Backoff = { firstMs: 60_000, longestMs: 24 * 3_600_000 };
+
 /** How fast a full sync goes, and how long it will still take. */
 export interface Pace {
   /** Null: nothing has been read yet. */

@@ -224,7 +224,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
       'More than a fifth of a kind’s records are gone upstream at once, or the last one of all: it may as well be a fault there.',
     check: 'The ids on the full sync’s page, one by one or by sample, in the compliance service itself.',
     command: `${CLI} deletions approve NUMBER`,
-    note: 'It shows the ids and asks; in a script, --yes DIGEST with the digest that it prints. Good for exactly these ids and for one hour; rejected when others wait by then.',
+    note: 'It shows the ids and asks; in a script, --yes DIGEST with the digest that it prints. Good for exactly these ids and for one hour; rejected when others wait by then. A full sync looks again after 1, 2, 4 … minutes: records that are back wait no more.',
   },
   restored: {
     title: 'A copy of the database was put back',

@@ -60,6 +60,34 @@ it('the gap of pending deletions stays open from the approval to the deletion', 
   await stage.leapUntil('the resolving', async () => !(await gapIsOpen()));
 });
 
+it('deletions that wait are looked at again within minutes, so that a passing fault needs no person', async () => {
+  await stage.end();
+  stage = await createStage({ SYNC_FULL_MINUTES: '60' });
+  await startInSync();
+  const { records } = stage.upstream;
+  const gone = ['ven-0', 'ven-1', 'ven-2', 'ven-3', 'ven-4'].map((id) => records.find('vendors', id)!);
+  for (const { id } of gone) records.remove('vendors', id);
+  await stage.post('/api/sync-runs', { kinds: ['vendor'] });
+  await stage.leapUntil('pending deletions', pending);
+  await stage.leapUntil('the gap', gapIsOpen);
+  const before = (await pending())!;
+  const looks = async () =>
+    (await stage.get<{ items: { kind: string }[] }>('/api/sync-runs')).items.filter(
+      ({ kind }) => kind === 'vendor',
+    ).length;
+  const looked = await looks();
+  await stage.leapUntil('two looks that find the same', async () => (await looks()) >= looked + 2, 5_000);
+  await stage.leapUntil('their end', syncRunsEnded);
+  // Whoever is about to approve them still names the same full sync.
+  expect(await pending()).toEqual(before);
+
+  for (const content of gone) records.put('vendors', content);
+  const from = stage.seconds();
+  await stage.leapUntil('the resolving', async () => !(await gapIsOpen()), 5_000);
+  expect(stage.seconds() - from).toBeLessThan(10 * 60);
+  await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
+});
+
 function verifiedTombstones(): number {
   const db = new DatabaseSync(stage.database, { readOnly: true, timeout: 5_000 });
   try {

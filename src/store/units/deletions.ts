@@ -60,8 +60,11 @@ export function createDeletionVerbs(database: Database, records: Records) {
     records.save(unit, judged, changes, nowIso);
     await dropPending(unit, kind, verdict.deleted, nowIso);
     await resolveRecords(unit, kind, verdict.deleted, nowIso);
-    const syncRunId = await fullSyncFor(unit, kind, context.syncRunId);
-    addPending(unit, kind, verdict.pending, syncRunId, nowIso);
+    // If the same ones wait as before, they stay with the full sync that a person may be about to name.
+    if (!isSame(verdict.pending, waiting)) {
+      const syncRunId = await fullSyncFor(unit, kind, context.syncRunId);
+      addPending(unit, kind, verdict.pending, syncRunId, nowIso);
+    }
     return { deleted, pending: verdict.pending, waiting: await countPending(unit, kind) };
   }
 
@@ -144,6 +147,9 @@ export function createDeletionVerbs(database: Database, records: Records) {
       ),
   } satisfies Partial<BackfillStore>;
 }
+
+const isSame = (some: readonly string[], others: readonly string[]) =>
+  some.length === others.length && new Set([...some, ...others]).size === some.length;
 
 const isNotApproved = (nowIso: string) => sql`(approved_until IS NULL OR approved_until <= ${nowIso})`;
 
