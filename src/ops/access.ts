@@ -48,9 +48,8 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
   const attempts = createAttempts(clock);
   const tokens = createTokens(context.tokens);
   const sessions = createSessions({ store: sessionStore, clock, tokens: tokens.known });
-  const secure = context.publicUrl?.protocol === 'https:';
-  const cookieName = secure ? '__Host-compliance-mirror' : 'compliance-mirror';
-  const cookieOptions = { path: '/', httpOnly: true, sameSite: 'Strict', secure } as const;
+  const cookie = cookieOptions(context.publicUrl);
+  const cookieName = cookie.secure ? '__Host-compliance-mirror' : 'compliance-mirror';
 
   const noteRefused = createRefusedNotes(audit, context);
   const count = (door: Door, outcome: Outcome) => context.metrics.tokensPresented.inc({ door, outcome });
@@ -149,7 +148,7 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
       const before = getCookie(c, cookieName);
       if (before !== undefined) await sessions.close(before);
       const id = await sessions.open(outcome.token.key);
-      setCookie(c, cookieName, id, { ...cookieOptions, maxAge: SESSION_LIFETIME_MS / 1000 });
+      setCookie(c, cookieName, id, { ...cookie, maxAge: SESSION_LIFETIME_MS / 1000 });
       await audit.note(outcome.token.name, 'sign_in', 'ok', remoteAddress(c));
       return { status: 'ok' };
     },
@@ -157,7 +156,7 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
     async signOut(c: OpsHandlerContext): Promise<void> {
       const id = getCookie(c, cookieName);
       if (id !== undefined) await sessions.close(id);
-      deleteCookie(c, cookieName, cookieOptions);
+      deleteCookie(c, cookieName, cookie);
       await audit.note(c.get('identity').name, 'sign_out', 'ok', remoteAddress(c));
     },
 
@@ -168,6 +167,12 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
       return tokens.match(bearerOf(authorization)) !== null;
     },
   };
+}
+
+/** Of every cookie that is set here. */
+export function cookieOptions(publicUrl: URL | null) {
+  const secure = publicUrl?.protocol === 'https:';
+  return { path: '/', httpOnly: true, sameSite: 'Strict', secure } as const;
 }
 
 /** The same bytes for every cause: a stranger learns nothing from them. */

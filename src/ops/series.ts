@@ -72,6 +72,8 @@ export function reasonsOf({ rejected }: DeliveryCounts): [reason: string, times:
   return Object.entries(rejected).sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
 }
 
+export type Charts = ReturnType<typeof createCharts>;
+
 /** Deliveries over a range, up to this moment. A listener never sees it fail: what cannot be read is an empty chart. */
 export function createCharts({
   traffic,

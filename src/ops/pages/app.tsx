@@ -1,26 +1,36 @@
 import { Hono } from 'hono';
-import type { z } from 'zod';
+import type { Child } from 'hono/jsx';
+import { z } from 'zod';
 import type { OpsEnv, OpsHandlerContext } from '../access.ts';
 import { idFromPath } from '../api/ids.ts';
 import { queries } from '../api/query.ts';
+import { waitingIn } from '../attention.ts';
 import type { OpsContext } from '../context.ts';
+import { createDryRuns } from '../dry-runs.ts';
 import type { Operations } from '../operations.ts';
+import { createCharts } from '../series.ts';
 import type { Snapshots } from '../snapshot.ts';
-import { createAnswers } from './answers.tsx';
 import { deliveriesList } from './deliveries-page.tsx';
 import { eventPage, quarantinedPage, rejectionPage } from './delivery-pages.tsx';
 import { eventsList } from './events-page.tsx';
+import { type Outcome, takeOutcome } from './form-outcome.ts';
 import { createForms } from './forms.ts';
+import { fragment, type PageName, Pages, page } from './layout.tsx';
 import { type List, listHandlers } from './list-page.tsx';
 import { auditList, gapsList, quarantineList, rejectionsList } from './lists.tsx';
+import type { Visit } from './pieces.tsx';
 import { numberCursor, pageQuery } from './query.ts';
-import { recordsPages } from './records-page.tsx';
-import { statusPages } from './status-page.tsx';
+import { recordPage } from './record-page.tsx';
+import { recordsDownload, recordsPage } from './records-page.tsx';
+import { statusPage, statusStream } from './status-page.tsx';
 import { createStream } from './stream.ts';
 import { syncRunPage } from './sync-run-page.tsx';
-import { createDryRuns, syncRunsPages } from './sync-runs-page.tsx';
+import { syncRunsPage, syncRunsStream } from './sync-runs-page.tsx';
 
-/** The addresses of the pages and of their forms. Every request here is already authenticated. */
+/**
+ * The addresses of the pages and of their forms. A page is a function from a request to its content; how that is answered is
+ * here. Every request here is already authenticated.
+ */
 export function createPages(
   context: OpsContext,
   parts: {
@@ -31,23 +41,47 @@ export function createPages(
   },
 ): Hono<OpsEnv> {
   const { operations, snapshots } = parts;
-  const answers = createAnswers(context, snapshots);
   const dryRuns = createDryRuns(operations, context);
+  const has = { ...context, snapshots, dryRuns, charts: createCharts(context) };
   const stream = createStream(context, parts.mayGoOn);
-  const status = statusPages(context, snapshots, answers);
-  const records = recordsPages(context, snapshots, answers);
-  const syncRuns = syncRunsPages(context, snapshots, dryRuns, answers);
-  const event = eventPage(context, answers);
-
   const pages = new Hono<OpsEnv>();
+
+  const visit = async (c: OpsHandlerContext, outcome: Outcome | null): Promise<Visit> => ({
+    ...{ identity: c.get('identity'), now: context.clock.wall(), outcome },
+    waiting: waitingIn(await snapshots.current()),
+  });
+  const html = async (c: OpsHandlerContext, content: Child): Promise<Response> =>
+    c.html(page(content, await visit(c, takeOutcome(c, context.publicUrl))));
+
+  const addPage = (path: string, contentOf: (c: OpsHandlerContext) => Promise<Child>) =>
+    pages.get(path, async (c) => html(c, await contentOf(c)));
+  /** What a page's stream sends: the parts that change, and the navigation with its counts. */
+  const addStream = <Query,>(
+    path: string,
+    current: PageName,
+    partsOf: (c: OpsHandlerContext, query: Query) => Promise<Child>,
+    schema: z.ZodType<Query>,
+  ) => {
+    const send = async (c: OpsHandlerContext, query: Query): Promise<string> => {
+      const changing = await partsOf(c, query);
+      const all = (
+        <>
+          {changing}
+          <Pages current={current} />
+        </>
+      );
+      return fragment(all, await visit(c, null));
+    };
+    pages.get(path, stream(send, schema));
+  };
   const addList = <Filters extends z.ZodObject, Row>(path: string, list: List<Filters, Row>) => {
-    const handlers = listHandlers(path, list, answers);
-    pages.get(path, handlers.page);
-    pages.get(`/stream${path}`, stream(handlers.stream, handlers.streamQuery));
+    const handlers = listHandlers(path, list);
+    addPage(path, handlers.page);
+    addStream(`/stream${path}`, list.name, handlers.stream, handlers.streamQuery);
   };
 
-  pages.get('/', status.page);
-  pages.get('/stream', stream(status.stream));
+  addPage('/', (c) => statusPage(has, c));
+  addStream('/stream', 'Status', (c) => statusStream(has, c), z.unknown());
   addList('/deliveries', deliveriesList(context));
   const events = eventsList(context);
   // The filter's form has a field for the id of one event.
@@ -55,20 +89,22 @@ export function createPages(
     after: numberCursor.optional(),
     id: queries.events.shape.record_id.unwrap(),
   });
-  pages.get('/events', (c, next) => (c.req.query('id') ? event(c, pageQuery(c, eventQuery).id) : next()));
+  pages.get('/events', async (c, next) =>
+    c.req.query('id') ? html(c, await eventPage(context, pageQuery(c, eventQuery).id)) : await next(),
+  );
   addList('/events', events);
-  pages.get('/events/:id', (c) => event(c, idFromPath(c.req.param('id'))));
-  pages.get('/records/:kind', records.records);
-  pages.get('/download/records/:kind', records.download);
-  pages.get('/records/:kind/:id', records.record);
+  addPage('/events/:id', (c) => eventPage(context, idFromPath(c.req.param('id') ?? '')));
+  addPage('/records/:kind', (c) => recordsPage(has, c));
+  pages.get('/download/records/:kind', (c) => recordsDownload(context, c));
+  addPage('/records/:kind/:id', (c) => recordPage(context, c));
   addList('/gaps', gapsList(context));
-  pages.get('/sync-runs', syncRuns.page);
-  pages.get('/stream/sync-runs', stream(syncRuns.stream));
-  pages.get('/sync-runs/:id', syncRunPage(context, answers));
+  addPage('/sync-runs', (c) => syncRunsPage(has, c));
+  addStream('/stream/sync-runs', 'Sync runs', (c) => syncRunsStream(has, c), z.unknown());
+  addPage('/sync-runs/:id', (c) => syncRunPage(context, c));
   addList('/quarantine', quarantineList(context));
-  pages.get('/quarantine/:id', quarantinedPage(context, answers));
+  addPage('/quarantine/:id', (c) => quarantinedPage(context, c));
   addList('/rejections', rejectionsList(context));
-  pages.get('/rejections/:id', rejectionPage(context, answers));
+  addPage('/rejections/:id', (c) => rejectionPage(context, c));
   addList('/audit', auditList(context));
 
   for (const [path, handler] of createForms(context, operations, dryRuns)) pages.post(path, handler);

@@ -1,3 +1,4 @@
+import type { Child } from 'hono/jsx';
 import type { EventReport } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { type Aftermath, aftermathOf } from '../aftermath.ts';
@@ -5,7 +6,6 @@ import { found } from '../api/answers.ts';
 import type { OpsContext, RejectionDiagnosis } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
 import { codeWords, count, figure } from '../words.ts';
-import type { Answers } from './answers.tsx';
 import { Body, BodyText } from './body.tsx';
 import { ActionButton, ActionForm, Button } from './controls.tsx';
 import { noticeOfEvent } from './form-outcome.ts';
@@ -19,92 +19,83 @@ import { Change } from './record-page.tsx';
 /** Later changes of the record that are read. The one of the event is among the first, except where very many waited. */
 const CHANGES_LOOKED_AT = 200;
 
-export function eventPage({ store, answerTimes, receiver }: OpsContext, { html }: Answers) {
-  const aftermathFor = async (event: EventReport): Promise<Aftermath | null> => {
-    const { kind, record_id, seq } = event;
-    if (kind === null || record_id === null) return null;
-    const [later, record] = await Promise.all([
-      store.recordHistory(kind, record_id, {
-        limit: CHANGES_LOOKED_AT,
-        after: String(seq),
-        oldestFirst: true,
-      }),
-      store.showRecord(kind, record_id),
-    ]);
-    return aftermathOf(event, later, record);
-  };
-
-  return async (c: OpsHandlerContext, id: string): Promise<Response> => {
-    const event = found(await store.showEvent(id), 'There is no event of this id.');
-    const { state, kind, record_id, deliveries } = event;
-    const tookMs = answerTimes.of({ ...event, outcome: 'accepted', event_id: event.id });
-    const aftermath = await aftermathFor(event);
-    const page = (
-      <OneThing
-        title={`Event ${event.id}`}
-        heading={['Event ', <code>{event.id}</code>]}
-        current="Events"
-        facts={[
-          ['State', <State state={state} />],
-          state === 'ignored' && ['Why', whyIgnored(event)],
-          event.error !== null && state !== 'processed' && ['Error', <span class="warn">{event.error}</span>],
-          ['Type', event.type],
-          [
-            'About',
-            kind !== null && record_id !== null ? (
-              <RecordLink kind={kind} id={record_id} />
-            ) : (
-              'no known record'
-            ),
-          ],
-          from(event),
-          ['Answer', `202, signature valid${tookMs === null ? '' : `, after ${tookMs} ms`}`],
-          deliveries > 1 && ['Delivered', `${figure(deliveries)} times`],
-        ]}
-      >
-        {state === 'failed' || state === 'pending' ? (
-          <ActionForm
-            action="/actions/events"
-            className="actions"
-            fields={{ id: event.id, back: eventHref(event.id) }}
-          >
-            {state === 'failed' ? (
-              <Button id="retry" does="retry">
-                Retry
-              </Button>
-            ) : null}
-            <Button id="discard" does="discard">
-              Discard
+export async function eventPage({ store, answerTimes, receiver }: OpsContext, id: string): Promise<Child> {
+  const event = found(await store.showEvent(id), 'There is no event of this id.');
+  const { state, kind, record_id, deliveries } = event;
+  const tookMs = answerTimes.of({ ...event, outcome: 'accepted', event_id: event.id });
+  const aftermath = await readAftermath(store, event);
+  return (
+    <OneThing
+      title={`Event ${event.id}`}
+      heading={['Event ', <code>{event.id}</code>]}
+      current="Events"
+      facts={[
+        ['State', <State state={state} />],
+        state === 'ignored' && ['Why', whyIgnored(event)],
+        event.error !== null && state !== 'processed' && ['Error', <span class="warn">{event.error}</span>],
+        ['Type', event.type],
+        [
+          'About',
+          kind !== null && record_id !== null ? <RecordLink kind={kind} id={record_id} /> : 'no known record',
+        ],
+        from(event),
+        ['Answer', `202, signature valid${tookMs === null ? '' : `, after ${tookMs} ms`}`],
+        deliveries > 1 && ['Delivered', `${figure(deliveries)} times`],
+      ]}
+      say={(outcome) => noticeOfEvent(outcome, event)}
+    >
+      {state === 'failed' || state === 'pending' ? (
+        <ActionForm
+          action="/actions/events"
+          className="actions"
+          fields={{ id: event.id, back: eventHref(event.id) }}
+        >
+          {state === 'failed' ? (
+            <Button id="retry" does="retry">
+              Retry
             </Button>
-          </ActionForm>
-        ) : null}
-        <h2>What became of it</h2>
-        <ol class="timeline">
-          {stepsOf(event, aftermath).map(({ at, words }) => (
-            <li>
-              <Instant at={at} precise /> <span>{words}</span>
-            </li>
-          ))}
-        </ol>
-        {aftermath?.verdict === 'open' && (state === 'processed' || state === 'ignored') ? (
-          <p class="note">The API has not confirmed it yet.</p>
-        ) : null}
-        <h2>What it changed</h2>
-        {aftermath?.change == null ? (
-          <p class="note">{whyNoChange(event)}</p>
-        ) : (
-          <Change change={aftermath.change} />
-        )}
-        <h2>Body</h2>
-        {event.body === null ? (
-          <p class="note">{TRIMMED}</p>
-        ) : (
-          <BodyText text={event.body} receiver={receiver} />
-        )}
-      </OneThing>
-    );
-    return html(c, page, (outcome) => noticeOfEvent(outcome, event));
-  };
+          ) : null}
+          <Button id="discard" does="discard">
+            Discard
+          </Button>
+        </ActionForm>
+      ) : null}
+      <h2>What became of it</h2>
+      <ol class="timeline">
+        {stepsOf(event, aftermath).map(({ at, words }) => (
+          <li>
+            <Instant at={at} precise /> <span>{words}</span>
+          </li>
+        ))}
+      </ol>
+      {aftermath?.verdict === 'open' && (state === 'processed' || state === 'ignored') ? (
+        <p class="note">The API has not confirmed it yet.</p>
+      ) : null}
+      <h2>What it changed</h2>
+      {aftermath?.change == null ? (
+        <p class="note">{whyNoChange(event)}</p>
+      ) : (
+        <Change change={aftermath.change} />
+      )}
+      <h2>Body</h2>
+      {event.body === null ? (
+        <p class="note">{TRIMMED}</p>
+      ) : (
+        <BodyText text={event.body} receiver={receiver} />
+      )}
+    </OneThing>
+  );
+}
+
+async function readAftermath(store: OpsContext['store'], event: EventReport): Promise<Aftermath | null> {
+  const { kind, record_id, seq } = event;
+  if (kind === null || record_id === null) return null;
+  const since = { limit: CHANGES_LOOKED_AT, after: String(seq), oldestFirst: true } as const;
+  const [later, record] = await Promise.all([
+    store.recordHistory(kind, record_id, since),
+    store.showRecord(kind, record_id),
+  ]);
+  return aftermathOf(event, later, record);
 }
 
 const TRIMMED = 'Trimmed: it is older than RETENTION_BODY_DAYS.';
@@ -185,102 +176,91 @@ function answerFact(outcome: 'quarantined' | 'rejected', reason: string) {
   return ['Answer', `${status}, signature ${codeWords(signature)}`] as const;
 }
 
-export const quarantinedPage =
-  ({ store, receiver }: OpsContext, { html }: Answers) =>
-  async (c: OpsHandlerContext): Promise<Response> => {
-    const show = (id: number) => store.show('quarantine', id);
-    const delivery = await rowAt(c, show, 'There is no delivery of this number in quarantine.');
-    const { reason, released_at } = delivery;
-    return html(
-      c,
-      <OneThing
-        title={`Quarantine ${delivery.id}`}
-        heading={`Delivery ${delivery.id} in quarantine`}
-        current="Quarantine"
-        facts={[
-          ['Why', codeWords(reason)],
-          ['Received', <Instant at={delivery.received_at} />],
-          from(delivery),
-          answerFact('quarantined', reason),
-          ['Signed at', <SignedAt t={delivery.t} />],
-          ['SHA-256', <code>{delivery.body_sha256}</code>],
-          ['Released', <Instant at={released_at} otherwise="not yet" />],
-        ]}
-      >
-        <p class="note">
-          Releasing asks the API for what it was about, as far as that is known, and marks it as settled.
-          Nothing of its content gets into the tables.
-        </p>
-        {released_at === null ? (
-          <ActionButton
-            action="/actions/release"
-            className="actions"
-            fields={{ id: delivery.id }}
-            id="release"
-          >
-            Release
-          </ActionButton>
-        ) : null}
-        <Body {...delivery} receiver={receiver} whyNone={TRIMMED} />
-      </OneThing>,
-    );
-  };
+export async function quarantinedPage({ store, receiver }: OpsContext, c: OpsHandlerContext): Promise<Child> {
+  const show = (id: number) => store.show('quarantine', id);
+  const delivery = await rowAt(c, show, 'There is no delivery of this number in quarantine.');
+  const { reason, released_at } = delivery;
+  return (
+    <OneThing
+      title={`Quarantine ${delivery.id}`}
+      heading={`Delivery ${delivery.id} in quarantine`}
+      current="Quarantine"
+      facts={[
+        ['Why', codeWords(reason)],
+        ['Received', <Instant at={delivery.received_at} />],
+        from(delivery),
+        answerFact('quarantined', reason),
+        ['Signed at', <SignedAt t={delivery.t} />],
+        ['SHA-256', <code>{delivery.body_sha256}</code>],
+        ['Released', <Instant at={released_at} otherwise="not yet" />],
+      ]}
+    >
+      <p class="note">
+        Releasing asks the API for what it was about, as far as that is known, and marks it as settled.
+        Nothing of its content gets into the tables.
+      </p>
+      {released_at === null ? (
+        <ActionButton action="/actions/release" className="actions" fields={{ id: delivery.id }} id="release">
+          Release
+        </ActionButton>
+      ) : null}
+      <Body {...delivery} receiver={receiver} whyNone={TRIMMED} />
+    </OneThing>
+  );
+}
 
 const NOT_EXAMINED: RejectionDiagnosis = { causes: [], fit: null };
 const NOT_KEPT = 'It is not kept any more.';
 const BUSY = 'Others are being examined. Reload this page in a few seconds.';
 const MENDED = 'With the settings of now it would be taken: what was wrong has been mended since.';
 
-export const rejectionPage =
-  (context: OpsContext, { html }: Answers) =>
-  async (c: OpsHandlerContext): Promise<Response> => {
-    const show = (id: number) => context.store.show('rejections', id);
-    const rejection = await rowAt(c, show, 'This rejection is not kept any more, or never was.');
-    const { id, reason, body_sha256, header } = rejection;
-    const diagnosis = await context.diagnose(id);
-    const { causes, fit } = typeof diagnosis === 'object' && diagnosis !== null ? diagnosis : NOT_EXAMINED;
-    const fits = Object.entries(fit ?? {});
-    return html(
-      c,
-      <OneThing
-        title={`Rejection ${id}`}
-        current="Rejections"
-        facts={[
-          ['Rejected for', codeWords(reason)],
-          ['Arrived', <Instant at={rejection.at} />],
-          from(rejection),
-          answerFact('rejected', reason),
-          ['Size', `${figure(rejection.bytes)} bytes`],
-          body_sha256 !== null && ['SHA-256', <code>{body_sha256}</code>],
-          ['Signature header', header === null ? 'none' : <code>{header}</code>],
-        ]}
-      >
-        <h2>What doctor says</h2>
-        {causes.length === 0 ? (
-          <p class="note">{diagnosis === null ? NOT_KEPT : diagnosis === 'busy' ? BUSY : MENDED}</p>
-        ) : (
-          <ul class="causes">
-            {causes.map(({ code, what, remedy }) => (
-              <li>
-                <p>
-                  {what} <code>{code}</code>
-                </p>
-                <p class="lead">{remedy}</p>
-              </li>
-            ))}
-          </ul>
-        )}
-        {fits.length === 0 ? null : (
-          <>
-            <h2>What its signature fits</h2>
-            <Facts facts={fits.map(([name, value]) => [codeWords(name), <code>{value}</code>] as const)} />
-          </>
-        )}
-        <Body
-          {...rejection}
-          receiver={context.receiver}
-          whyNone="Not kept: it was too large, or nothing could be tried on it."
-        />
-      </OneThing>,
-    );
-  };
+export async function rejectionPage(context: OpsContext, c: OpsHandlerContext): Promise<Child> {
+  const show = (id: number) => context.store.show('rejections', id);
+  const rejection = await rowAt(c, show, 'This rejection is not kept any more, or never was.');
+  const { id, reason, body_sha256, header } = rejection;
+  const diagnosis = await context.diagnose(id);
+  const { causes, fit } = typeof diagnosis === 'object' && diagnosis !== null ? diagnosis : NOT_EXAMINED;
+  const fits = Object.entries(fit ?? {});
+  return (
+    <OneThing
+      title={`Rejection ${id}`}
+      current="Rejections"
+      facts={[
+        ['Rejected for', codeWords(reason)],
+        ['Arrived', <Instant at={rejection.at} />],
+        from(rejection),
+        answerFact('rejected', reason),
+        ['Size', `${figure(rejection.bytes)} bytes`],
+        body_sha256 !== null && ['SHA-256', <code>{body_sha256}</code>],
+        ['Signature header', header === null ? 'none' : <code>{header}</code>],
+      ]}
+    >
+      <h2>What doctor says</h2>
+      {causes.length === 0 ? (
+        <p class="note">{diagnosis === null ? NOT_KEPT : diagnosis === 'busy' ? BUSY : MENDED}</p>
+      ) : (
+        <ul class="causes">
+          {causes.map(({ code, what, remedy }) => (
+            <li>
+              <p>
+                {what} <code>{code}</code>
+              </p>
+              <p class="lead">{remedy}</p>
+            </li>
+          ))}
+        </ul>
+      )}
+      {fits.length === 0 ? null : (
+        <>
+          <h2>What its signature fits</h2>
+          <Facts facts={fits.map(([name, value]) => [codeWords(name), <code>{value}</code>] as const)} />
+        </>
+      )}
+      <Body
+        {...rejection}
+        receiver={context.receiver}
+        whyNone="Not kept: it was too large, or nothing could be tried on it."
+      />
+    </OneThing>
+  );
+}

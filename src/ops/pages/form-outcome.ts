@@ -1,7 +1,6 @@
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { EventReport } from '../../store/reports.ts';
-import type { OpsHandlerContext } from '../access.ts';
-import type { OpsContext } from '../context.ts';
+import { cookieOptions, type OpsHandlerContext } from '../access.ts';
 import { count } from '../words.ts';
 
 /** What a form did. Our own words and numbers only, because it passes through a cookie. */
@@ -22,25 +21,17 @@ const COOKIE = 'compliance-mirror-notice';
 const COOKIE_AGE = 60;
 
 /** The page after a form shows the outcome once: it comes in a cookie, which that page deletes, so that a reload is silent. */
-export function createNotices({ publicUrl }: Pick<OpsContext, 'publicUrl'>) {
-  const secure = publicUrl?.protocol === 'https:';
-  const options = { path: '/', httpOnly: true, sameSite: 'Strict', secure } as const;
-  return {
-    leave(c: OpsHandlerContext, { what, done, not }: Outcome): void {
-      setCookie(c, COOKIE, `${what}.${done}.${not}`, { ...options, maxAge: COOKIE_AGE });
-    },
-    take(c: OpsHandlerContext): Outcome | null {
-      const left = getCookie(c, COOKIE);
-      if (left === undefined) return null;
-      deleteCookie(c, COOKIE, options);
-      return outcomeIn(left);
-    },
-  };
+export function leaveOutcome(c: OpsHandlerContext, publicUrl: URL | null, outcome: Outcome): void {
+  const { what, done, not } = outcome;
+  setCookie(c, COOKIE, `${what}.${done}.${not}`, { ...cookieOptions(publicUrl), maxAge: COOKIE_AGE });
 }
 
-/** Null: not what `leave` wrote. */
-function outcomeIn(text: string): Outcome | null {
-  const [, what = '', done, not] = /^([a-z]+)\.(\d{1,6})\.(\d{1,6})$/.exec(text) ?? [];
+export function takeOutcome(c: OpsHandlerContext, publicUrl: URL | null): Outcome | null {
+  const left = getCookie(c, COOKIE);
+  if (left === undefined) return null;
+  deleteCookie(c, COOKIE, cookieOptions(publicUrl));
+  // A browser may send any text.
+  const [, what = '', done, not] = /^([a-z]+)\.(\d{1,6})\.(\d{1,6})$/.exec(left) ?? [];
   if (!Object.hasOwn(SENTENCES, what)) return null;
   return { what: what as Outcome['what'], done: Number(done), not: Number(not) };
 }

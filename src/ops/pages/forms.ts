@@ -4,10 +4,10 @@ import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
 import { formFields, type OpsHandlerContext, pathHere } from '../access.ts';
 import { refusal } from '../api/answers.ts';
 import type { OpsContext } from '../context.ts';
+import type { DryRuns } from '../dry-runs.ts';
 import type { Operations } from '../operations.ts';
-import { createNotices, type Outcome } from './form-outcome.ts';
+import { leaveOutcome, type Outcome } from './form-outcome.ts';
 import { recordHref, rowNumber, TEXT_MAX_LENGTH } from './query.ts';
-import type { DryRuns } from './sync-runs-page.tsx';
 
 /** As many as a list can show. Each is a transaction of its own. */
 const MAX_TICKED = PAGE_LIMIT_MAX;
@@ -27,8 +27,6 @@ export function createForms(
   operations: Operations,
   dryRuns: DryRuns,
 ): [path: string, handler: (c: OpsHandlerContext) => Promise<Response>][] {
-  const notices = createNotices(context);
-
   const forms: Readonly<Record<string, Form>> = {
     async '/actions/sync'(actor) {
       await operations.fullSync(actor);
@@ -116,7 +114,7 @@ export function createForms(
     path,
     async (c) => {
       const { to, ...outcome } = await form(c.get('identity').name, await formFields(c));
-      if (outcome.what !== undefined) notices.leave(c, { done: 1, not: 0, ...outcome });
+      if (outcome.what !== undefined) leaveOutcome(c, context.publicUrl, { done: 1, not: 0, ...outcome });
       return c.redirect(pathHere(to), 303);
     },
   ]);

@@ -7,6 +7,7 @@ import type { Waiting } from '../attention.ts';
 import type { OpsContext } from '../context.ts';
 import { count, figure } from '../words.ts';
 import { PostForm } from './controls.tsx';
+import type { noticeOf } from './form-outcome.ts';
 import { type Fact, Facts, Title, useVisit, type Visit, VisitContext } from './pieces.tsx';
 import { SCRIPT } from './script.ts';
 import { STYLE } from './style.ts';
@@ -151,6 +152,7 @@ export function OneThing({
   note,
   current,
   facts,
+  say,
   children,
 }: PropsWithChildren<{
   title: string;
@@ -158,10 +160,12 @@ export function OneThing({
   note?: Child;
   current: PageName;
   facts: readonly (Fact | null | false)[];
+  /** What it says of a form's outcome, where that is not what other pages say. */
+  say?: typeof noticeOf;
 }>) {
   return (
     <Frame title={title} current={current}>
-      <Title note={note}>{heading}</Title>
+      <Title {...{ note, say }}>{heading}</Title>
       <Facts facts={facts} />
       {children}
     </Frame>
@@ -206,7 +210,7 @@ export function problemPages({ clock }: Pick<OpsContext, 'clock'>): MiddlewareHa
         </p>
       </Frame>
     );
-    const visit = { identity: c.get('identity') ?? null, now: clock.wall(), notice: null, waiting: null };
+    const visit = { identity: c.get('identity') ?? null, now: clock.wall(), outcome: null, waiting: null };
     const headers = new Headers(res.headers);
     headers.set('content-type', 'text/html; charset=utf-8');
     c.res = undefined;

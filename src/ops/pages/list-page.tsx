@@ -4,10 +4,9 @@ import type { Paging } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { nextKey } from '../api/answers.ts';
 import { count } from '../words.ts';
-import type { Answers } from './answers.tsx';
 import { Frame, type PageName } from './layout.tsx';
 import { Empty, Instant, Pager, Title } from './pieces.tsx';
-import { type Links, linksOf, numberCursor, PAGE_ROWS, pathWith } from './query.ts';
+import { type Links, linksOf, numberCursor, PAGE_ROWS, pageQuery, pathWith } from './query.ts';
 
 /** Rows of a list, as the store reads them. */
 interface Rows<Row> {
@@ -54,15 +53,12 @@ export function numbered<Row>(
 }
 
 /** The two handlers of a list: its page, and the stream that says how many rows are new since the page was made. */
-export function listHandlers<Filters extends z.ZodObject, Row>(
-  path: string,
-  list: List<Filters, Row>,
-  answers: Answers,
-) {
+export function listHandlers<Filters extends z.ZodObject, Row>(path: string, list: List<Filters, Row>) {
   type Filter = z.output<Filters>;
   const { name, title, note, noun, filters, cursor = numberCursor, isWatched = () => true } = list;
   return {
-    page: answers.paged(filters.extend({ after: cursor.optional() }), async (c, query) => {
+    async page(c: OpsHandlerContext): Promise<Child> {
+      const query = pageQuery(c, filters.extend({ after: cursor.optional() }));
       const { after, ...rest } = query as { after?: string };
       const filter = rest as Filter;
       const rows = await list.read(filter, { limit: PAGE_ROWS, after });
@@ -90,15 +86,15 @@ export function listHandlers<Filters extends z.ZodObject, Row>(
           {rows.items.length === 0 ? null : list.table(rows.items, filter, pathname + search)}
         </ListPage>
       );
-    }),
+    },
 
     streamQuery: filters.extend({ above: cursor }),
-    async stream(c: OpsHandlerContext, query: object): Promise<string> {
+    async stream(_: OpsHandlerContext, query: object): Promise<Child> {
       const { above, ...rest } = query as { above: string };
       const { items, next } = await list.read(rest as Filter, { limit: PAGE_ROWS, above });
       const found = count(items.length, `new ${noun[0]}`, `new ${noun[1]}`);
       const words = items.length === 0 ? null : `${found}${next === null ? '' : ' and more'}`;
-      return answers.parts(c, name, <NewRows {...{ words, href: pathWith(path, rest) }} />);
+      return <NewRows {...{ words, href: pathWith(path, rest) }} />;
     },
   };
 }

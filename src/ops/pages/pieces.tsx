@@ -3,7 +3,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { Identity } from '../access.ts';
 import type { Waiting } from '../attention.ts';
 import { age, kindNoun } from '../words.ts';
-import type { Notice } from './form-outcome.ts';
+import { noticeOf, type Outcome } from './form-outcome.ts';
 import { causeHref, eventHref, recordHref } from './query.ts';
 
 /** What every piece of a page may need. */
@@ -12,13 +12,13 @@ export interface Visit {
   identity: Identity | null;
   /** Wall-clock milliseconds. */
   now: number;
-  /** What a form just did. */
-  notice: Notice | null;
+  /** What a form just did; null: none was sent. */
+  outcome: Outcome | null;
   /** For the counts in the navigation; null: not known. */
   waiting: Waiting | null;
 }
 
-export const VisitContext = createContext<Visit>({ identity: null, now: 0, notice: null, waiting: null });
+export const VisitContext = createContext<Visit>({ identity: null, now: 0, outcome: null, waiting: null });
 
 export const useVisit = () => useContext(VisitContext);
 
@@ -92,8 +92,13 @@ export function Tile({
 }
 
 /** The head of every page except the status page, and the outcome of a form. */
-export function Title({ children, note }: PropsWithChildren<{ note?: unknown }>) {
-  const { notice } = useVisit();
+export function Title({
+  children,
+  note,
+  say = noticeOf,
+}: PropsWithChildren<{ note?: unknown; say?: typeof noticeOf | undefined }>) {
+  const { outcome } = useVisit();
+  const notice = outcome && say(outcome);
   return (
     <>
       <header class="title">

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
-import type { Kind } from '../../compliance/kinds.ts';
+import { isKind, type Kind } from '../../compliance/kinds.ts';
 import type { OpsHandlerContext } from '../access.ts';
-import { found, refusal } from '../api/answers.ts';
+import { found, notFound, refusal } from '../api/answers.ts';
 import { idInPath } from '../api/ids.ts';
 import { queries } from '../api/query.ts';
 
@@ -34,6 +34,13 @@ export async function rowAt<Row>(
 ): Promise<Row> {
   const id = rowNumber(c.req.param('id'));
   return found(id === null ? null : await show(id), orElse);
+}
+
+/** The kind of records in the address. */
+export function kindAt(c: OpsHandlerContext): Kind {
+  const kind = c.req.param('kind') ?? '';
+  if (!isKind(kind)) throw notFound('Kinds are policy, risk_assessment and vendor.');
+  return kind;
 }
 
 /** Where the other rows of a list are; null: there are none, or this is the first page. */

@@ -1,76 +1,76 @@
+import type { Child } from 'hono/jsx';
 import { z } from 'zod';
-import type { Kind } from '../../compliance/kinds.ts';
 import type { ChangeReport, RecordReport } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { found, nextKey } from '../api/answers.ts';
+import { idFromPath } from '../api/ids.ts';
 import { FIELDS_SHOWN, fieldChanges, NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
 import { kindNoun } from '../words.ts';
-import type { Answers } from './answers.tsx';
 import { Text } from './body.tsx';
 import { ActionButton } from './controls.tsx';
 import { OneThing } from './layout.tsx';
 import { Cause, Empty, EventLink, Instant, Pager, quiet, Table } from './pieces.tsx';
-import { linksOf, numberCursor, PAGE_ROWS, pathWith, recordHref } from './query.ts';
+import { kindAt, linksOf, numberCursor, PAGE_ROWS, pageQuery, pathWith, recordHref } from './query.ts';
 
 const query = z.strictObject({ after: numberCursor.optional() });
 
-export const recordPage =
-  ({ store, facts }: OpsContext, { paged }: Answers) =>
-  (c: OpsHandlerContext, kind: Kind, id: string): Promise<Response> =>
-    paged(query, async (c, { after }) => {
-      const record = found(await store.showRecord(kind, id), 'There is no record of this kind and id.');
-      const changes = await store.recordHistory(kind, id, { limit: PAGE_ROWS, after });
-      const links = linksOf(
-        c,
-        nextKey(changes, PAGE_ROWS, (change) => change.seq),
-      );
-      const written = (
+export async function recordPage({ store, facts }: OpsContext, c: OpsHandlerContext): Promise<Child> {
+  const kind = kindAt(c);
+  const id = idFromPath(c.req.param('id') ?? '');
+  const { after } = pageQuery(c, query);
+  const record = found(await store.showRecord(kind, id), 'There is no record of this kind and id.');
+  const changes = await store.recordHistory(kind, id, { limit: PAGE_ROWS, after });
+  const links = linksOf(
+    c,
+    nextKey(changes, PAGE_ROWS, (change) => change.seq),
+  );
+  const written = (
+    <>
+      <Instant at={record.synced_at} />, by <Cause cause={record.cause} />
+    </>
+  );
+  return (
+    <OneThing
+      title={shortened(record.name ?? id, NAME_SHOWN_CHARACTERS)}
+      note={
         <>
-          <Instant at={record.synced_at} />, by <Cause cause={record.cause} />
+          {kindNoun(kind, 1)} <code>{id}</code>
         </>
-      );
-      return (
-        <OneThing
-          title={shortened(record.name ?? id, NAME_SHOWN_CHARACTERS)}
-          note={
-            <>
-              {kindNoun(kind, 1)} <code>{id}</code>
-            </>
-          }
-          current="Records"
-          facts={[
-            ['Status', record.status ?? 'none'],
-            kind === 'policy' && ['Version', record.version ?? 'none'],
-            record.deleted_at !== null && ['Deleted', <Instant at={record.deleted_at} />],
-            ['Verified', <Verified {...record} />],
-            ['First seen', <Instant at={record.first_seen_at} />],
-            ['Last written', written],
-            record.last_event_id !== null && ['Last event', <EventLink id={record.last_event_id} />],
-            ['Events about it', <a href={pathWith('/events', { kind, record_id: id })}>show them</a>],
-          ]}
+      }
+      current="Records"
+      facts={[
+        ['Status', record.status ?? 'none'],
+        kind === 'policy' && ['Version', record.version ?? 'none'],
+        record.deleted_at !== null && ['Deleted', <Instant at={record.deleted_at} />],
+        ['Verified', <Verified {...record} />],
+        ['First seen', <Instant at={record.first_seen_at} />],
+        ['Last written', written],
+        record.last_event_id !== null && ['Last event', <EventLink id={record.last_event_id} />],
+        ['Events about it', <a href={pathWith('/events', { kind, record_id: id })}>show them</a>],
+      ]}
+    >
+      {facts().eventsOnly ? null : (
+        <ActionButton
+          action="/actions/refetch"
+          className="actions"
+          fields={{ kind, id, back: recordHref(kind, id) }}
         >
-          {facts().eventsOnly ? null : (
-            <ActionButton
-              action="/actions/refetch"
-              className="actions"
-              fields={{ kind, id, back: recordHref(kind, id) }}
-            >
-              Fetch it again
-            </ActionButton>
-          )}
-          <h2>Data</h2>
-          <Text text={JSON.stringify(record.data)} label="Data" />
-          <h2>History</h2>
-          {changes.length === 0 ? (
-            <Empty>No change is kept. Those older than RETENTION_HISTORY_DAYS are trimmed.</Empty>
-          ) : (
-            changes.map((change) => <Change change={change} />)
-          )}
-          <Pager {...links} words="Earlier changes" />
-        </OneThing>
-      );
-    })(c);
+          Fetch it again
+        </ActionButton>
+      )}
+      <h2>Data</h2>
+      <Text text={JSON.stringify(record.data)} label="Data" />
+      <h2>History</h2>
+      {changes.length === 0 ? (
+        <Empty>No change is kept. Those older than RETENTION_HISTORY_DAYS are trimmed.</Empty>
+      ) : (
+        changes.map((change) => <Change change={change} />)
+      )}
+      <Pager {...links} words="Earlier changes" />
+    </OneThing>
+  );
+}
 
 const OPERATIONS = {
   insert: 'Appeared',

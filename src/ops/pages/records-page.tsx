@@ -1,5 +1,6 @@
+import type { Child } from 'hono/jsx';
 import { z } from 'zod';
-import { isKind, type Kind } from '../../compliance/kinds.ts';
+import type { Kind } from '../../compliance/kinds.ts';
 import {
   type RecordFilter,
   type RecordOrder,
@@ -8,20 +9,17 @@ import {
   type StatusCount,
 } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
-import { notFound } from '../api/answers.ts';
-import { idFromPath } from '../api/ids.ts';
 import { queries } from '../api/query.ts';
 import { NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
 import { recordsCsv } from '../csv.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { figure, kindPlural, sentenceCase } from '../words.ts';
-import type { Answers } from './answers.tsx';
 import { anyOf, Filters } from './controls.tsx';
 import { ListPage } from './list-page.tsx';
 import { type Column, Instant, quiet, RecordId, Table, Tabs } from './pieces.tsx';
-import { linksOf, PAGE_ROWS, pageQuery } from './query.ts';
-import { recordPage, Verified } from './record-page.tsx';
+import { kindAt, linksOf, PAGE_ROWS, pageQuery } from './query.ts';
+import { Verified } from './record-page.tsx';
 
 const yesOrNo = z
   .enum(['yes', 'no'])
@@ -33,95 +31,82 @@ const query = queries.records.omit({ limit: true }).extend({
   deleted: yesOrNo,
 });
 
-/** The records of a kind, the same as CSV, and one record. */
-export function recordsPages(context: OpsContext, snapshots: Snapshots, answers: Answers) {
-  const { store } = context;
-  const showRecord = recordPage(context, answers);
-
-  const list = (c: OpsHandlerContext, kind: Kind) =>
-    answers.paged(query, async (c, { after, order, ...filter }) => {
-      const [{ items, next, searched_to: searchedTo }, statuses, { summary }] = await Promise.all([
-        store.listRecords(kind, filter, { limit: PAGE_ROWS, after, order }),
-        store.listStatuses(kind),
-        snapshots.current(),
-      ]);
-      const links = linksOf(c, next);
-      const { pathname, search } = new URL(c.req.url);
-      const title = sentenceCase(kindPlural(kind));
-      return (
-        <ListPage
-          {...{ title, ...links }}
-          name="Records"
-          note="What the tables hold, as last written."
-          form={
-            <>
-              <Tabs
-                label="Kinds"
-                tabs={(summary?.kinds ?? []).map((each) => ({
-                  href: `/records/${each.kind}`,
-                  words: [`${kindPlural(each.kind)} `, quiet(figure(each.records))],
-                  isShown: each.kind === kind,
-                }))}
-              />
-              {filtersOf(kind, statuses, filter, order)}
-            </>
-          }
-          empty={items.length === 0 ? emptyWords(kind, filter, searchedTo) : null}
-          foot={
-            <p class="note" role="status">
-              {searchedTo === null ? null : (
-                <>
-                  This page searched to <code>{searchedTo}</code>. There are more records.{' '}
-                </>
-              )}
-              {filter.deleted === undefined ? 'Deleted ones are among them. ' : ''}
-              {order === 'changed' ? 'Those whose last change is trimmed are not. ' : ''}
-              <a href={`/download${links.first ?? pathname + search}`} download>
-                Download them as CSV
-              </a>
-            </p>
-          }
-          more={searchedTo === null ? 'More' : 'Search further'}
-        >
-          <Table
-            label={title}
-            rows={items}
-            columns={[
-              ['Id', ({ id }) => <RecordId {...{ kind, id }} />],
-              ['Name', nameOf, 'full'],
-              ...(kind === 'policy' ? [VERSION] : []),
-              ['Status', ({ deleted_at, status }) => (deleted_at === null ? status : DELETED), 'wide'],
-              ['Verified', Verified, 'wide'],
-              ['Written', (record) => <Instant at={record.synced_at} />, 'wide'],
-            ]}
+/** The records of a kind, in the order that is asked for. */
+export async function recordsPage(
+  { store, snapshots }: OpsContext & { snapshots: Snapshots },
+  c: OpsHandlerContext,
+): Promise<Child> {
+  const kind = kindAt(c);
+  const { after, order, ...filter } = pageQuery(c, query);
+  const [{ items, next, searched_to: searchedTo }, statuses, { summary }] = await Promise.all([
+    store.listRecords(kind, filter, { limit: PAGE_ROWS, after, order }),
+    store.listStatuses(kind),
+    snapshots.current(),
+  ]);
+  const links = linksOf(c, next);
+  const { pathname, search } = new URL(c.req.url);
+  const title = sentenceCase(kindPlural(kind));
+  return (
+    <ListPage
+      {...{ title, ...links }}
+      name="Records"
+      note="What the tables hold, as last written."
+      form={
+        <>
+          <Tabs
+            label="Kinds"
+            tabs={(summary?.kinds ?? []).map((each) => ({
+              href: `/records/${each.kind}`,
+              words: [`${kindPlural(each.kind)} `, quiet(figure(each.records))],
+              isShown: each.kind === kind,
+            }))}
           />
-        </ListPage>
-      );
-    })(c);
+          {filtersOf(kind, statuses, filter, order)}
+        </>
+      }
+      empty={items.length === 0 ? emptyWords(kind, filter, searchedTo) : null}
+      foot={
+        <p class="note" role="status">
+          {searchedTo === null ? null : (
+            <>
+              This page searched to <code>{searchedTo}</code>. There are more records.{' '}
+            </>
+          )}
+          {filter.deleted === undefined ? 'Deleted ones are among them. ' : ''}
+          {order === 'changed' ? 'Those whose last change is trimmed are not. ' : ''}
+          <a href={`/download${links.first ?? pathname + search}`} download>
+            Download them as CSV
+          </a>
+        </p>
+      }
+      more={searchedTo === null ? 'More' : 'Search further'}
+    >
+      <Table
+        label={title}
+        rows={items}
+        columns={[
+          ['Id', ({ id }) => <RecordId {...{ kind, id }} />],
+          ['Name', nameOf, 'full'],
+          ...(kind === 'policy' ? [VERSION] : []),
+          ['Status', ({ deleted_at, status }) => (deleted_at === null ? status : DELETED), 'wide'],
+          ['Verified', Verified, 'wide'],
+          ['Written', (record) => <Instant at={record.synced_at} />, 'wide'],
+        ]}
+      />
+    </ListPage>
+  );
+}
 
-  const download = (c: OpsHandlerContext, kind: Kind): Response => {
-    const { after: _, order, ...filter } = pageQuery(c, query);
-    return new Response(recordsCsv(context, kind, filter, order), {
-      headers: {
-        'content-type': 'text/csv; charset=utf-8',
-        'content-disposition': `attachment; filename="${kindPlural(kind).replaceAll(' ', '-')}.csv"`,
-      },
-    });
-  };
-
-  const ofKind =
-    (answer: (c: OpsHandlerContext, kind: Kind) => Response | Promise<Response>) =>
-    (c: OpsHandlerContext) => {
-      const kind = c.req.param('kind') ?? '';
-      if (!isKind(kind)) throw notFound('Kinds are policy, risk_assessment and vendor.');
-      return answer(c, kind);
-    };
-
-  return {
-    download: ofKind(download),
-    record: ofKind((c, kind) => showRecord(c, kind, idFromPath(c.req.param('id') ?? ''))),
-    records: ofKind(list),
-  };
+/** The same as CSV, all of them. */
+export function recordsDownload(context: OpsContext, c: OpsHandlerContext): Response {
+  const kind = kindAt(c);
+  const { after: _, order, ...filter } = pageQuery(c, query);
+  return new Response(recordsCsv(context, kind, filter, order), {
+    headers: {
+      'content-type': 'text/csv; charset=utf-8',
+      'content-disposition': `attachment; filename="${kindPlural(kind).replaceAll(' ', '-')}.csv"`,
+    },
+  });
 }
 
 const nameOf = ({ name }: RecordReport) =>

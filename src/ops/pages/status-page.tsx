@@ -1,11 +1,11 @@
+import type { Child } from 'hono/jsx';
 import { pointersToSet } from '../../compliance/pointers.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { attentionOf } from '../attention.ts';
-import type { OpsContext, PendingDeletions } from '../context.ts';
-import { createCharts, isRange, type TrafficSeries } from '../series.ts';
+import type { PendingDeletions } from '../context.ts';
+import { type Charts, isRange, type TrafficSeries } from '../series.ts';
 import type { Snapshot, Snapshots } from '../snapshot.ts';
 import { age, count, kindPlural } from '../words.ts';
-import type { Answers } from './answers.tsx';
 import { ActionButton, mayOperate } from './controls.tsx';
 import { DeliveriesTile, streamOf } from './deliveries-tile.tsx';
 import { Frame } from './layout.tsx';
@@ -18,33 +18,36 @@ interface Shown {
   series: TrafficSeries;
 }
 
-export function statusPages(context: OpsContext, snapshots: Snapshots, { html, parts }: Answers) {
-  const charts = createCharts(context);
-  const read = async (c: OpsHandlerContext): Promise<Shown> => {
-    const asked = c.req.query('range') ?? '';
-    const range = isRange(asked) ? asked : 'hour';
-    const [snapshot, series] = await Promise.all([snapshots.current(), charts(range)]);
-    return { snapshot, series };
-  };
-  return {
-    async page(c: OpsHandlerContext): Promise<Response> {
-      const shown = await read(c);
-      const { range } = shown.series;
-      return html(
-        c,
-        <Frame title={shown.snapshot.verdict.sentence} current="Status" stream={streamOf(range)}>
-          <StatusParts {...shown} />
-          <noscript>
-            <p class="note">
-              Without scripts this page stands still: <a href={`/?range=${range}`}>reload</a> it to see what
-              has changed.
-            </p>
-          </noscript>
-        </Frame>,
-      );
-    },
-    stream: async (c: OpsHandlerContext) => parts(c, 'Status', <StatusParts {...(await read(c))} />),
-  };
+interface Has {
+  snapshots: Snapshots;
+  charts: Charts;
+}
+
+export async function statusPage(has: Has, c: OpsHandlerContext): Promise<Child> {
+  const shown = await read(has, c);
+  const { range } = shown.series;
+  return (
+    <Frame title={shown.snapshot.verdict.sentence} current="Status" stream={streamOf(range)}>
+      <StatusParts {...shown} />
+      <noscript>
+        <p class="note">
+          Without scripts this page stands still: <a href={`/?range=${range}`}>reload</a> it to see what has
+          changed.
+        </p>
+      </noscript>
+    </Frame>
+  );
+}
+
+export async function statusStream(has: Has, c: OpsHandlerContext): Promise<Child> {
+  return <StatusParts {...(await read(has, c))} />;
+}
+
+async function read({ snapshots, charts }: Has, c: OpsHandlerContext): Promise<Shown> {
+  const asked = c.req.query('range') ?? '';
+  const range = isRange(asked) ? asked : 'hour';
+  const [snapshot, series] = await Promise.all([snapshots.current(), charts(range)]);
+  return { snapshot, series };
 }
 
 /** What the stream sends. Everything that changes is in a part. */

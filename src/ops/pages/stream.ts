@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { z } from 'zod';
+import type { z } from 'zod';
 import { problem } from '../../platform/problem.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import type { OpsContext } from '../context.ts';
@@ -63,10 +63,7 @@ export function createStream(
   }
 
   /** `render` gets the query as `schema` reads it. A query that the schema refuses is answered, and takes no place. */
-  return <Query>(
-    render: (c: OpsHandlerContext, query: Query) => Promise<string>,
-    schema: z.ZodType<Query> = z.unknown() as z.ZodType<Query>,
-  ) =>
+  return <Query>(render: (c: OpsHandlerContext, query: Query) => Promise<string>, schema: z.ZodType<Query>) =>
     (c: OpsHandlerContext): Response => {
       const query = pageQuery(c, schema);
       if (isFull(c.get('identity').name)) {

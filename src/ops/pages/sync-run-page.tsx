@@ -1,15 +1,16 @@
+import type { Child } from 'hono/jsx';
 import { z } from 'zod';
 import { type PendingDeletionReport, pendingDeletionKey } from '../../store/reports.ts';
+import type { OpsHandlerContext } from '../access.ts';
 import { nextKey } from '../api/answers.ts';
 import { shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
 import { type PendingOfSyncRun, pendingBySyncRun } from '../pending-deletions.ts';
 import { codeWords, count, figure, kindNoun, kindPlural } from '../words.ts';
-import type { Answers } from './answers.tsx';
 import { ActionForm, Button } from './controls.tsx';
 import { Frame } from './layout.tsx';
 import { Facts, Instant, Pager, quiet, RecordId, Table, Title, useVisit } from './pieces.tsx';
-import { type Links, linksOf, rowAt, TEXT_MAX_LENGTH } from './query.ts';
+import { type Links, linksOf, pageQuery, rowAt, TEXT_MAX_LENGTH } from './query.ts';
 import { DifferencesDetails, Running, tookWords } from './sync-runs.tsx';
 
 /** Ids of pending deletions on one page. */
@@ -23,45 +24,45 @@ const query = z.strictObject({
     .optional(),
 });
 
-export const syncRunPage = ({ store, clock, facts }: OpsContext, { paged }: Answers) =>
-  paged(query, async (c, { after }) => {
-    const show = (id: number) => store.show('sync_runs', id);
-    const syncRun = await rowAt(c, show, 'There is no full sync of this number.');
-    const [pending] = await pendingBySyncRun(store, clock.wall(), syncRun.id);
-    const shown =
-      pending === undefined
-        ? []
-        : await store.listPendingDeletions({ syncRunId: syncRun.id }, { limit: PENDING_SHOWN, after });
-    const links = linksOf(c, nextKey(shown, PENDING_SHOWN, pendingDeletionKey));
-    const { kind, started_at, finished_at, outcome, error } = syncRun;
-    return (
-      <Frame title={`Sync run ${syncRun.id}`} current="Sync runs">
-        <Title>
-          Sync run {syncRun.id} of the {kindPlural(kind)}
-        </Title>
-        <Running syncRuns={facts().runningSyncRuns.filter((each) => each.id === syncRun.id)} />
-        <Facts
-          facts={[
-            ['Why', codeWords(syncRun.reason)],
-            ['Began', <Instant at={started_at} precise />],
-            ['Ended', <Instant at={finished_at} precise otherwise="not yet" />],
-            finished_at !== null && ['Took', tookWords(syncRun)],
-            ['Outcome', <span class={`state ${outcome}`}>{codeWords(outcome ?? 'under way')}</span>],
-            error !== null && ['Error', <span class="warn">{error}</span>],
-            ['Read', `${count(syncRun.seen, 'record')} on ${count(syncRun.pages, 'page')}`],
-            [
-              'Wrote',
-              `${figure(syncRun.inserted)} new, ${figure(syncRun.updated)} changed, ${figure(syncRun.deleted)} deleted; ${figure(syncRun.unchanged)} as they were`,
-            ],
-          ]}
-        />
-        {pending === undefined ? null : <PendingDeletions {...pending} {...links} shown={shown} />}
-        <h2>Differences</h2>
-        <p class="lead">What differed although no delivery had announced it.</p>
-        <DifferencesDetails kind={kind} differences={syncRun.differences} />
-      </Frame>
-    );
-  });
+export async function syncRunPage({ store, clock, facts }: OpsContext, c: OpsHandlerContext): Promise<Child> {
+  const { after } = pageQuery(c, query);
+  const show = (id: number) => store.show('sync_runs', id);
+  const syncRun = await rowAt(c, show, 'There is no full sync of this number.');
+  const [pending] = await pendingBySyncRun(store, clock.wall(), syncRun.id);
+  const shown =
+    pending === undefined
+      ? []
+      : await store.listPendingDeletions({ syncRunId: syncRun.id }, { limit: PENDING_SHOWN, after });
+  const links = linksOf(c, nextKey(shown, PENDING_SHOWN, pendingDeletionKey));
+  const { kind, started_at, finished_at, outcome, error } = syncRun;
+  return (
+    <Frame title={`Sync run ${syncRun.id}`} current="Sync runs">
+      <Title>
+        Sync run {syncRun.id} of the {kindPlural(kind)}
+      </Title>
+      <Running syncRuns={facts().runningSyncRuns.filter((each) => each.id === syncRun.id)} />
+      <Facts
+        facts={[
+          ['Why', codeWords(syncRun.reason)],
+          ['Began', <Instant at={started_at} precise />],
+          ['Ended', <Instant at={finished_at} precise otherwise="not yet" />],
+          finished_at !== null && ['Took', tookWords(syncRun)],
+          ['Outcome', <span class={`state ${outcome}`}>{codeWords(outcome ?? 'under way')}</span>],
+          error !== null && ['Error', <span class="warn">{error}</span>],
+          ['Read', `${count(syncRun.seen, 'record')} on ${count(syncRun.pages, 'page')}`],
+          [
+            'Wrote',
+            `${figure(syncRun.inserted)} new, ${figure(syncRun.updated)} changed, ${figure(syncRun.deleted)} deleted; ${figure(syncRun.unchanged)} as they were`,
+          ],
+        ]}
+      />
+      {pending === undefined ? null : <PendingDeletions {...pending} {...links} shown={shown} />}
+      <h2>Differences</h2>
+      <p class="lead">What differed although no delivery had announced it.</p>
+      <DifferencesDetails kind={kind} differences={syncRun.differences} />
+    </Frame>
+  );
+}
 
 const isApproved = (until: string | null, now: number) => until !== null && Date.parse(until) > now;
 

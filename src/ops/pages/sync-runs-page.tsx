@@ -1,55 +1,55 @@
+import type { Child } from 'hono/jsx';
 import { z } from 'zod';
-import { KINDS, type Kind } from '../../compliance/kinds.ts';
-import { describeError } from '../../platform/errors.ts';
+import { KINDS } from '../../compliance/kinds.ts';
 import type { SyncRunReport } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { nextKey } from '../api/answers.ts';
 import type { OpsContext } from '../context.ts';
-import type { Compared, Operations } from '../operations.ts';
+import type { DryRun, DryRuns } from '../dry-runs.ts';
 import { pendingWords } from '../pending-deletions.ts';
 import type { Snapshot, Snapshots } from '../snapshot.ts';
 import { kindPlural } from '../words.ts';
-import type { Answers } from './answers.tsx';
 import { ActionForm, Button } from './controls.tsx';
 import { Frame } from './layout.tsx';
 import { Ago, Empty, Pager, Title } from './pieces.tsx';
-import { type Links, linksOf, numberCursor, PAGE_ROWS } from './query.ts';
+import { type Links, linksOf, numberCursor, PAGE_ROWS, pageQuery } from './query.ts';
 import { DifferencesDetails, EndedSyncRuns, Running } from './sync-runs.tsx';
 
-export function syncRunsPages(
-  { store }: OpsContext,
-  snapshots: Snapshots,
-  dryRuns: DryRuns,
-  { paged, parts }: Answers,
-) {
-  const read = async (c: OpsHandlerContext, after?: string): Promise<Shown> => {
-    const syncRuns = await store.list('sync_runs', { limit: PAGE_ROWS, after });
-    const next = nextKey(syncRuns, PAGE_ROWS, ({ id }) => id);
-    const snapshot = await snapshots.current();
-    return { syncRuns, snapshot, dryRun: dryRuns.current(), ...linksOf(c, next) };
-  };
-  return {
-    page: paged(z.strictObject({ after: numberCursor.optional() }), async (c, { after }) => {
-      const shown = await read(c, after);
-      const stream = shown.first === null ? '/stream/sync-runs' : null;
-      return (
-        <Frame title="Sync runs" current="Sync runs" stream={stream}>
-          <Title note="A full sync compares every record of a kind with the compliance service, and repairs what differs.">
-            Sync runs
-          </Title>
-          {shown.snapshot.live.eventsOnly ? null : <Start />}
-          <SyncRunsParts {...shown} />
-        </Frame>
-      );
-    }),
-    stream: async (c: OpsHandlerContext) => parts(c, 'Sync runs', <SyncRunsParts {...(await read(c))} />),
-  };
+export async function syncRunsPage(has: Has, c: OpsHandlerContext): Promise<Child> {
+  const shown = await read(has, c, pageQuery(c, query).after);
+  return (
+    <Frame title="Sync runs" current="Sync runs" stream={shown.first === null ? '/stream/sync-runs' : null}>
+      <Title note="A full sync compares every record of a kind with the compliance service, and repairs what differs.">
+        Sync runs
+      </Title>
+      {shown.snapshot.live.eventsOnly ? null : <Start />}
+      <SyncRunsParts {...shown} />
+    </Frame>
+  );
+}
+
+export async function syncRunsStream(has: Has, c: OpsHandlerContext): Promise<Child> {
+  return <SyncRunsParts {...(await read(has, c))} />;
+}
+
+const query = z.strictObject({ after: numberCursor.optional() });
+
+interface Has extends Pick<OpsContext, 'store'> {
+  snapshots: Snapshots;
+  dryRuns: DryRuns;
 }
 
 interface Shown extends Links {
   snapshot: Snapshot;
   syncRuns: readonly SyncRunReport[];
   dryRun: DryRun;
+}
+
+async function read(has: Has, c: OpsHandlerContext, after?: string): Promise<Shown> {
+  const syncRuns = await has.store.list('sync_runs', { limit: PAGE_ROWS, after });
+  const next = nextKey(syncRuns, PAGE_ROWS, ({ id }) => id);
+  const snapshot = await has.snapshots.current();
+  return { syncRuns, snapshot, dryRun: has.dryRuns.current(), ...linksOf(c, next) };
 }
 
 /** What the stream sends. */
@@ -141,44 +141,4 @@ function LastDryRun({ dryRun }: { dryRun: DryRun }) {
       ))}
     </section>
   );
-}
-
-/** The last dry run started on the page. Instants are wall-clock milliseconds. */
-type DryRun =
-  | { state: 'none' }
-  | { state: 'running'; kinds: readonly Kind[] }
-  | { state: 'done'; endedAt: number; compared: readonly Compared[] }
-  | { state: 'failed'; endedAt: number; error: string };
-
-export type DryRuns = ReturnType<typeof createDryRuns>;
-
-/** The request budget makes a dry run too long for a browser to wait for: it runs alone, and the page shows its result. */
-export function createDryRuns(
-  operations: Pick<Operations, 'dryRun'>,
-  { clock, signal, logger }: Pick<OpsContext, 'clock' | 'signal' | 'logger'>,
-) {
-  let last: DryRun = { state: 'none' };
-
-  async function compare(kinds: readonly Kind[]): Promise<DryRun> {
-    try {
-      const compared = await operations.dryRun(kinds, signal);
-      return { state: 'done', endedAt: clock.wall(), compared };
-    } catch (error) {
-      logger.warn({ outcome: 'failed', error: describeError(error) }, 'dry run');
-      return { state: 'failed', endedAt: clock.wall(), error: describeError(error) };
-    }
-  }
-
-  return {
-    current: (): DryRun => last,
-    /** Unless one is running. */
-    start(kinds: readonly Kind[]): void {
-      if (last.state === 'running') return;
-      last = { state: 'running', kinds };
-      // `compare` never rejects.
-      void compare(kinds).then((outcome) => {
-        last = outcome;
-      });
-    },
-  };
 }

@@ -1,0 +1,44 @@
+import type { Kind } from '../compliance/kinds.ts';
+import { describeError } from '../platform/errors.ts';
+import type { OpsContext } from './context.ts';
+import type { Compared, Operations } from './operations.ts';
+
+/** The last dry run started on the page. Instants are wall-clock milliseconds. */
+export type DryRun =
+  | { state: 'none' }
+  | { state: 'running'; kinds: readonly Kind[] }
+  | { state: 'done'; endedAt: number; compared: readonly Compared[] }
+  | { state: 'failed'; endedAt: number; error: string };
+
+export type DryRuns = ReturnType<typeof createDryRuns>;
+
+/** The request budget makes a dry run too long for a browser to wait for: it runs alone, and the page shows its result. */
+export function createDryRuns(
+  operations: Pick<Operations, 'dryRun'>,
+  { clock, signal, logger }: Pick<OpsContext, 'clock' | 'signal' | 'logger'>,
+) {
+  let last: DryRun = { state: 'none' };
+
+  async function compare(kinds: readonly Kind[]): Promise<DryRun> {
+    try {
+      const compared = await operations.dryRun(kinds, signal);
+      return { state: 'done', endedAt: clock.wall(), compared };
+    } catch (error) {
+      logger.warn({ outcome: 'failed', error: describeError(error) }, 'dry run');
+      return { state: 'failed', endedAt: clock.wall(), error: describeError(error) };
+    }
+  }
+
+  return {
+    current: (): DryRun => last,
+    /** Unless one is running. */
+    start(kinds: readonly Kind[]): void {
+      if (last.state === 'running') return;
+      last = { state: 'running', kinds };
+      // `compare` never rejects.
+      void compare(kinds).then((outcome) => {
+        last = outcome;
+      });
+    },
+  };
+}
