@@ -37,7 +37,7 @@ export class ExchangeFailure extends Error {
 
 /**
  * Sends one request and reads its answer, both within `timeoutMs`. Never follows a redirect and never sends
- * again, except that fetch repeats a GET answered with 421 twice, which cannot be switched off. Never rejects.
+ * again, except that fetch repeats a GET once after a 421, which cannot be switched off. Never rejects.
  */
 export async function exchange(
   url: URL,
@@ -59,6 +59,7 @@ export async function exchange(
     if (signal.aborted) throw new ExchangeFailure('cancelled', 'cancelled', { maybeSent: false });
     const response = await fetch(url, {
       ...request,
+      ...(request.body === null ? {} : sentOnce(request.headers, request.body)),
       redirect: 'error',
       // A read that repairs must not come from a cache.
       cache: 'no-store',
@@ -81,6 +82,16 @@ export async function exchange(
     clearTimeout(timer);
     signal.removeEventListener('abort', cancel);
   }
+}
+
+/** After a 421 fetch sends a text again, and as an empty body at that. A stream is gone once it was sent. */
+function sentOnce(headers: Record<string, string>, body: string) {
+  const length = String(Buffer.byteLength(body));
+  return {
+    headers: { ...headers, 'content-length': length },
+    body: new Blob([body]).stream(),
+    duplex: 'half' as const,
+  };
 }
 
 /** We ask for gzip alone; no other decoder is given what arrives. */

@@ -376,7 +376,8 @@ describe('creating and registering', () => {
       (response) => void response.writeHead(201).end('<'),
       { kind: 'malformed', outcomeUnknown: true },
     ],
-    ['421', (response) => json(response, 421, {}), { outcomeUnknown: true }],
+    // Which fetch would answer by sending the request again.
+    ['421', (response) => json(response, 421, {}), { kind: 'unexpected_status', outcomeUnknown: false }],
     [
       'a redirect',
       (response) => void response.writeHead(307, { location: '/x' }).end(),
