@@ -84,8 +84,9 @@ async function program(cli: Cli, wanted: string | undefined): Promise<Command> {
   );
   const root = new Command('compliance-mirror')
     .description("Keeps a local SQL copy of a compliance service's policies, risk assessments and vendors.")
-    // `help` itself.
+    // Of `help`, which is made by itself.
     .commandsGroup(LAST_GROUP)
+    .helpCommand(true)
     .version(version(), '--version', 'its version')
     .addHelpText(
       'after',
