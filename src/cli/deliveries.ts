@@ -50,8 +50,7 @@ export function deliveriesCommand(cli: Cli): Command {
       .command('show')
       .description('one delivery with its body; "doctor --delivery" explains it')
       .argument('<id>', 'as listed: of an event, or quarantine:NUMBER, or rejection:NUMBER'),
-    'deliveries',
-    (id) => `no delivery ${id} is kept`,
+    { group: 'deliveries', missing: (id: string) => `no delivery ${id} is kept` },
     showDelivery,
   );
 

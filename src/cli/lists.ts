@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { ApiClient } from '../ops/api/client.ts';
+import { type ApiClient, changed } from '../ops/api/client.ts';
 import { indentedJson, isJson } from '../ops/body-text.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX, type Paging, type Period } from '../store/reports.ts';
@@ -71,12 +71,18 @@ function writePage<Item>(cli: Cli, { items, next }: ListPage<Item>, columns: Col
   if (next !== null) cli.err.write(`There may be more: --after '${next.replaceAll("'", `'\\''`)}'\n`);
 }
 
-/** Makes of `command`, which takes what names a thing, one that shows it. `group`: the commands that it is one of. */
+/** Things of one sort, which commands show and change one by one; `Args`: what names one on the command line. */
+export interface Sort<Args extends unknown[]> {
+  /** The group of commands, whose `list` shows what there is. */
+  group: string;
+  missing(...args: Args): string;
+}
+
+/** Makes of `command`, which takes what names a thing, one that shows it. */
 export function showing<Args extends unknown[], Row extends object>(
   cli: Cli,
   command: Command,
-  group: string,
-  missing: (...args: Args) => string,
+  { group, missing }: Sort<Args>,
   read: (api: ApiClient, ...args: Args) => Promise<Row | null>,
   write: (cli: Cli, row: Row) => void = writeOne,
 ): void {
@@ -94,6 +100,26 @@ export function showing<Args extends unknown[], Row extends object>(
 /** `list` is the command that shows what there is. */
 export function notFound(what: string, list: string): MirrorError {
   return new MirrorError('not_found', what, { remedy: `see "${list}"` });
+}
+
+/** Changes the `noun` that `id` names. `participle`: what it is then. */
+export async function change<Id extends string | number>(
+  cli: Cli,
+  { group, noun, missing }: Sort<[Id]> & { noun: string },
+  id: Id,
+  participle: string,
+  send: (api: ApiClient) => Parameters<typeof changed>[0],
+): Promise<void> {
+  await withApi(cli, 'change', async (api) => {
+    const outcome = await changed(send(api));
+    if (outcome === null) throw notFound(missing(id), `${group} list`);
+    if ('whyNot' in outcome) {
+      throw new MirrorError(`not_${participle}`, `${noun} ${id}: ${outcome.whyNot}`, {
+        remedy: `see "${group} show"`,
+      });
+    }
+    cli.out.write(`The ${noun} is ${participle}.\n`);
+  });
 }
 
 /** A line for each field. Bodies and other JSON come below, indented. */

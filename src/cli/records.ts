@@ -13,7 +13,10 @@ const RECORDS: Columns<Partial<RecordReport>> = [
 ];
 const PAST: Columns<Partial<RecordReport>> = ['id', 'name', 'version', 'status', 'deleted_at', 'data'];
 const HISTORY: Columns<ChangeReport> = ['seq', 'at', 'operation', 'cause', 'before', 'after'];
-const missing = (kind: Kind, id: string) => `the mirror holds no ${kind} with the id ${id}`;
+const RECORD = {
+  group: 'records',
+  missing: (kind: Kind, id: string) => `the mirror holds no ${kind} with the id ${id}`,
+};
 
 interface RecordFilter {
   search?: string;
@@ -63,9 +66,8 @@ export function recordsCommand(cli: Cli): Command {
   showing(
     cli,
     records.command('show').description('one record, whole').addArgument(kindArgument()).argument('<id>'),
-    'records',
-    missing,
-    (api, kind: Kind, id: string) => found(api.records[':kind'][':id'].$get(atRecord(kind, id))),
+    RECORD,
+    (api, kind, id) => found(api.records[':kind'][':id'].$get(atRecord(kind, id))),
   );
 
   listing(
@@ -79,7 +81,7 @@ export function recordsCommand(cli: Cli): Command {
     async (api, { limit, after }, _, kind: Kind, id: string) => {
       const query = { limit, after };
       const page = await found(api.records[':kind'][':id'].history.$get({ ...atRecord(kind, id), query }));
-      if (page === null) throw notFound(missing(kind, id), 'records list');
+      if (page === null) throw notFound(RECORD.missing(kind, id), 'records list');
       return page;
     },
   );
