@@ -5,6 +5,7 @@ import type { LiveFacts, OpsActions, OpsContext } from '../ops/context.ts';
 import { createOperations } from '../ops/operations.ts';
 import { createSnapshots } from '../ops/snapshot.ts';
 import { noDeliveries } from '../ops/traffic.ts';
+import { momentOf } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
 import { version } from '../platform/package.ts';
@@ -12,7 +13,7 @@ import { rulesOf } from '../service/opening.ts';
 import { beginPause, endPause, readPause } from '../service/state.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { clockOf, livingReplicas, nowOf } from './database.ts';
+import { clockOf, livingReplicas } from './database.ts';
 import { printable } from './text.ts';
 
 /** In the audit, beside the names of tokens. */
@@ -21,7 +22,7 @@ const ACTOR = 'cli';
 /** The API over the database itself. Work for a service is written down, for those that run on it or the next that starts. */
 export async function apiOver(store: Store, cli: Cli, config: Config): Promise<ApiClient> {
   const clock = await clockOf(store);
-  const now = () => nowOf(clock);
+  const now = () => momentOf(clock);
   const isServed = (await livingReplicas(store, clock)) > 0;
   const rules = rulesOf(config);
   const startedAt = clock.wall();

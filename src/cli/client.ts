@@ -7,12 +7,12 @@ import {
 } from '../compliance/client.ts';
 import { credentialsFor, type TokenStore } from '../compliance/credentials.ts';
 import type { Needs } from '../compliance/oauth.ts';
-import { systemClock } from '../platform/clock.ts';
+import { momentOf, systemClock } from '../platform/clock.ts';
 import type { ComplianceSettings, Config } from '../platform/config.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { nowOf, withStore } from './database.ts';
+import { withStore } from './database.ts';
 import { printable } from './text.ts';
 
 export function complianceSettings(config: Config): ComplianceSettings {
@@ -68,7 +68,7 @@ async function auditRefusal(
   const entry = { actor: 'upstream', action: 'credentials', outcome: String(status), target };
   try {
     // What the command holds may be open for reading only.
-    await withStore(cli, 'write', (store) => store.audit(entry, nowOf(systemClock())));
+    await withStore(cli, 'write', (store) => store.audit(entry, momentOf(systemClock())));
   } catch (error) {
     cli.err.write(`Note: this refusal is not in the audit: ${printable(describeError(error))}\n`);
   }

@@ -1,17 +1,11 @@
 import { Command } from 'commander';
-import {
-  answerPlace,
-  openSecret,
-  registrationPlace,
-  type SealedPlace,
-  sealSecret,
-  tokensPlace,
-} from '../compliance/secrets.ts';
+import { openSecret, sealSecret } from '../compliance/secrets.ts';
+import { momentOf } from '../platform/clock.ts';
 import { readCredentialsKey } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import type { SealedText, Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { clockOf, configHere, nowOf, withStore } from './database.ts';
+import { clockOf, configHere, withStore } from './database.ts';
 import { helpNote } from './options.ts';
 
 /** A renewal of tokens takes a request and two writes; what holds them for longer is stuck, and says so elsewhere. */
@@ -73,9 +67,9 @@ async function reseal(store: Store, key: Uint8Array, fresh: Uint8Array): Promise
         'set CREDENTIALS_KEY to the key they were stored with; what nobody has the key of: "registrations forget", "login" anew',
       );
     }
-    const resealed = present.map((text) => sealSecret(fresh, opened(text, key) ?? '', placeOf(text)));
+    const resealed = present.map((text) => sealSecret(fresh, opened(text, key) ?? '', text));
     const entry = { actor: 'cli', action: 'rotate_key', outcome: `ok:${present.length}`, target: null };
-    const outcome = await store.reseal(present, resealed, entry, nowOf(clock));
+    const outcome = await store.reseal(present, resealed, entry, momentOf(clock));
     if (outcome === 'done') return present.length;
     if (clock.steady() > patientUntil) {
       throw new MirrorError('busy', 'the tokens are being renewed, and nothing was changed', {
@@ -92,14 +86,9 @@ export const nameOf = ({ table, row }: SealedText): string => `${table} ${row}`;
 /** The plaintext, or null where the key does not open it in its row. */
 export function opened(text: SealedText, key: Uint8Array): string | null {
   try {
-    return openSecret(key, text.sealed, placeOf(text));
+    return openSecret(key, text.sealed, text);
   } catch (error) {
     if (error instanceof MirrorError) return null;
     throw error;
   }
-}
-
-function placeOf({ table, row }: SealedText): SealedPlace {
-  if (table === 'registration_answers') return answerPlace(row);
-  return table === 'registrations' ? registrationPlace(row) : tokensPlace(row);
 }

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../platform/clock.ts';
+import { type Clock, momentOf, systemClock } from '../platform/clock.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
 import { databaseClock, REPLICA_LIFE_MS } from '../service/replicas.ts';
@@ -8,7 +8,6 @@ import type { Cli } from './cli.ts';
 
 /** Loaded when first needed: the engines take half a second, which help and a wrong option should not cost. */
 export const engines = () => import('../store/open.ts');
-const locks = () => import('../store/open.ts');
 
 /** The settings, for a command that does without the operators' listener: with OPS_URL the database is elsewhere, and none is made here. */
 export function configHere({ env }: Pick<Cli, 'env'>, command: string, why?: string): Config {
@@ -17,8 +16,6 @@ export function configHere({ env }: Pick<Cli, 'env'>, command: string, why?: str
   const remedy = `run it there, without OPS_URL${why === undefined ? '' : `: ${why}`}`;
   throw new UsageError(`OPS_URL is set, and "${command}" works on the machine of the database`, remedy);
 }
-
-export const nowOf = (clock: Clock) => ({ wall: clock.wall(), steady: clock.steady() });
 
 /** The configured database opened for writing; it is made, or migrated, if need be. */
 export async function openForWriting(
@@ -45,7 +42,7 @@ export async function withStore<T>(
   const { databaseUrl, database } = config;
   if (mode === 'write') await withStore(cli, 'read', async () => {});
   // Before it is opened, since opening migrates, and that must not happen under a running service.
-  const lock = mode === 'alone' ? (await locks()).lockFile(databaseUrl, new Date().toISOString()) : null;
+  const lock = mode === 'alone' ? (await engines()).lockFile(databaseUrl, new Date().toISOString()) : null;
   try {
     const store =
       mode === 'read'
@@ -71,7 +68,7 @@ export async function databasePath(databaseUrl: string): Promise<string | null> 
 
 /** The service that holds the configured database, or null. */
 export async function holderOfDatabase(databaseUrl: string): Promise<LockHolder | null> {
-  return (await locks()).holderOf(databaseUrl);
+  return (await engines()).holderOf(databaseUrl);
 }
 
 /** The clock that the service's instants are of: the database's where several processes share it, else this machine's. */
@@ -82,5 +79,5 @@ export async function clockOf(store: Store): Promise<Clock> {
 /** How many services share the database; 0 for a file, which one service holds. */
 export async function livingReplicas(store: Store, clock: Clock): Promise<number> {
   if (store.engine === 'sqlite') return 0;
-  return await store.countReplicas(REPLICA_LIFE_MS, nowOf(clock));
+  return await store.countReplicas(REPLICA_LIFE_MS, momentOf(clock));
 }

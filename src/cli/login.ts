@@ -11,12 +11,12 @@ import {
   startConsent,
   type Tokens,
 } from '../compliance/oauth.ts';
-import { type Clock, systemClock } from '../platform/clock.ts';
+import { type Clock, momentOf, systemClock } from '../platform/clock.ts';
 import type { ComplianceSettings, Config } from '../platform/config.ts';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { configHere, nowOf, withStore } from './database.ts';
+import { configHere, withStore } from './database.ts';
 import { isLoopbackRedirect, listenForConsent, openBrowser, type Page } from './login/listener.ts';
 import { parseDuration } from './options.ts';
 import { printable } from './text.ts';
@@ -61,7 +61,7 @@ export async function login(cli: Cli, options: LoginOptions): Promise<void> {
     const attempt = signIn(cli, options, settings, store, clock);
     const tokens = await (isListening ? attempt.overListener() : attempt.overPaste());
     const entry = { actor: ACTOR, action: 'token_grant', outcome: 'ok', target: GRANT };
-    await store.saveTokens(GRANT, sealTokens(key, tokens), null, entry, nowOf(clock));
+    await store.saveTokens(GRANT, sealTokens(key, tokens), null, entry, momentOf(clock));
     report(cli, tokens);
   });
 }
@@ -106,7 +106,7 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
   const attempt = startConsent(settings);
   const scopes = scopesFor(settings.scopes, options.write ? 'write' : 'read');
   const audit = (outcome: string) =>
-    store.audit({ actor: ACTOR, action: 'token_grant', outcome, target: GRANT }, nowOf(clock));
+    store.audit({ actor: ACTOR, action: 'token_grant', outcome, target: GRANT }, momentOf(clock));
   const addressFor = (redirectUri: string) => {
     const challenge = attempt.proof?.challenge ?? null;
     return endpoint.authorizationUrl({ redirectUri, scopes, state: attempt.state, challenge }).href;

@@ -7,8 +7,8 @@ import {
   type RegistrationRequest,
   registrationRequestSchema,
 } from '../compliance/registration.ts';
-import { answerPlace, openSecret, registrationPlace, sealSecret } from '../compliance/secrets.ts';
-import type { Clock } from '../platform/clock.ts';
+import { openSecret, sealSecret } from '../compliance/secrets.ts';
+import { type Clock, momentOf } from '../platform/clock.ts';
 import { type Config, requireHttpsOrLoopback } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import { AWAITED_FACT, SECRETS_LOOK_MS, stateOfSecret } from '../service/signing-secrets.ts';
@@ -16,7 +16,7 @@ import { AUDIT_ASKED } from '../store/reports.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
-import { clockOf, configHere, holderOfDatabase, livingReplicas, nowOf, withStore } from './database.ts';
+import { clockOf, configHere, holderOfDatabase, livingReplicas, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { helpNote, jsonOption } from './options.ts';
 import {
@@ -143,7 +143,10 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
     await conclude(cli, store, registration, { json: options.json, secrets });
     if (registration.sealedSecret === null && config.webhook.secrets().length === 0) {
       const { sealedAnswer, upstreamId } = registration;
-      const answer = sealedAnswer === null ? '' : openSecret(key, sealedAnswer, answerPlace(upstreamId));
+      const answer =
+        sealedAnswer === null
+          ? ''
+          : openSecret(key, sealedAnswer, { table: 'registration_answers', row: upstreamId });
       const isElsewhere = placesOfUnsent(registration, answer).length === 0;
       throw new DifferenceFound(
         `no signing secret of ${printable(upstreamId)} is known, so what it sends cannot be verified`,
@@ -168,7 +171,7 @@ async function letExpire(
       );
       continue;
     }
-    const now = nowOf(clock);
+    const now = momentOf(clock);
     const until = now.wall + OVERLAP_MS;
     const entry = { actor: 'register', action: 'registration_forget', outcome: 'ok', target: upstreamId };
     await store.forgetRegistration(upstreamId, until, entry, now);
@@ -272,7 +275,7 @@ async function ask({ cli, config, key, store, clock, request, before, isAgain }:
   // Without the query, in which an address may carry a secret of its own.
   const { origin, pathname } = new URL(request.url);
   const entry = { actor: 'register', action: 'register', outcome: AUDIT_ASKED, target: origin + pathname };
-  const auditId = await store.audit(entry, nowOf(clock));
+  const auditId = await store.audit(entry, momentOf(clock));
   const settle = async (outcome: string) => {
     await store.writeFact(fact, '');
     await store.writeFact(AWAITED_FACT, '');
@@ -289,8 +292,9 @@ async function ask({ cli, config, key, store, clock, request, before, isAgain }:
       ...request,
       delivers: events ?? request.events,
       // Whether or not they can be used as they are: they are shown once.
-      sealedSecret: secret === null ? null : sealSecret(key, secret, registrationPlace(upstreamId)),
-      sealedAnswer: sealSecret(key, text, answerPlace(upstreamId)),
+      sealedSecret:
+        secret === null ? null : sealSecret(key, secret, { table: 'registrations', row: upstreamId }),
+      sealedAnswer: sealSecret(key, text, { table: 'registration_answers', row: upstreamId }),
       createdWall: clock.wall(),
       expiresWall: null,
     };

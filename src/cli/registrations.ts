@@ -7,14 +7,15 @@ import {
   type RegistrationAnswer,
   secretAt,
 } from '../compliance/registration.ts';
-import { answerPlace, openSecret, registrationPlace, sealSecret } from '../compliance/secrets.ts';
+import { openSecret, sealSecret } from '../compliance/secrets.ts';
+import { momentOf } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
 import { flawText, type SecretEncoding } from '../platform/signing-secret.ts';
 import { type SecretState, stateOfSecret } from '../service/signing-secrets.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
 import { type Cli, type Columns, writeJson, writeRows } from './cli.ts';
-import { clockOf, configHere, nowOf, withStore } from './database.ts';
+import { clockOf, configHere, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { notFound } from './lists.ts';
 import { helpNote, jsonOption, parseDuration } from './options.ts';
@@ -64,7 +65,7 @@ async function forget(cli: Cli, id: string, { after = 0 }: { after?: number }): 
   const config = configHere(cli, 'registrations', 'as "register" does');
   await withStore(cli, 'write', async (store) => {
     const clock = await clockOf(store);
-    const now = nowOf(clock);
+    const now = momentOf(clock);
     const until = now.wall + after;
     const entry = { actor: ACTOR, action: 'registration_forget', outcome: 'ok', target: id };
     if (!(await store.forgetRegistration(id, until, entry, now))) {
@@ -111,7 +112,7 @@ export async function takeSecret(
     );
     const registration = onlyOne(held);
     const { upstreamId, sealedAnswer } = registration;
-    const text = openSecret(key, sealedAnswer, answerPlace(upstreamId));
+    const text = openSecret(key, sealedAnswer, { table: 'registration_answers', row: upstreamId });
     const secret = secretAt(text, place);
     if (secret === null) {
       const places = placesOfTexts(text).map(printable).join(', ');
@@ -120,10 +121,13 @@ export async function takeSecret(
         places === '' ? 'it has none at all' : `it has texts at: ${places}`,
       );
     }
-    const taken = { ...registration, sealedSecret: sealSecret(key, secret, registrationPlace(upstreamId)) };
+    const taken = {
+      ...registration,
+      sealedSecret: sealSecret(key, secret, { table: 'registrations', row: upstreamId }),
+    };
     await store.saveRegistration(taken);
     const entry = { actor: 'register', action: 'registration_secret', outcome: 'ok', target: upstreamId };
-    await store.audit(entry, nowOf(clock));
+    await store.audit(entry, momentOf(clock));
     (json ? cli.err : cli.out).write(
       `The signing secret of ${printable(upstreamId)} is stored, encrypted.\n`,
     );

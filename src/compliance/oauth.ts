@@ -6,7 +6,7 @@ import { MirrorError, UsageError } from '../platform/errors.ts';
 import { userAgent } from '../platform/package.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
-import { openSecret, sealSecret, tokensPlace } from './secrets.ts';
+import { openSecret, sealSecret } from './secrets.ts';
 import { type Answer, ExchangeFailure, exchange, retryAfterIn } from './transport.ts';
 
 // ─── tokens ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -104,12 +104,12 @@ export function isReadOnly(tokens: Tokens): boolean {
 export const GRANT = 'oauth';
 
 export function sealTokens(key: Uint8Array | null, tokens: Tokens): string {
-  return sealSecret(required(key), JSON.stringify(tokens), tokensPlace(GRANT));
+  return sealSecret(required(key), JSON.stringify(tokens), { table: 'tokens', row: GRANT });
 }
 
 /** @throws MirrorError `secret_unreadable`; UsageError without a key. */
 export function openTokens(key: Uint8Array | null, sealed: string): Tokens {
-  const text = openSecret(required(key), sealed, tokensPlace(GRANT));
+  const text = openSecret(required(key), sealed, { table: 'tokens', row: GRANT });
   try {
     return JSON.parse(text) as Tokens;
   } catch {

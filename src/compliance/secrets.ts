@@ -1,5 +1,6 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { MirrorError, UsageError } from '../platform/errors.ts';
+import type { SealedText } from '../store/store.ts';
 
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;
@@ -9,27 +10,8 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const VERSION = 'v1';
 
-/** What a sealed text is bound to: in any other place it does not open. */
-export interface SealedPlace {
-  purpose: string;
-  /** The key of the row that holds it. */
-  row: string;
-}
-
-/** Of tokens, the row of that name. */
-export const tokensPlace = (name: string): SealedPlace => ({ purpose: 'tokens', row: name });
-
-/** Of a registration's signing secret. */
-export const registrationPlace = (upstreamId: string): SealedPlace => ({
-  purpose: 'registration',
-  row: upstreamId,
-});
-
-/** Of the whole answer to a registration. */
-export const answerPlace = (upstreamId: string): SealedPlace => ({
-  purpose: 'registration_answer',
-  row: upstreamId,
-});
+/** The row that holds a sealed text, which is bound to it: in any other place it does not open. */
+export type SealedPlace = Pick<SealedText, 'table' | 'row'>;
 
 /**
  * Encrypts `plaintext` with AES-256-GCM. Its place is authenticated with it: what was sealed as a token does not open as a
@@ -74,9 +56,9 @@ export function openSecret(key: Uint8Array, sealed: string, place: SealedPlace):
   }
 }
 
-/** As JSON, so that no purpose and row together read like another two. */
-function associatedData({ purpose, row }: SealedPlace): Buffer {
-  return Buffer.from(JSON.stringify(['compliance-mirror', VERSION, purpose, row]), 'utf8');
+/** As JSON, so that no table and row together read like another two. */
+function associatedData({ table, row }: SealedPlace): Buffer {
+  return Buffer.from(JSON.stringify(['compliance-mirror', VERSION, table, row]), 'utf8');
 }
 
 function checkKey(key: Uint8Array): void {
@@ -88,12 +70,12 @@ function checkKey(key: Uint8Array): void {
 }
 
 function unreadable(
-  { purpose, row }: SealedPlace,
+  { table, row }: SealedPlace,
   what: string,
   remedy?: string,
   cause?: unknown,
 ): MirrorError {
-  return new MirrorError('secret_unreadable', `the stored secret (${purpose} ${row}) ${what}`, {
+  return new MirrorError('secret_unreadable', `the stored secret (${table} ${row}) ${what}`, {
     remedy:
       remedy ??
       'Set CREDENTIALS_KEY to the key it was stored with. If that is lost: `registrations forget` and `register` anew, or `login` again.',

@@ -1,4 +1,4 @@
-import { openSecret, registrationPlace } from '../compliance/secrets.ts';
+import { openSecret } from '../compliance/secrets.ts';
 import type { CandidateSecret } from '../doctor/diagnosis-search.ts';
 import type { SecretFacts } from '../ops/context.ts';
 import type { Config } from '../platform/config.ts';
@@ -38,7 +38,7 @@ export function stateOfSecret(
   if (isOver(registration, now)) return none('expired');
   if (key === null) return none('unreadable');
   try {
-    const text = openSecret(key, sealedSecret, registrationPlace(upstreamId));
+    const text = openSecret(key, sealedSecret, { table: 'registrations', row: upstreamId });
     const { flaw } = decodeSigningSecret(text, encoding);
     return { state: flaw ?? 'verifies', fits: fittingEncodings(text) };
   } catch (error) {
@@ -65,7 +65,7 @@ export function candidateSecrets(
     if (sealedSecret === null) continue;
     const retired = isOver(registration, now);
     candidates.push({
-      text: openSecret(credentialsKey!, sealedSecret, registrationPlace(upstreamId)),
+      text: openSecret(credentialsKey!, sealedSecret, { table: 'registrations', row: upstreamId }),
       isInUse: !retired,
       name: `of the registration ${upstreamId}${retired ? ', which has expired' : ''}`,
     });
@@ -125,7 +125,7 @@ export function createSigningSecrets(options: {
     const before = opened.get(upstreamId);
     if (sealedSecret === null || before?.sealed === sealedSecret) return before;
     try {
-      const text = openSecret(key, sealedSecret, registrationPlace(upstreamId));
+      const text = openSecret(key, sealedSecret, { table: 'registrations', row: upstreamId });
       const decoded = decodeSigningSecret(text, encoding);
       if (decoded.flaw !== null) report(flawText(decoded.flaw, encoding));
       return { sealed: sealedSecret, key: decoded.key };

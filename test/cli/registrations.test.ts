@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { sealSecret, tokensPlace } from '../../src/compliance/secrets.ts';
+import { sealSecret } from '../../src/compliance/secrets.ts';
 import { openStore } from '../../src/store/open.ts';
 import { json, startUpstream } from '../compliance/upstream.ts';
 import { eventBody, header, nowSeconds } from '../receive/sign.ts';
@@ -197,7 +197,7 @@ describe('rotating the key of what is stored', () => {
       await register(settings);
       const store = await openStore(settings['DATABASE_URL'] ?? '');
       const entry = { actor: 'login', action: 'token_grant', outcome: 'ok', target: 'oauth' };
-      await store.saveTokens('oauth', sealSecret(old, '{}', tokensPlace('oauth')), null, entry, {
+      await store.saveTokens('oauth', sealSecret(old, '{}', { table: 'tokens', row: 'oauth' }), null, entry, {
         ...{ wall: Date.now(), steady: 0 },
       });
       await store.close();

@@ -5,11 +5,12 @@ import { openSecret, type SealedPlace, sealSecret } from '../../src/compliance/s
 import { MirrorError, UsageError } from '../../src/platform/errors.ts';
 
 const key = randomBytes(32);
+const TABLE = fc.constantFrom('registrations' as const, 'registration_answers' as const, 'tokens' as const);
 
 test('what was sealed opens with the same key in the same place, and twice sealed is never twice the same', () => {
   fc.assert(
-    fc.property(fc.string({ unit: 'grapheme' }), fc.string(), fc.string(), (secret, purpose, row) => {
-      const place = { purpose, row };
+    fc.property(fc.string({ unit: 'grapheme' }), TABLE, fc.string(), (secret, table, row) => {
+      const place = { table, row };
       const sealed = sealSecret(key, secret, place);
       expect(sealed).toMatch(/^v1:[\w-]{16}:[\w-]{22,}$/);
       expect(openSecret(key, sealed, place)).toBe(secret);
@@ -18,7 +19,7 @@ test('what was sealed opens with the same key in the same place, and twice seale
   );
 });
 
-const PLACE = { purpose: 'registration', row: 'wh_1' };
+const PLACE: SealedPlace = { table: 'registrations', row: 'wh_1' };
 const sealed = sealSecret(key, 'whsec_1234567890', PLACE);
 const [version, nonce, body] = sealed.split(':') as [string, string, string];
 const flipped = Buffer.from(body, 'base64url');
@@ -26,9 +27,15 @@ flipped[0]! ^= 1;
 
 test.each<[string, Uint8Array, string, SealedPlace, RegExp]>([
   ['another key', randomBytes(32), sealed, PLACE, /does not open with this CREDENTIALS_KEY/],
-  ['another purpose', key, sealed, { purpose: 'tokens', row: 'wh_1' }, /does not open/],
-  ['another row', key, sealed, { purpose: 'registration', row: 'wh_2' }, /does not open/],
-  ['what reads alike together', key, sealed, { purpose: 'registration wh_1', row: '' }, /does not open/],
+  ['another table', key, sealed, { table: 'tokens', row: 'wh_1' }, /does not open/],
+  ['another row', key, sealed, { table: 'registrations', row: 'wh_2' }, /does not open/],
+  [
+    'what reads alike together',
+    key,
+    sealed,
+    { table: 'registrations wh_1', row: '' } as never,
+    /does not open/,
+  ],
   ['one bit changed', key, `${version}:${nonce}:${flipped.toString('base64url')}`, PLACE, /does not open/],
   ['a later version', key, `v2:${nonce}:${body}`, PLACE, /form v1/],
   ['a part missing', key, `v1:${nonce}`, PLACE, /form v1/],

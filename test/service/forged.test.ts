@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { registrationPlace, sealSecret } from '../../src/compliance/secrets.ts';
+import { sealSecret } from '../../src/compliance/secrets.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { type Service, startService } from '../../src/service/service.ts';
@@ -56,7 +56,7 @@ const keep = (secret: string, upstreamId = 'wh_1') =>
   withStore((store) =>
     store.saveRegistration({
       ...{ upstreamId, url: 'http://127.0.0.1:1/webhooks', events: [], delivers: [], description: '' },
-      sealedSecret: sealSecret(KEY, secret, registrationPlace(upstreamId)),
+      sealedSecret: sealSecret(KEY, secret, { table: 'registrations', row: upstreamId }),
       sealedAnswer: null,
       ...{ createdWall: Date.now(), expiresWall: null },
     }),

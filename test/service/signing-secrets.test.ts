@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { registrationPlace, sealSecret } from '../../src/compliance/secrets.ts';
+import { sealSecret } from '../../src/compliance/secrets.ts';
 import { createSigningSecrets, stateOfSecret } from '../../src/service/signing-secrets.ts';
 import type { StoredRegistration } from '../../src/store/store.ts';
 
@@ -11,7 +11,8 @@ const NOW = 1_800_000_000_000;
 function registration(upstreamId: string, secret: string | null, changes: Partial<StoredRegistration> = {}) {
   return {
     ...{ upstreamId, url: 'https://mirror.example/webhooks', events: [], delivers: [], description: '' },
-    sealedSecret: secret === null ? null : sealSecret(KEY, secret, registrationPlace(upstreamId)),
+    sealedSecret:
+      secret === null ? null : sealSecret(KEY, secret, { table: 'registrations', row: upstreamId }),
     ...{ sealedAnswer: null, createdWall: NOW, expiresWall: null, ...changes },
   };
 }
@@ -77,7 +78,7 @@ test('a secret that is forgotten is gone with the next look', async () => {
 test('what does not open refuses a start; later what was open stays, is told once, and is tried again', async () => {
   const fresh = randomBytes(32);
   const under = (key: Uint8Array, id: string) => ({
-    sealedSecret: sealSecret(key, SECRET, registrationPlace(id)),
+    sealedSecret: sealSecret(key, SECRET, { table: 'registrations', row: id }),
   });
   await expect(
     scene(registration('wh_1', null, under(fresh, 'wh_1'))).secrets.refresh(),

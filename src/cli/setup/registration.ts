@@ -1,5 +1,5 @@
 import { RECEIVER_PATH } from '../../compliance/registration.ts';
-import { answerPlace, openSecret } from '../../compliance/secrets.ts';
+import { openSecret } from '../../compliance/secrets.ts';
 import { MirrorError } from '../../platform/errors.ts';
 import type { SecretEncoding } from '../../platform/signing-secret.ts';
 import { stateOfSecret } from '../../service/signing-secrets.ts';
@@ -128,7 +128,10 @@ async function heldSecret(
   const { state, fits } = stateOfSecret(held, settings);
   if (state === 'too_short' || state === 'not_in_encoding') return { fits, places: [] };
   if (settings.key === null || held.sealedAnswer === null) return { fits: [], places: [] };
-  const answer = openSecret(settings.key, held.sealedAnswer, answerPlace(held.upstreamId));
+  const answer = openSecret(settings.key, held.sealedAnswer, {
+    table: 'registration_answers',
+    row: held.upstreamId,
+  });
   return { fits: [], places: placesOfUnsent(held, answer) };
 }
 
