@@ -241,10 +241,14 @@ WITH kinds AS (
           AND NOT EXISTS (SELECT 1 FROM gaps o WHERE o.resolved_at IS NULL AND o.reason = 'unaddressable' AND o.kind = g.kind
             AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
         AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
-    CASE c.kind
+    -- Some have no row yet; of those the ones that are due first are looked at.
+    least(CASE c.kind
       WHEN 'policy' THEN (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL)
       WHEN 'vendor' THEN (SELECT min(unverified_since) FROM vendors WHERE unverified_since IS NOT NULL)
-      ELSE (SELECT min(unverified_since) FROM risk_assessments WHERE unverified_since IS NOT NULL) END AS oldest_unverified_at,
+      ELSE (SELECT min(unverified_since) FROM risk_assessments WHERE unverified_since IS NOT NULL) END,
+      (SELECT min(unverified_since) FROM (SELECT * FROM record_state WHERE kind = c.kind AND due_at IS NOT NULL ORDER BY due_at LIMIT 100) AS s
+        WHERE NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = s.kind AND g.record_id = s.id
+          AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty))) AS oldest_unverified_at,
     -- What the API does not know by its id, no full sync has left unread.
     CASE c.kind
       WHEN 'policy' THEN (SELECT unverified_since FROM policies r WHERE unverified_since IS NOT NULL AND (verified_at IS NOT NULL OR NOT EXISTS

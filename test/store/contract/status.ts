@@ -215,10 +215,12 @@ export function describeStatus(open: OpenEngine): void {
         await fullSyncAll(scene);
         await beat(scene);
         await scene.accept(scene.event());
+        // It has no row yet.
         expect(await status(scene)).toMatchObject({
           verdict: 'catching_up',
           in_sync_since: null,
           unverified: 1,
+          oldest_unverified_at: isoOf(scene.now().wall),
         });
         expect((await status(scene, 'vendor')).verdict).toBe('in_sync');
         await beat(scene);
@@ -364,7 +366,9 @@ export function describeStatus(open: OpenEngine): void {
         expect((await status(scene, 'risk_assessment')).verdict).toBe('catching_up');
         const found = { through: await scene.store.currentNumber(), event: 0, named: [] };
         await scene.store.noteSearched('risk_assessment', 'risk_7', found, scene.now(), TIMING);
-        expect(await status(scene, 'risk_assessment')).toMatchObject({ verdict: 'in_sync', open_gaps: 1 });
+        expect(await status(scene, 'risk_assessment')).toMatchObject({
+          ...{ verdict: 'in_sync', open_gaps: 1, oldest_unverified_at: null },
+        });
         await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'risk_7' }));
         await scene.work();
         await scene.store.openGap(
