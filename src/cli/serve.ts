@@ -66,7 +66,7 @@ export function signInLine({ link, tokenFile }: NonNullable<Service['signIn']>, 
 function lackOfSecrets({ webhook, credentialsKey }: Config): string[] {
   if (webhook.secrets().length > 0 || credentialsKey !== null) return [];
   return [
-    'WEBHOOK_SECRETS: not set, and without CREDENTIALS_KEY no registration can bring one: every delivery is answered 503',
+    'WEBHOOK_SECRETS: not set, and without CREDENTIALS_KEY no registration can bring one: every delivery is answered 503. “setup” asks for what is needed, and writes .env',
   ];
 }
 

@@ -2,6 +2,7 @@ import { Command, Option } from 'commander';
 import { pointersToSet } from '../compliance/pointers.ts';
 import { count } from '../ops/words.ts';
 import { MirrorError } from '../platform/errors.ts';
+import type { Service } from '../service/service.ts';
 import type { StoreSummary } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { checkUp } from './doctor.ts';
@@ -94,7 +95,7 @@ export async function setup(run: SetupRun): Promise<void> {
   };
   const { say } = talk;
   await reachApi(talk);
-  makeKeys(talk);
+  await makeKeys(talk);
   const hook = await askForHook(talk);
   await save(talk);
   const trial = await startTrial(talk);
@@ -114,11 +115,16 @@ export async function setup(run: SetupRun): Promise<void> {
     say(
       service === null
         ? '\nA service runs on this database already: start it again, so that it takes these settings.'
-        : `\nStart it: npm start (or: compliance-mirror serve). Operators: ${service.opsUrl}/, with a token of OPS_TOKENS.`,
+        : `\nStart it: npm start (or: compliance-mirror serve). ${waysIn(service)}`,
     );
   }
   if (unverified !== null) throw new DifferenceFound(`not verified yet: ${unverified}`);
 }
+
+const waysIn = ({ opsUrl, signIn }: Service) =>
+  signIn === null
+    ? `Operators: ${opsUrl}/, with a token of OPS_TOKENS.`
+    : `It prints a link to the status page. Later, ${opsUrl}/ asks for the token in ${signIn.tokenFile}`;
 
 /**
  * A change is read after one consistency window. After three, a kind is in sync, but for a service in which something always

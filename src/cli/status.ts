@@ -143,7 +143,7 @@ function writeSummary(cli: Cli, status: Status): void {
   ]);
   const pairs: [string, Cell][] = [
     ['events', events],
-    ['assessments’ cycle', cycleWords(status.assessment_cycle)],
+    ['reading assessments', cycleWords(status.assessment_cycle)],
     ['oldest pending', summary.oldest_pending_at],
     ['last delivery', summary.last_delivery_at],
     ...(waits === null ? [] : [['compliance service', waits] as [string, string]]),

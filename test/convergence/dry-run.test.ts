@@ -84,7 +84,7 @@ describe('status', () => {
     expect(out).toMatch(/GAPS +COMPLETE THROUGH +IN SYNC SINCE +LAST FULL SYNC +COVERAGE/);
     expect(out).toMatch(/policy .* 0 +\d{4}-\S+Z .*Z +all 8 the API lists/);
     expect(out).toMatch(/risk_assessment .* known ids only: 0/);
-    expect(out).toMatch(/assessments’ cycle +the last took (\d+|under 1) s\n/);
+    expect(out).toMatch(/reading assessments +the last took (\d+|under 1) s\n/);
     const { assessment_cycle } = await service.get<{ assessment_cycle: object }>('/api/status');
     expect(assessment_cycle).toEqual({ last_seconds: expect.any(Number), running: null });
   });

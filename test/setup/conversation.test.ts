@@ -192,16 +192,17 @@ describe('setting up against a compliance service', () => {
       upstream = await startShaped(shape);
       await run(person(answersFor(upstream)));
 
-      const { CREDENTIALS_KEY, OPS_TOKENS, ...rest } = written();
+      const { CREDENTIALS_KEY, ...rest } = written();
       expect(rest).toEqual({
         COMPLIANCE_BASE_URL: upstream.baseUrl,
         COMPLIANCE_API_KEY: KEY,
         ...differing,
       });
       expect(Buffer.from(CREDENTIALS_KEY ?? '', 'base64')).toHaveLength(32);
-      expect(OPS_TOKENS).toMatch(/^operator:operate:[0-9a-f]{32}$/);
+      const opsToken = readFileSync(join(folder, 'ops-token'), 'utf8').trim();
+      expect(output).toContain('It prints a link to the status page.');
       expect(statSync(envPath).mode & 0o777).toBe(0o600);
-      for (const secret of [KEY, CREDENTIALS_KEY, OPS_TOKENS, shape.signing.secret]) {
+      for (const secret of [KEY, CREDENTIALS_KEY, opsToken, shape.signing.secret]) {
         expect(output).not.toContain(secret);
       }
       expect(rows('policies').map(({ id }) => id)).toEqual(['pol-1', 'pol-2', 'pol-3', 'pol-4', 'pol-5']);
@@ -283,7 +284,6 @@ describe('setting up against a compliance service', () => {
       COMPLIANCE_BASE_URL: _base,
       COMPLIANCE_API_KEY: _api,
       CREDENTIALS_KEY: _key,
-      OPS_TOKENS: _ops,
       ...rest
     } = written();
     expect(rest).toEqual(differing);
@@ -460,7 +460,7 @@ describe('setting up against a compliance service', () => {
     const keyFile = join(folder, 'key');
     writeFileSync(keyFile, `${KEY}\n`);
     await run(nobody, { apiKeyFile: keyFile, wait: 3_000 });
-    const { CREDENTIALS_KEY: _, OPS_TOKENS: __, ...rest } = written();
+    const { CREDENTIALS_KEY: _, ...rest } = written();
     expect(rest).toEqual({ COMPLIANCE_API_KEY_FILE: keyFile });
     expect(upstream.registered).toEqual([`http://127.0.0.1:${environment['PORT']}/webhooks`]);
     expect(output).toContain('No delivery that fits has come');

@@ -120,7 +120,7 @@ describe.skipIf(!hasScript)('setup on a terminal', () => {
       upstream = await startShaped(shape);
       await atTerminal();
       await answer('Address of the API', upstream.baseUrl);
-      await answer('How to be let in', '');
+      await answer('How to authenticate', '');
       await answer('API key', KEY);
       await answer('Id of a risk assessment', 'risk-1');
       await answer('Address at which', '');
@@ -149,7 +149,7 @@ describe.skipIf(!hasScript)('setup on a terminal', () => {
       upstream = await startShaped(PLAIN);
       await atTerminal();
       await answer('Address of the API', upstream.baseUrl);
-      await answer('How to be let in', '');
+      await answer('How to authenticate', '');
       await until('API key');
       child.stdin?.write('half-a-secret\x03');
       expect(await ended).toBe(1);

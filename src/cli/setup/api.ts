@@ -91,7 +91,7 @@ const askForAddress = (talk: Talk) =>
   settle(talk, 'COMPLIANCE_BASE_URL', 'Address of the API, ending in /v1', 'baseUrl');
 
 async function askForCredentials(talk: Talk): Promise<void> {
-  const ways = 'How to be let in: api_key, oauth (a person consents), service_account';
+  const ways = 'How to authenticate: api_key, oauth (a person consents), service_account';
   await settle(talk, 'COMPLIANCE_AUTH', ways, 'auth');
   const auth = talk.draft.get('COMPLIANCE_AUTH') ?? 'api_key';
   if (auth === 'api_key') return await settle(talk, 'COMPLIANCE_API_KEY', 'API key', 'apiKeyFile');

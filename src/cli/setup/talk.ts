@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import type { Clock } from '../../platform/clock.ts';
 import { MirrorError, UsageError } from '../../platform/errors.ts';
 import type { Cli } from '../cli.ts';
+import { databasePath } from '../database.ts';
 import { printable } from '../text.ts';
 import type { Asker } from './asker.ts';
 import { DEFAULTS, type Draft } from './draft.ts';
@@ -115,7 +116,7 @@ export async function settle(
 const OPS_TOKEN_BYTES = 16;
 const CREDENTIALS_KEY_BYTES = 32;
 
-export function makeKeys({ draft, say }: Talk): void {
+export async function makeKeys({ draft, say }: Talk): Promise<void> {
   const make = (name: string, value: string, what: string) => {
     if (draft.isFixed(name) || draft.held(name) !== undefined) return;
     draft.set(name, value);
@@ -124,6 +125,8 @@ export function makeKeys({ draft, say }: Talk): void {
   const key = randomBytes(CREDENTIALS_KEY_BYTES).toString('base64');
   const purpose = 'which encrypts what is stored of secrets. Keep a copy of it apart from the database.';
   make('CREDENTIALS_KEY', key, purpose);
+  // Beside a SQLite file the service makes a token of its own, and prints a link that has it.
+  if ((await databasePath(draft.config().databaseUrl)) !== null) return;
   const token = randomBytes(OPS_TOKEN_BYTES).toString('hex');
   make('OPS_TOKENS', `operator:operate:${token}`, 'with one token for an operator.');
 }
