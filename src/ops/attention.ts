@@ -60,7 +60,7 @@ export function attentionOf(
   const reasons = snapshot.rejected.length > 1 ? `, for ${figure(snapshot.rejected.length)} reasons` : '';
   const list: readonly (readonly [holds: boolean, what: string, href: string, action: string])[] = [
     ...pending.map(
-      (each) => [true, pendingWords(each), `/sync-runs/${each.syncRunId}#pending`, 'Look at them'] as const,
+      (each) => [true, pendingWords(each), `/sync-runs/${each.sync_run_id}#pending`, 'Look at them'] as const,
     ),
     [live.paused && verdict.reason !== 'paused', 'The mirror is paused', '#resume', 'Resume'],
     [

@@ -8,7 +8,7 @@ import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { ReportStore, TrafficReport, TrafficStep } from '../store/reports.ts';
 import type { Now, RetryOutcome, Store } from '../store/store.ts';
-import type { Comparison, Upstream } from './api/schemas.ts';
+import type { Comparison, RunningSyncRun, Upstream } from './api/schemas.ts';
 import type { AnswerTimes } from './delivery-answers.ts';
 import type { SessionStore } from './sessions.ts';
 import type { RecentDeliveries } from './traffic.ts';
@@ -44,26 +44,6 @@ export interface OpsActions {
   /** Stops processing and repairs; deliveries are still received and kept. Survives a restart. */
   pause(): Promise<void>;
   resume(): Promise<void>;
-}
-
-/** Deletions that wait for a person, by the full sync that proved them. */
-export interface PendingDeletions {
-  syncRunId: number;
-  kind: Kind;
-  count: number;
-}
-
-export interface RunningSyncRun {
-  id: number;
-  kind: Kind;
-  pages: number;
-  seen: number;
-  /** How many records the whole full sync will see, as far as the upstream said; null when it did not. */
-  estimatedTotal: number | null;
-  /** By what has been read so far; absent or null: nothing yet. */
-  recordsPerSecond?: number | null;
-  leftMs?: number | null;
-  startedAt: number;
 }
 
 /** A signing secret by its place among those that may verify a delivery; never its text. */

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Kind } from '../compliance/kinds.ts';
 import { PAGE_LIMIT_MAX, pendingDeletionKey } from '../store/reports.ts';
-import type { OpsStore, PendingDeletions } from './context.ts';
+import type { PendingCount } from './api/schemas.ts';
+import type { OpsStore } from './context.ts';
 import { count, kindPlural } from './words.ts';
 
 /** Approved deletions wait this long for one more proof: time for a full sync, not for another day's surprise. */
@@ -53,16 +54,7 @@ export async function pendingBySyncRun(
   }));
 }
 
-/** How many wait for a person. */
-export async function waitingBySyncRun(
-  store: Pick<OpsStore, 'pendingDeletions'>,
-  wall: number,
-): Promise<PendingDeletions[]> {
-  const bySyncRun = Map.groupBy(await store.pendingDeletions(wall), (one) => one.syncRunId);
-  return [...bySyncRun].map(([syncRunId, of]) => ({ syncRunId, kind: of[0]!.kind, count: of.length }));
-}
-
-export const pendingWords = ({ count: waiting, kind }: PendingDeletions): string =>
+export const pendingWords = ({ count: waiting, kind }: PendingCount): string =>
   `${count(waiting, 'deletion')} of ${kindPlural(kind)} ${waiting === 1 ? 'waits' : 'wait'} for approval`;
 
 /** All that waits of the sync run that a digest names. `changed`: other deletions wait by now; `none`: none. */

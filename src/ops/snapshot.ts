@@ -1,9 +1,9 @@
 import { describeError } from '../platform/errors.ts';
 import type { GapReport, StoreSummary, SyncRunReport } from '../store/reports.ts';
+import type { PendingCount } from './api/schemas.ts';
 import { cached } from './cached.ts';
-import type { CredentialFacts, LiveFacts, OpsContext, PendingDeletions } from './context.ts';
+import type { CredentialFacts, LiveFacts, OpsContext } from './context.ts';
 import { judge } from './judge.ts';
-import { waitingBySyncRun } from './pending-deletions.ts';
 import { reasonsOf, seriesOf, seriesStart } from './series.ts';
 import type { Verdict } from './verdict.ts';
 
@@ -16,7 +16,8 @@ export interface Snapshot {
   summary: StoreSummary | null;
   /** The newest open ones, at most `GAPS_READ`; how many there are, and of what, is in the summary. */
   gaps: GapReport[];
-  pending: PendingDeletions[];
+  /** Those that wait for a person, by the sync run that found them. */
+  pending: PendingCount[];
   /** Newest first. */
   syncRuns: SyncRunReport[];
   /** Reasons for which deliveries were rejected in the last hour, the most frequent first: by every process, those before a restart too. */
@@ -54,7 +55,7 @@ export function createSnapshots(
     const [summary, gaps, pending, syncRuns, traffic] = await Promise.all([
       store.summary(),
       store.list('gaps', { open: true, limit: GAPS_READ }),
-      waitingBySyncRun(store, now),
+      store.pendingDeletions(now),
       store.list('sync_runs', { limit: SYNC_RUNS_SHOWN }),
       context.traffic(seriesStart('hour', now)),
     ]);

@@ -41,20 +41,8 @@ export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdi
             newest: gaps.slice(0, GAPS_SHOWN),
           },
     learned_pointers: summary === null ? null : pointersToSet(summary.learned_pointers, live.idPointers),
-    pending_deletions: pending.map(({ syncRunId, kind, count }) => ({ sync_run_id: syncRunId, kind, count })),
-    sync_runs: {
-      running: live.runningSyncRuns.map((fullSync) => ({
-        id: fullSync.id,
-        kind: fullSync.kind,
-        pages: fullSync.pages,
-        seen: fullSync.seen,
-        estimated_total: fullSync.estimatedTotal,
-        records_per_second: tenth(fullSync.recordsPerSecond),
-        seconds_left: tenth(fullSync.leftMs == null ? null : fullSync.leftMs / 1000),
-        started_at: instant(fullSync.startedAt),
-      })),
-      last: syncRuns,
-    },
+    pending_deletions: pending,
+    sync_runs: { running: live.runningSyncRuns, last: syncRuns },
     /** How long it takes to read every known risk assessment once. */
     assessment_cycle: cycleOf({ summary, live, at }),
     upstream: live.upstream,
@@ -71,8 +59,8 @@ export function cycleOf({ summary, live, at }: Pick<Snapshot, 'summary' | 'live'
   const last_seconds = assessments?.last_full_sync_seconds ?? null;
   const running = live.runningSyncRuns.find(({ kind }) => kind === 'risk_assessment');
   if (running === undefined) return { last_seconds, running: null };
-  const { startedAt, seen, estimatedTotal: total } = running;
-  const elapsed = Math.max(0, at - startedAt) / 1000;
+  const { started_at, seen, estimated_total: total } = running;
+  const elapsed = Math.max(0, at - Date.parse(started_at)) / 1000;
   const estimated = seen === 0 || total === null ? null : elapsed * Math.max(1, total / seen);
   return {
     last_seconds,
@@ -100,10 +88,10 @@ function span(seconds: number): string {
 const GAPS_SHOWN = 50;
 
 /** No estimate is more precise than a tenth. */
-function tenth(value: number): number;
-function tenth(value: number | null | undefined): number | null;
-function tenth(value: number | null | undefined): number | null {
-  return value == null ? null : Math.round(value * 10) / 10;
+export function tenth(value: number): number;
+export function tenth(value: number | null): number | null;
+export function tenth(value: number | null): number | null {
+  return value === null ? null : Math.round(value * 10) / 10;
 }
 
 function instant(ms: number): string;

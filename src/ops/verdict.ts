@@ -1,7 +1,8 @@
 import { pointersSettingOf } from '../compliance/pointers.ts';
 import type { OpenGaps, StoreSummary, VerdictName } from '../store/reports.ts';
 import type { GapReason } from '../store/store.ts';
-import type { LiveFacts, PendingDeletions } from './context.ts';
+import type { PendingCount } from './api/schemas.ts';
+import type { LiveFacts } from './context.ts';
 import { GAP_TEXTS, isEndedByPerson, oldestOf } from './gap-texts.ts';
 import { count, kindPlural } from './words.ts';
 
@@ -27,7 +28,7 @@ export interface VerdictInput {
   summary: StoreSummary | null;
   /** All that are open. */
   gaps: readonly OpenGaps[];
-  pending: readonly PendingDeletions[];
+  pending: readonly PendingCount[];
   live: LiveFacts;
   /** Wall-clock milliseconds. */
   now: number;

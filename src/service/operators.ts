@@ -12,6 +12,7 @@ import type {
 } from '../ops/context.ts';
 import { createOps } from '../ops/routes.ts';
 import { createSnapshots } from '../ops/snapshot.ts';
+import { tenth } from '../ops/status-report.ts';
 import { loadOrCreateOpsToken, OPS_TOKEN_FILE, signInLink } from '../ops/tokens.ts';
 import type { Config } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
@@ -78,9 +79,11 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
     ...{ version: version(), ...state.facts(), eventsOnly: config.compliance === null, ...config.sync },
     signingSecrets: secrets.keys().length,
     secrets: secrets.facts(),
-    runningSyncRuns: (repairs.backfill?.runningSyncRuns() ?? []).map((fullSync) => ({
-      ...fullSync,
-      startedAt: fullSync.startedWall,
+    runningSyncRuns: (repairs.backfill?.runningSyncRuns() ?? []).map(({ id, kind, pages, seen, ...run }) => ({
+      ...{ id, kind, pages, seen, estimated_total: run.estimatedTotal },
+      records_per_second: tenth(run.recordsPerSecond),
+      seconds_left: run.leftMs === null ? null : tenth(run.leftMs / 1000),
+      started_at: new Date(run.startedWall).toISOString(),
     })),
     upstream: upstreamFacts(running),
     unreachableSince: unreachableSince(repairs.backfill?.health(), clock.wall()),

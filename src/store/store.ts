@@ -434,8 +434,8 @@ export interface BackfillStore {
   unreadableRecords(kind: Kind, limit: number): Promise<string[]>;
   /** Kinds with an open gap that a full sync begun now would resolve. */
   kindsWantingFullSync(now: Now): Promise<Kind[]>;
-  /** Those not approved at `wall`, with the full sync that found each. */
-  pendingDeletions(wall: number): Promise<{ kind: Kind; id: string; syncRunId: number }[]>;
+  /** How many are not approved at `wall`, by the sync run that found them. */
+  pendingDeletions(wall: number): Promise<{ sync_run_id: number; kind: Kind; count: number }[]>;
 
   /** One of a kind runs at a time: an open one becomes `interrupted`. `hasUnnamed`: a gap is open that a full list resolves. */
   startSyncRun(

@@ -277,8 +277,8 @@ async function fillSyncRuns(h: Harness): Promise<number> {
   const running = await h.store.startSyncRun('vendor', 'operator:olga', h.now());
   h.live.runningSyncRuns = [
     {
-      ...{ id: running.id, kind: 'vendor', pages: 3, seen: 300, estimatedTotal: 564, startedAt: Date.now() },
-      ...{ recordsPerSecond: 21, leftMs: 190_000 },
+      ...{ id: running.id, kind: 'vendor', pages: 3, seen: 300, estimated_total: 564 },
+      ...{ records_per_second: 21, seconds_left: 190, started_at: new Date().toISOString() },
     },
   ];
   await beat(h);

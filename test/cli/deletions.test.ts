@@ -28,7 +28,11 @@ const hold = (...ids: string[]) =>
     for (const id of ids) await store.addPendingDeletion('vendor', id, fullSync, now());
   });
 const waiting = () =>
-  withStore(async (store) => (await store.pendingDeletions(Date.now())).map((one) => one.id));
+  withStore(async (store) =>
+    (await store.listPendingDeletions({}, { limit: 500 }))
+      .filter(({ approved_until: at }) => at === null || Date.parse(at) <= Date.now())
+      .map(({ id }) => id),
+  );
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'compliance-mirror-deletions-'));

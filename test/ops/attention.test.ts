@@ -22,7 +22,7 @@ it('all that waits for a person is named, each with its one place', () => {
         { reason: 'unreadable_answer', kind: 'vendor', count: 3, oldest_at: '' },
       ],
     } as never,
-    pending: [{ syncRunId: 7, kind: 'vendor', count: 1 }],
+    pending: [{ sync_run_id: 7, kind: 'vendor', count: 1 }],
     rejected: [
       ['bad_signature', 3],
       ['too_old', 1],

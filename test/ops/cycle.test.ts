@@ -13,10 +13,16 @@ interface Running {
 
 function cycle(last_full_sync_seconds: number | null, running: Running | null, at: number) {
   const summary = { kinds: [{ kind: 'risk_assessment', last_full_sync_seconds }] } as StoreSummary;
-  const runningSyncRuns =
-    running === null
-      ? []
-      : [{ ...running, estimatedTotal: running.total, kind: 'risk_assessment' as const, id: 1, pages: 1 }];
+  const of = {
+    kind: 'risk_assessment' as const,
+    id: 1,
+    pages: 1,
+    records_per_second: null,
+    seconds_left: null,
+  };
+  const runningSyncRuns = (running === null ? [] : [running]).map(({ seen, total, startedAt }) => ({
+    ...{ ...of, seen, estimated_total: total, started_at: new Date(startedAt).toISOString() },
+  }));
   return cycleOf({ summary, live: liveFacts({ runningSyncRuns }), at });
 }
 

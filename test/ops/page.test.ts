@@ -149,15 +149,14 @@ test('pending deletions lead to where their ids can be seen, and only those are 
 
 test('a running full sync shows its bar, one of unknown length an endless one', async () => {
   const d = await opsHarness({ clock: heldClock() });
-  const startedAt = START;
-  d.live.runningSyncRuns = [
-    { id: 1, kind: 'vendor', pages: 2, seen: 200, estimatedTotal: 564, startedAt },
-    { id: 2, kind: 'policy', pages: 0, seen: 0, estimatedTotal: null, startedAt },
-  ];
-  d.live.runningSyncRuns.push({
-    ...{ id: 3, kind: 'risk_assessment', pages: 0, seen: 10, estimatedTotal: 60 },
-    startedAt: startedAt - 20_000,
+  const run = (startedAt: number) => ({
+    ...{ records_per_second: null, seconds_left: null, started_at: new Date(startedAt).toISOString() },
   });
+  d.live.runningSyncRuns = [
+    { ...run(START), id: 1, kind: 'vendor', pages: 2, seen: 200, estimated_total: 564 },
+    { ...run(START), id: 2, kind: 'policy', pages: 0, seen: 0, estimated_total: null },
+    { ...run(START - 20_000), id: 3, kind: 'risk_assessment', pages: 0, seen: 10, estimated_total: 60 },
+  ];
   const html = await (await d.app.request('/', { headers: bearer(READ) })).text();
   expect(html).toContain('Reading them all: none completed yet; one under way for 20 s, about 2 min in all');
   expect(html).toContain('200 of 564, 2 pages');

@@ -152,7 +152,7 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
   ],
   [
     'deletions are pending',
-    input({ pending: [{ syncRunId: 4, kind: 'vendor', count: 7 }] }),
+    input({ pending: [{ sync_run_id: 4, kind: 'vendor', count: 7 }] }),
     'action_required',
     'deletion_pending',
     /^7 deletions wait for your approval/,
@@ -391,7 +391,7 @@ test('it is in sync since the last kind came into sync', () => {
 
 test.each([
   ['resume', input({}, { paused: true })],
-  ['approve', input({ pending: [{ syncRunId: 1, kind: 'policy', count: 3 }] })],
+  ['approve', input({ pending: [{ sync_run_id: 1, kind: 'policy', count: 3 }] })],
   ['sync', input({ summary: summary({}, { last_full_sync_at: ago(500) }) })],
 ])('the button %s stands beside the verdict that it ends', (action, given) => {
   expect(judge(given).action).toBe(action);

@@ -74,6 +74,8 @@ const runningSyncRun = z.object({
   started_at: instant,
 });
 
+const pendingCount = z.object({ sync_run_id: whole, kind, count: whole });
+
 const upstream = z.object({
   configured: z.boolean().describe('False: there are no API credentials.'),
   // Scheme, host and port; never a path, a query or credentials.
@@ -130,7 +132,7 @@ export const status = z
       .array(learnedPointer)
       .nullable()
       .describe('Where ids were found by asking the API, which no setting names yet.'),
-    pending_deletions: z.array(z.object({ sync_run_id: whole, kind, count: whole })),
+    pending_deletions: z.array(pendingCount),
     sync_runs: z.object({ running: z.array(runningSyncRun), last: z.array(rows.syncRun) }),
     assessment_cycle: z
       .object({
@@ -262,6 +264,8 @@ export const notReady = z.object({ status: z.literal('not_ready'), reason: text 
 export type Differences = z.output<typeof differences>;
 export type Comparison = z.output<typeof comparison>;
 export type Delivery = z.output<typeof delivery>;
+export type PendingCount = z.output<typeof pendingCount>;
+export type RunningSyncRun = z.output<typeof runningSyncRun>;
 export type Status = z.output<typeof status>;
 /** As the whole service sees it. */
 export type Upstream = z.output<typeof upstream>;

@@ -1,8 +1,8 @@
 import type { Child } from 'hono/jsx';
 import { pointersToSet } from '../../compliance/pointers.ts';
 import type { OpsHandlerContext } from '../access.ts';
+import type { PendingCount } from '../api/schemas.ts';
 import { attentionOf } from '../attention.ts';
-import type { PendingDeletions } from '../context.ts';
 import { type Charts, isRange, type TrafficSeries } from '../series.ts';
 import type { Snapshot, Snapshots } from '../snapshot.ts';
 import { age, count, kindPlural } from '../words.ts';
@@ -121,7 +121,7 @@ function Actions({ snapshot: { verdict, live, pending } }: { snapshot: Snapshot 
   return (
     <div class="actions">
       {/* Of several kinds, the list below has them. */}
-      {pending.length === 1 ? <Pending deletions={pending[0]!} /> : null}
+      {pending.length === 1 ? <Pending {...pending[0]!} /> : null}
       {live.paused ? (
         <ActionButton action="/actions/resume" id="resume" first={verdict.action === 'resume'}>
           Resume
@@ -152,7 +152,7 @@ function Actions({ snapshot: { verdict, live, pending } }: { snapshot: Snapshot 
 }
 
 /** They are approved on the sync run's page, which lists the ids. */
-function Pending({ deletions: { syncRunId, kind, count: pending } }: { deletions: PendingDeletions }) {
+function Pending({ sync_run_id: syncRunId, kind, count: pending }: PendingCount) {
   return (
     <a class="button first" id={`pending-${syncRunId}`} href={`/sync-runs/${syncRunId}#pending`}>
       Look at the {count(pending, 'deletion')} of {kindPlural(kind)}

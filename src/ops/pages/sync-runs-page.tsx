@@ -59,7 +59,7 @@ function SyncRunsParts({ snapshot: { live, pending }, syncRuns, dryRun, next, fi
       <section class="group" data-part="running" aria-label="Running now">
         {pending.map((each) => (
           <p class="notice action_required">
-            <a href={`/sync-runs/${each.syncRunId}#pending`}>{pendingWords(each)}</a>
+            <a href={`/sync-runs/${each.sync_run_id}#pending`}>{pendingWords(each)}</a>
           </p>
         ))}
         {live.runningSyncRuns.length > 0 ? null : (

@@ -1,8 +1,8 @@
 import type { Child } from 'hono/jsx';
 import type { Kind } from '../../compliance/kinds.ts';
 import type { SyncRunReport } from '../../store/reports.ts';
-import type { Differences } from '../api/schemas.ts';
-import type { LiveFacts, RunningSyncRun } from '../context.ts';
+import type { Differences, RunningSyncRun } from '../api/schemas.ts';
+import type { LiveFacts } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { age, codeWords, count, duration, figure, kindPlural } from '../words.ts';
 import { type Column, Instant, quiet, RecordLink, Table, Tile } from './pieces.tsx';
@@ -33,23 +33,25 @@ export function Running({ syncRuns }: { syncRuns: readonly RunningSyncRun[] }) {
 }
 
 function OneRunning(syncRun: RunningSyncRun) {
-  const { kind, id, seen, pages, estimatedTotal, recordsPerSecond = null, leftMs = null } = syncRun;
-  const known = estimatedTotal !== null && estimatedTotal > 0;
+  const { kind, id, seen, pages, estimated_total: total, records_per_second, seconds_left } = syncRun;
+  const known = total !== null && total > 0;
   return (
     <div>
       <p>
         <span id={`sync-${id}`}>Reading the {kindPlural(kind)}</span>
         <span class="quiet">
-          {known ? `${figure(seen)} of ${figure(Math.max(seen, estimatedTotal))}` : count(seen, 'record')}
+          {known ? `${figure(seen)} of ${figure(Math.max(seen, total))}` : count(seen, 'record')}
           {pages > 0 ? `, ${count(pages, 'page')}` : ''}
-          {recordsPerSecond === null ? '' : `, ${figure(Math.round(recordsPerSecond))} a second`}
-          {leftMs === null ? '' : `, ${leftMs < 60_000 ? '' : 'about '}${age(leftMs)} left`}
+          {records_per_second === null ? '' : `, ${figure(Math.round(records_per_second))} a second`}
+          {seconds_left === null
+            ? ''
+            : `, ${seconds_left < 60 ? '' : 'about '}${age(seconds_left * 1000)} left`}
         </span>
       </p>
       <progress
         aria-labelledby={`sync-${id}`}
-        value={known ? Math.min(seen, estimatedTotal) : undefined}
-        max={known ? estimatedTotal : undefined}
+        value={known ? Math.min(seen, total) : undefined}
+        max={known ? total : undefined}
       />
     </div>
   );

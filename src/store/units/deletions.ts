@@ -141,9 +141,9 @@ export function createDeletionVerbs(database: Database, records: Records) {
     },
 
     pendingDeletions: (wall) =>
-      statements.query<{ kind: Kind; id: string; syncRunId: number }>(
-        sql`SELECT kind, id, sync_run_id AS "syncRunId" FROM pending_deletions
-          WHERE ${isNotApproved(iso(wall))} ORDER BY kind, id`,
+      statements.query<{ sync_run_id: number; kind: Kind; count: number }>(
+        sql`SELECT sync_run_id, kind, count(*) AS count FROM pending_deletions
+          WHERE ${isNotApproved(iso(wall))} GROUP BY sync_run_id, kind ORDER BY kind, sync_run_id`,
       ),
   } satisfies Partial<BackfillStore>;
 }

@@ -193,7 +193,9 @@ export function describeLists(open: OpenEngine): void {
         for (const id of ['a', 'b', 'c', 'd']) await scene.show('policy', id, { id });
         const { pending } = await scene.conclude('policy', { absent: ['a', 'b', 'c'] });
         expect(pending).toEqual(['a', 'b', 'c']);
-        const [{ syncRunId } = { syncRunId: 0 }] = await scene.store.pendingDeletions(scene.now().wall);
+        const [waiting] = await scene.store.pendingDeletions(scene.now().wall);
+        expect(waiting).toMatchObject({ kind: 'policy', count: 3 });
+        const syncRunId = waiting!.sync_run_id;
         const page = async (after?: string) =>
           (await scene.store.listPendingDeletions({ syncRunId }, { limit: 2, after })).map(
             ({ id, approved_until }) => [id, approved_until],
