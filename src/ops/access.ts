@@ -1,12 +1,12 @@
 import type { Context, MiddlewareHandler } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
-import { type AddressedRequest, createAddresses } from '../platform/addresses.ts';
+import type { AddressedRequest } from '../platform/addresses.ts';
 import type { OpsToken } from '../platform/config.ts';
 import { problem } from '../platform/problem.ts';
 import type { AuditLog } from './audit.ts';
 import type { OpsContext } from './context.ts';
 import { createAttempts, createRefusedNotes } from './guess-limit.ts';
-import { createSessions, SESSION_LIFETIME_MS, sessionsInMemory } from './sessions.ts';
+import { createSessions, SESSION_LIFETIME_MS } from './sessions.ts';
 import { createTokens } from './tokens.ts';
 
 export interface Identity {
@@ -44,10 +44,10 @@ const MAX_SLOWED = 100;
 export type Access = ReturnType<typeof createAccess>;
 
 export function createAccess(context: OpsContext, audit: AuditLog) {
-  const { clock, sessionStore = sessionsInMemory() } = context;
+  const { clock, addresses } = context;
   const attempts = createAttempts(clock);
   const tokens = createTokens(context.tokens);
-  const sessions = createSessions({ store: sessionStore, clock, tokens: tokens.known });
+  const sessions = createSessions({ store: context.sessionStore, clock, tokens: tokens.known });
   const cookie = cookieOptions(context.publicUrl);
   const cookieName = cookie.secure ? '__Host-compliance-mirror' : 'compliance-mirror';
 
@@ -57,10 +57,9 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
   for (const door of DOORS) {
     for (const outcome of OUTCOMES) context.metrics.tokensPresented.inc({ door, outcome }, 0);
   }
-  const addresses = context.addresses ?? createAddresses(null);
   const remoteAddress = (c: OpsHandlerContext) => addresses.of(c.env?.incoming ?? {}) ?? 'unknown';
   /** An operator's connection is kept when strangers open too many. */
-  const proven = (c: OpsHandlerContext) => context.prove?.(c.env?.incoming ?? {});
+  const proven = (c: OpsHandlerContext) => context.prove(c.env?.incoming ?? {});
 
   let slowedNow = 0;
   /** Delays the answer to a wrong token, for as many at once as cost little. */

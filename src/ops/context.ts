@@ -102,14 +102,14 @@ export interface LiveFacts {
 }
 
 export interface OpsContext {
-  /** Whom a request came from, as far as that can be believed. Default: the connection's peer. */
-  addresses?: Pick<Addresses, 'of'>;
+  /** Whom a request came from, as far as that can be believed. */
+  addresses: Pick<Addresses, 'of'>;
   /** Notes that an operator sent this request. */
-  prove?: (request: AddressedRequest) => void;
+  prove: (request: AddressedRequest) => void;
   store: OpsStore;
   actions: OpsActions;
-  /** What several replicas share their sessions in. Default: memory. */
-  sessionStore?: SessionStore;
+  /** Memory, or what several replicas share their sessions in. */
+  sessionStore: SessionStore;
   facts(): LiveFacts;
   /** Null: no API credentials. */
   credentials(): Promise<CredentialFacts | null>;

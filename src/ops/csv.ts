@@ -33,38 +33,28 @@ function csvField(cell: unknown, spreadsheet: boolean): string {
 
 /**
  * All records that fit, a page in memory at a time and as fast as they are read. For a person's spreadsheet, so that no name is run
- * there as a formula; `export` writes them as they are stored. Ends in an error where the service stops before the last.
+ * there as a formula; `export` writes them as they are stored. Throws where the service stops before the last.
  */
-export function recordsCsv(
+export async function* recordsCsv(
   { store, signal }: Pick<OpsContext, 'store' | 'signal'>,
   kind: Kind,
   filter: RecordFilter,
   order: RecordOrder | undefined,
-): ReadableStream<Uint8Array> {
+): AsyncGenerator<Uint8Array> {
   const encoder = new TextEncoder();
   const columns = recordColumns(kind);
-  let head = csvLine(columns, { spreadsheet: false });
+  yield encoder.encode(csvLine(columns, { spreadsheet: false }));
   let after: string | undefined;
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        for (let lines = head; ; ) {
-          signal.throwIfAborted();
-          const { items, next } = await store.listRecords(kind, filter, {
-            ...{ limit: PAGE_LIMIT_MAX, after, order },
-          });
-          for (const record of items) {
-            const cells = columns.map((column) => record[column]);
-            lines += csvLine(cells, { spreadsheet: true });
-          }
-          head = '';
-          after = next ?? undefined;
-          if (lines !== '') controller.enqueue(encoder.encode(lines));
-          if (next === null) return controller.close();
-          if (lines !== '') return;
-        }
-      },
-    },
-    { highWaterMark: 0 },
-  );
+  do {
+    signal.throwIfAborted();
+    const page = await store.listRecords(kind, filter, { limit: PAGE_LIMIT_MAX, after, order });
+    const lines = page.items.map((record) =>
+      csvLine(
+        columns.map((column) => record[column]),
+        { spreadsheet: true },
+      ),
+    );
+    if (lines.length > 0) yield encoder.encode(lines.join(''));
+    after = page.next ?? undefined;
+  } while (after !== undefined);
 }

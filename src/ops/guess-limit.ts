@@ -15,48 +15,33 @@ import type { OpsContext } from './context.ts';
 
 /** Failed attempts that one address may make in a window before it is asked to wait: enough for a mistyped token. */
 export const ATTEMPTS_PER_ADDRESS = 10;
-/** And all addresses together, so that many of them cost no more. */
+/** And all addresses together, so that many of them cost no more. So many are remembered at most. */
 export const ATTEMPTS_GLOBALLY = 100;
 export const ATTEMPTS_WINDOW_MS = 60_000;
-/** Addresses remembered at once; the one that has not failed for the longest is forgotten first. */
-const MAX_ADDRESSES = 10_000;
-
-interface Window {
-  startedAt: number;
-  failures: number;
-}
 
 export function createAttempts(clock: Pick<Clock, 'steady'>) {
-  const windows = new Map<string, Window>();
-  const everyone: Window = { startedAt: Number.NEGATIVE_INFINITY, failures: 0 };
-
-  const remaining = (window: Window | undefined, limit: number): number => {
-    if (window === undefined || window.failures < limit) return 0;
-    return Math.max(0, window.startedAt + ATTEMPTS_WINDOW_MS - clock.steady());
-  };
-  const bump = (window: Window) => {
-    const now = clock.steady();
-    if (now - window.startedAt >= ATTEMPTS_WINDOW_MS) {
-      window.startedAt = now;
-      window.failures = 0;
-    }
-    window.failures += 1;
-  };
+  let startedAt = Number.NEGATIVE_INFINITY;
+  let all = 0;
+  const failures = new Map<string, number>();
 
   return {
     /** Milliseconds until this address may fail again without being asked to wait; 0: now. */
     waitMs(address: string): number {
-      const own = remaining(windows.get(networkOf(address)), ATTEMPTS_PER_ADDRESS);
-      return Math.max(own, remaining(everyone, ATTEMPTS_GLOBALLY));
+      const own = failures.get(networkOf(address)) ?? 0;
+      if (own < ATTEMPTS_PER_ADDRESS && all < ATTEMPTS_GLOBALLY) return 0;
+      return Math.max(0, startedAt + ATTEMPTS_WINDOW_MS - clock.steady());
     },
+    /** To be called only if it need not wait. */
     failed(address: string): void {
-      const key = networkOf(address);
-      const window = windows.get(key) ?? { startedAt: Number.NEGATIVE_INFINITY, failures: 0 };
-      bump(window);
-      bump(everyone);
-      windows.delete(key);
-      windows.set(key, window);
-      if (windows.size > MAX_ADDRESSES) windows.delete(windows.keys().next().value!);
+      const now = clock.steady();
+      if (now - startedAt >= ATTEMPTS_WINDOW_MS) {
+        startedAt = now;
+        all = 0;
+        failures.clear();
+      }
+      const network = networkOf(address);
+      failures.set(network, (failures.get(network) ?? 0) + 1);
+      all += 1;
     },
   };
 }

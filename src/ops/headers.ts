@@ -4,8 +4,6 @@ import { problem } from '../platform/problem.ts';
 import type { OpsEnv } from './access.ts';
 import type { OpsContext } from './context.ts';
 
-/** Between two log lines about a foreign name: anybody can send any name at any rate. */
-const LOGGED_EVERY_MS = 60_000;
 /** Of the name. None may be longer (RFC 1035). */
 const SHOWN_CHARACTERS = 253;
 
@@ -31,6 +29,9 @@ function nameIn(host: string): string | null {
   return url === null ? null : url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
 }
 
+const FOREIGN_HOST =
+  'operators’ listener asked for under a name that is not its own: if operators use it, set OPS_PUBLIC_URL to it, and have the proxy pass Host on';
+
 /**
  * Turns away what came under a name that is not ours. A request with a bearer passes, since no browser adds one by itself
  * and no other site knows one: so scrapes and scripts reach this by any name.
@@ -38,21 +39,17 @@ function nameIn(host: string): string | null {
 export function ownHosts({
   host,
   publicUrl,
-  clock,
+  lines,
   logger,
-}: Pick<OpsContext, 'host' | 'publicUrl' | 'clock' | 'logger'>): MiddlewareHandler<OpsEnv> {
+}: Pick<OpsContext, 'host' | 'publicUrl' | 'lines' | 'logger'>): MiddlewareHandler<OpsEnv> {
   const configured = publicUrl === null ? [host] : [host, publicUrl.host];
-  let loggedAt = Number.NEGATIVE_INFINITY;
+  const refused = { outcome: 'refused', reason: 'foreign_host' };
   return async function ownHosts(c, next) {
     const asked = c.req.header('host');
     if (c.req.header('authorization') !== undefined || isOwnHost(asked, configured)) return next();
-    if (clock.steady() - loggedAt >= LOGGED_EVERY_MS) {
-      loggedAt = clock.steady();
+    if (lines.admits(logger, 'warn', FOREIGN_HOST, refused)) {
       const name = JSON.stringify(asked?.slice(0, SHOWN_CHARACTERS));
-      logger.warn(
-        { outcome: 'refused', reason: 'foreign_host', error: `asked for under the name ${name}` },
-        'operators’ listener asked for under a name that is not its own: if operators use it, set OPS_PUBLIC_URL to it, and have the proxy pass Host on',
-      );
+      logger.warn({ ...refused, error: `asked for under the name ${name}` }, FOREIGN_HOST);
     }
     // To anybody: what to set is in the log.
     return problem(421, 'foreign_host', 'This service does not go by that name.', 'Its log says more.');

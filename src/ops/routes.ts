@@ -8,6 +8,7 @@ import { createAccess, type OpsEnv } from './access.ts';
 import { createApi, openApiDocument } from './api/app.ts';
 import * as routes from './api/routes.ts';
 import { createAuditLog } from './audit.ts';
+import { cached } from './cached.ts';
 import type { OpsContext } from './context.ts';
 import { ownHosts, securityHeaders } from './headers.ts';
 import { createOperations } from './operations.ts';
@@ -16,7 +17,7 @@ import { TICKED_BYTES, TICKED_PATH } from './pages/forms.ts';
 import { problemPages, script, styleSheet } from './pages/layout.tsx';
 import { createSignIn } from './pages/sign-in.tsx';
 import { scrape } from './prometheus.ts';
-import { createSnapshots } from './snapshot.ts';
+import { createSnapshots, type Snapshots } from './snapshot.ts';
 
 /** Enough for every form and JSON body but one, whose size follows from its own limits. */
 const MAX_BODY_BYTES = 32 * 1024;
@@ -31,12 +32,14 @@ const READY_KEPT_MS = 5_000;
  * is below `identify` is denied without a token, however its path is spelled, because nothing is reached
  * but through it.
  */
-export function createOps(context: OpsContext): OpenAPIHono<OpsEnv> {
+export function createOps(
+  context: OpsContext,
+  snapshots: Snapshots = createSnapshots(context),
+): OpenAPIHono<OpsEnv> {
   const audit = createAuditLog(context);
   const access = createAccess(context, audit);
-  const snapshots = createSnapshots(context);
   const operations = createOperations(context, audit);
-  const ready = createReadiness(context);
+  const whyNotReady = createReadiness(context);
   const door = createSignIn(access);
 
   const app = new OpenAPIHono<OpsEnv>();
@@ -65,10 +68,10 @@ export function createOps(context: OpsContext): OpenAPIHono<OpsEnv> {
   // ─── open to anyone ───
   app.openapi(routes.livez, (c) => c.json({ status: 'live' as const }, 200));
   app.openapi(routes.readyz, async (c) => {
-    const readiness = await ready();
-    return readiness.ready
+    const reason = await whyNotReady();
+    return reason === null
       ? c.json({ status: 'ready' as const }, 200)
-      : c.json({ status: 'not_ready' as const, reason: readiness.reason }, 503);
+      : c.json({ status: 'not_ready' as const, reason }, 503);
   });
 
   // ─── open to anyone who asks for this service by a name of its own ───
@@ -118,46 +121,31 @@ function notTaken(_: unknown, methods: readonly string[]): Response {
   });
 }
 
-type Readiness = { ready: true } | { ready: false; reason: string };
-
-/** Ready: running, and the database takes a commit. Tells nothing else, because anyone may ask. */
+/** Why it is not ready; null: it runs, and the database takes a commit. Tells nothing else, because anyone may ask. */
 function createReadiness({
   facts,
   store,
   clock,
   logger,
-}: Pick<OpsContext, 'facts' | 'store' | 'clock' | 'logger'>): () => Promise<Readiness> {
-  let last: { at: number; writable: Promise<boolean> } | null = null;
-  let isLooking = false;
-  let goodAt: number | null = null;
-
-  const check = async (): Promise<boolean> => {
+}: Pick<OpsContext, 'facts' | 'store' | 'clock' | 'logger'>): () => Promise<string | null> {
+  let goodAt = Number.NEGATIVE_INFINITY;
+  const writable = cached(clock, READY_CACHE_MS, async () => {
+    const at = clock.steady();
     try {
       await store.checkWritable();
+      goodAt = at;
       return true;
     } catch (error) {
       logger.warn({ outcome: 'not_ready', error: describeError(error) }, 'database cannot commit');
+      goodAt = Number.NEGATIVE_INFINITY;
       return false;
     }
-  };
-
-  async function look(at: number): Promise<boolean> {
-    isLooking = true;
-    const isWritable = await check();
-    goodAt = isWritable ? at : null;
-    isLooking = false;
-    return isWritable;
-  }
-
+  });
   return async () => {
     const { state } = facts();
-    if (state !== 'running') return { ready: false, reason: state };
-    const now = clock.steady();
-    const isOld = last === null || now - last.at >= READY_CACHE_MS;
-    if (last === null || (isOld && !isLooking)) last = { at: now, writable: look(now) };
-    const isKept = goodAt !== null && now - goodAt < READY_KEPT_MS;
-    return isKept || (await last.writable)
-      ? { ready: true }
-      : { ready: false, reason: 'database_not_writable' };
+    if (state !== 'running') return state;
+    const checked = writable.current();
+    const isKept = clock.steady() - goodAt < READY_KEPT_MS;
+    return isKept || (await checked) ? null : 'database_not_writable';
   };
 }

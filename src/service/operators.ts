@@ -11,6 +11,7 @@ import type {
   RejectionDiagnosis,
 } from '../ops/context.ts';
 import { createOps } from '../ops/routes.ts';
+import { sessionsInMemory } from '../ops/sessions.ts';
 import { createSnapshots } from '../ops/snapshot.ts';
 import { tenth } from '../ops/status-report.ts';
 import { loadOrCreateOpsToken, OPS_TOKEN_FILE, signInLink } from '../ops/tokens.ts';
@@ -50,7 +51,7 @@ export function createOperators(options: OperatorsOptions) {
     ...{ addresses, prove },
     store: operatorsStore(options),
     actions: operatorsActions(options),
-    ...(replicas.isAlone ? {} : { sessionStore: store }),
+    sessionStore: replicas.isAlone ? sessionsInMemory() : store,
     facts: () => liveFacts(options),
     credentials: () => credentialFacts(options),
     traffic: telemetry.traffic.since,
@@ -65,7 +66,7 @@ export function createOperators(options: OperatorsOptions) {
   };
   const snapshots = createSnapshots(context);
   return {
-    app: createOps(context),
+    app: createOps(context, snapshots),
     verdict: async () => (await snapshots.current()).verdict,
     /** Of the token that was made because OPS_TOKENS is not set; null: it is. The link has the token in it: never to be logged. */
     signIn: made?.signIn ?? null,

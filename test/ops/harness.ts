@@ -5,7 +5,9 @@ import pino from 'pino';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import type { LiveFacts, OpsActions, OpsContext } from '../../src/ops/context.ts';
 import { createOps } from '../../src/ops/routes.ts';
+import { sessionsInMemory } from '../../src/ops/sessions.ts';
 import { noDeliveries } from '../../src/ops/traffic.ts';
+import { createAddresses } from '../../src/platform/addresses.ts';
 import { type Clock, systemClock } from '../../src/platform/clock.ts';
 import type { OpsToken } from '../../src/platform/config.ts';
 import { createLogLimit } from '../../src/platform/log-limit.ts';
@@ -141,6 +143,7 @@ export async function opsHarness(
     timing: { settleMs: 10_000 },
   };
   const context: OpsContext = {
+    ...{ addresses: createAddresses(null), prove: () => undefined, sessionStore: sessionsInMemory() },
     store: { ...store, retryEvent: (id, at) => store.retryEvent(id, rules, at) },
     actions,
     facts: () => ({ ...live }),

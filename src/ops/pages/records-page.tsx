@@ -101,7 +101,7 @@ export async function recordsPage(
 export function recordsDownload(context: OpsContext, c: OpsHandlerContext): Response {
   const kind = kindAt(c);
   const { after: _, order, ...filter } = pageQuery(c, query);
-  return new Response(recordsCsv(context, kind, filter, order), {
+  return new Response(ReadableStream.from(recordsCsv(context, kind, filter, order)), {
     headers: {
       'content-type': 'text/csv; charset=utf-8',
       'content-disposition': `attachment; filename="${kindPlural(kind).replaceAll(' ', '-')}.csv"`,
