@@ -1,26 +1,12 @@
-import { type createBudget, WINDOW_MS } from '../compliance/budget.ts';
+import { createBudget, WINDOW_MS } from '../compliance/budget.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Store } from '../store/store.ts';
 
-/** What a process that is alone has asked of the API within the last minute. Of replicas the shared budget knows it. */
+/** What a process that is alone has asked of the API within the last minute. */
 const ASKED = 'asked_of_api';
 
-type OwnBudget = Pick<ReturnType<typeof createBudget>, 'demand' | 'left' | 'alreadySent' | 'pauseUntil'>;
-
-/** For the heartbeat's facts. Of another service than the one at `address` it says nothing. */
-export function rememberBudget(budget: OwnBudget, address: string, clock: Clock): Record<string, string> {
-  const asked: Asked = {
-    ...{
-      address,
-      wall: clock.wall(),
-      requests: budget.demand().inUse,
-      pausedForMs: budget.left().pausedForMs,
-    },
-  };
-  return { [ASKED]: JSON.stringify(asked) };
-}
-
 interface Asked {
+  /** Of another service it says nothing. */
   address: string;
   wall: number;
   requests: number;
@@ -28,19 +14,33 @@ interface Asked {
 }
 
 /**
- * The process before may have ended a moment ago: its requests still count, and a pause that the service asked for goes on.
- * What a killed one has sent since its last heartbeat is not known.
+ * The budget of a process that is alone. The process before may have ended a moment ago: its requests still count, and a pause
+ * that the service at `address` asked for goes on. What a killed one has sent since its last heartbeat is not known.
  */
-export async function recallBudget(
-  budget: OwnBudget,
-  store: Pick<Store, 'readFact'>,
-  address: string,
-  clock: Clock,
-): Promise<void> {
-  const asked = JSON.parse((await store.readFact(ASKED)) ?? 'null') as Asked | null;
-  if (asked === null || asked.address !== address) return;
-  // Never negative, as after a clock that was set back.
-  const agoMs = Math.max(0, clock.wall() - asked.wall);
-  if (agoMs <= WINDOW_MS) budget.alreadySent(asked.requests, clock.steady() - agoMs);
-  if (agoMs < asked.pausedForMs) budget.pauseUntil(clock.steady() + asked.pausedForMs - agoMs);
+export async function createRememberedBudget(options: {
+  store: Pick<Store, 'readFact'>;
+  address: string;
+  requestsPerMinute: number;
+  clock: Clock;
+}) {
+  const { store, address, clock } = options;
+  const budget = createBudget(options);
+  const before = JSON.parse((await store.readFact(ASKED)) ?? 'null') as Asked | null;
+  if (before !== null && before.address === address) {
+    // Never negative, as after a clock that was set back.
+    const agoMs = Math.max(0, clock.wall() - before.wall);
+    if (agoMs <= WINDOW_MS) budget.alreadySent(before.requests, clock.steady() - agoMs);
+    if (agoMs < before.pausedForMs) budget.pauseUntil(clock.steady() + before.pausedForMs - agoMs);
+  }
+  return {
+    ...budget,
+    /** For the heartbeat to write: what the next process is to know. */
+    facts(): Record<string, string> {
+      const { pausedForMs } = budget.left();
+      const asked: Asked = { address, wall: clock.wall(), requests: budget.demand().inUse, pausedForMs };
+      return { [ASKED]: JSON.stringify(asked) };
+    },
+    /** As the shared one has it: nothing needs to run. */
+    run: async (_signal: AbortSignal): Promise<void> => {},
+  };
 }

@@ -1,6 +1,5 @@
 import { readFile } from 'node:fs/promises';
 import { type BackfillOptions, createBackfill } from '../backfill/backfill.ts';
-import { createBudget } from '../compliance/budget.ts';
 import { createClient } from '../compliance/client.ts';
 import { accessPrint, credentialsFor } from '../compliance/credentials.ts';
 import { isUsableId } from '../compliance/pointers.ts';
@@ -10,7 +9,7 @@ import type { RepairStore } from '../store/store.ts';
 import { createLeaderBackfill } from './leader-backfill.ts';
 import { forgeableDistanceMs } from './missed-deliveries.ts';
 import type { Base } from './opening.ts';
-import { recallBudget, rememberBudget } from './remembered-budget.ts';
+import { createRememberedBudget } from './remembered-budget.ts';
 import type { Replicas } from './replicas.ts';
 import { createSharedBudget } from './shared-budget.ts';
 import type { Telemetry } from './telemetry.ts';
@@ -30,25 +29,19 @@ export async function createRepairs(
   const { config, rules, store, clock, random, gaps, replicas, telemetry, onError } = options;
   const settings = config.compliance;
   const requestsPerMinute = settings?.requestsPerMinute ?? 1;
-  const sharedBudget = replicas.isAlone
-    ? null
+  const budget = replicas.isAlone
+    ? await createRememberedBudget({
+        ...{ store, requestsPerMinute, clock, address: settings?.baseUrl.href ?? '' },
+      })
     : createSharedBudget({
         ...{ store, replica: replicas.id, requestsPerMinute, clock, onError },
         requestTimeoutMs: settings?.timeoutMs ?? 0,
       });
-  const ownBudget = createBudget({ requestsPerMinute, clock });
-  const budget = sharedBudget ?? ownBudget;
-  const address = settings?.baseUrl.href ?? '';
-  if (sharedBudget === null) await recallBudget(ownBudget, store, address, clock);
   let epoch = await store.epoch();
   let skewMs: number | null = null;
   const access = settings === null ? () => '' : accessPrint(settings, () => epoch);
   const repairs = {
     budget,
-    /** Null: this process is alone. */
-    sharedBudget,
-    /** For the heartbeat's facts: what the next process is to know of the budget. */
-    asked: () => (sharedBudget === null ? rememberBudget(ownBudget, address, clock) : {}),
     /** The print of the credentials and the address that requests use now. Without credentials always the same. */
     access,
     /** Reads the epoch in that print again: a database that was restored beneath us has another. */

@@ -173,7 +173,7 @@ async function start(opened: Opened, built: Built, signal: AbortSignal): Promise
       () => CLOCK_MEASURED_MS,
       async () => await (clock as Partial<SharedClock>).measure?.(),
     ),
-    repairs.sharedBudget?.run(signal),
+    repairs.budget.run(signal),
     replicas.listen(hearing, signal),
     every(() => (secrets.isAwaited() ? AWAITED_LOOK_MS : SECRETS_LOOK_MS), secrets.refresh),
     replicas.hold(

@@ -104,6 +104,8 @@ export function createSharedBudget(options: {
       const own = budget.left();
       return { ...own, left: own.left + given.free, lost: given.lost };
     },
+    /** What the next process is to know is in the table of places. */
+    facts: (): Record<string, string> => ({}),
     /** Asks for places, and gives back what is not needed, until `signal` aborts. Never rejects. */
     async run(signal: AbortSignal): Promise<void> {
       while (!signal.aborted) {

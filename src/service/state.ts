@@ -39,7 +39,7 @@ export function createServiceState(
   options: Pick<Base, 'config' | 'store' | 'clock' | 'rules' | 'startedAt'> & {
     gaps: GapKeeper;
     replicas: Pick<Replicas, 'beat'>;
-    repairs: Pick<Repairs, 'backfill' | 'credentials' | 'access' | 'renewAccess' | 'asked'>;
+    repairs: Pick<Repairs, 'backfill' | 'credentials' | 'access' | 'renewAccess' | 'budget'>;
     worker: { pause(): void; resume(): void };
   },
 ) {
@@ -63,7 +63,7 @@ export function createServiceState(
       ...{ eventsOnly, settleMs, fullSyncMs, access },
       blocked: pausedSince !== null,
       unreachable: unreachableSince(backfill?.health(), clock.wall()) !== null,
-      others: repairs.asked(),
+      others: repairs.budget.facts(),
     });
     await repairs.renewAccess();
     // Nothing is known of what other credentials may read until they have read it. After a new consent they may read again.
