@@ -13,7 +13,8 @@ import type { Replicas } from './replicas.ts';
  * sync reads itself) stays in one place. The others pass on what they are asked for, and show what the leader says.
  */
 
-const LEASE = 'backfill';
+/** Whoever holds it reads the API. */
+export const READER_LEASE = 'backfill';
 /** What the leader says of itself, for the pages of the others. */
 const LIVE_FACT = 'backfill_live';
 /** Written this often even if nothing has changed, and not believed for longer than this. */
@@ -93,7 +94,7 @@ export function createLeaderBackfill(options: {
   const believed = () => (live !== null && clock.steady() - live.at < BELIEVED_MS ? live : null);
 
   return {
-    run: (signal) => replicas.hold(LEASE, lead, signal),
+    run: (signal) => replicas.hold(READER_LEASE, lead, signal),
     async look(isNotified) {
       await passOn();
       const own = leading;

@@ -3,7 +3,9 @@ import { unreachableSince } from '../backfill/upstream.ts';
 import { KINDS } from '../compliance/kinds.ts';
 import type { LiveFacts } from '../ops/context.ts';
 import { type Clock, createNap, momentOf } from '../platform/clock.ts';
-import type { Store } from '../store/store.ts';
+import { type Logger, stage } from '../platform/logger.ts';
+import type { ReadingFact, Store } from '../store/store.ts';
+import { READER_LEASE } from './leader-backfill.ts';
 import { noteDowntime } from './missed-deliveries.ts';
 import type { Base } from './opening.ts';
 import type { Repairs } from './repairs.ts';
@@ -36,9 +38,9 @@ export type ServiceState = ReturnType<typeof createServiceState>;
 
 /** How this process is, and how its tables learn of it. */
 export function createServiceState(
-  options: Pick<Base, 'config' | 'store' | 'clock' | 'rules' | 'startedAt'> & {
+  options: Pick<Base, 'config' | 'store' | 'clock' | 'rules' | 'startedAt' | 'logger'> & {
     gaps: GapKeeper;
-    replicas: Pick<Replicas, 'beat'>;
+    replicas: Pick<Replicas, 'beat' | 'id' | 'isAlone'>;
     repairs: Pick<Repairs, 'backfill' | 'credentials' | 'access' | 'renewAccess' | 'budget'>;
     worker: { pause(): void; resume(): void };
   },
@@ -52,6 +54,7 @@ export function createServiceState(
   let unwritableSince: number | null = null;
   let writtenWith: string | null = null;
   let wasRefused = false;
+  const noteOthersSettings = createSettingsWatch(stage(options.logger, 'service'));
 
   async function write(): Promise<void> {
     // At a start it was noted already.
@@ -59,12 +62,14 @@ export function createServiceState(
       await noteDowntime({ store, gaps, clock, eventsOnly }, 'the service stood still, or could not write,');
     const access = repairs.access();
     const isRefused = ((await repairs.credentials?.standing?.())?.refusal ?? null) !== null;
-    await store.beat(momentOf(clock), {
+    const differing = await store.beat(momentOf(clock), {
       ...{ eventsOnly, settleMs, fullSyncMs, access },
+      reader: replicas.isAlone ? undefined : { lease: READER_LEASE, replica: replicas.id },
       blocked: pausedSince !== null,
       unreachable: unreachableSince(backfill?.health(), clock.wall()) !== null,
       others: repairs.budget.facts(),
     });
+    noteOthersSettings(differing);
     await repairs.renewAccess();
     // Nothing is known of what other credentials may read until they have read it. After a new consent they may read again.
     const areOthers = (writtenWith !== null && writtenWith !== access) || (wasRefused && !isRefused);
@@ -100,6 +105,36 @@ export function createServiceState(
         throw error;
       }
     },
+  };
+}
+
+const SETTINGS: Readonly<Record<ReadingFact, string>> = {
+  access: 'COMPLIANCE_BASE_URL or the credentials for it',
+  events_only: 'COMPLIANCE_BASE_URL',
+  full_sync_ms: 'SYNC_FULL_MINUTES',
+  settle_ms: 'SYNC_SETTLE_SECONDS',
+};
+
+/** Says once which settings the replica that reads the API has otherwise than this one. */
+function createSettingsWatch(log: Logger): (differing: readonly ReadingFact[]) => void {
+  let last = '';
+  let told = '';
+  return (differing) => {
+    // Without an address there are no credentials either.
+    const facts = differing.includes('events_only')
+      ? differing.filter((fact) => fact !== 'access')
+      : differing;
+    const setting = facts.map((fact) => SETTINGS[fact]).join(', ');
+    // A file that holds a setting is not read by all at the same moment.
+    if (setting === last && setting !== told) {
+      told = setting;
+      if (setting !== '')
+        log.warn(
+          { outcome: 'different', setting },
+          'the replica that reads the API has other settings: give all the same, or this one reads by its own once it takes over',
+        );
+    }
+    last = setting;
   };
 }
 

@@ -488,14 +488,20 @@ export interface BackfillStore {
   /** These credentials (a fingerprint) can read the kind: something was read, or an invented id was answered as unknown. */
   noteAccess(kind: Kind, access: string, how: 'read' | 'absence', now: Now): Promise<void>;
 
-  /** Writes the fact `heartbeat` (ISO 8601): time without beats is downtime. */
-  beat(now: Now, facts: ServiceFacts): Promise<void>;
+  /**
+   * Writes the fact `heartbeat` (ISO 8601): time without beats is downtime. How the API is read is the word of the replica that
+   * reads it; while that is another one, it stays, and what these facts would have made of it is the answer.
+   */
+  beat(now: Now, facts: ServiceFacts): Promise<ReadingFact[]>;
   /** The last delivery, new or not, and the longest pause within the newest `among` events; null with fewer than ten. */
   lastDelivery(among: number): Promise<{ wall: number | null; longestPauseMs: number | null }>;
 }
 
 /** Repairs read the API, and retry events once a read showed where their ids are. */
 export type RepairStore = BackfillStore & Pick<InboxStore, 'retryEvent' | 'failedWithoutRecord'>;
+
+/** How the API is read, by the names of the facts that the verdict goes by. */
+export type ReadingFact = 'access' | 'events_only' | 'full_sync_ms' | 'settle_ms';
 
 /** What the view `sync_status` needs to know of the running service. */
 export interface ServiceFacts {
@@ -507,6 +513,8 @@ export interface ServiceFacts {
   unreachable: boolean;
   /** The fingerprint of the present credentials, as in `noteAccess`. */
   access: string;
+  /** The lease of the one that reads the API, and whose facts these are. Absent: there is only one. */
+  reader?: { lease: string; replica: string } | undefined;
   /** Written beside them, by name, and of no meaning here. */
   others?: Readonly<Record<string, string>>;
 }

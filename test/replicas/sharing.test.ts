@@ -141,6 +141,41 @@ describe('the one that full syncs', () => {
   );
 });
 
+describe('one that was given other settings', () => {
+  it.each([
+    ['another key', { COMPLIANCE_API_KEY: 'not-the-key-of-the-others' }, 'or the credentials for it"'],
+    ['no API', { COMPLIANCE_BASE_URL: '', COMPLIANCE_API_KEY: '' }, '"COMPLIANCE_BASE_URL"'],
+    ['another window', { SYNC_SETTLE_SECONDS: '7' }, '"SYNC_SETTLE_SECONDS"'],
+  ])(
+    'says so, and the verdict stays that of the one that reads: %s',
+    async (_what, own, setting) => {
+      const { other } = await roles();
+      await eventually(
+        'all to be in sync',
+        async () => (await site.query("SELECT 1 FROM sync_status WHERE verdict <> 'in_sync'")).length === 0,
+      );
+      await other.stop();
+      await other.start({ ...own, LOG_LEVEL: 'warn' });
+      const seen = new Set<string>();
+      const line = other.line('has other settings');
+      const until = line.then(() => true);
+      const looked = async () => {
+        const rows = await site.query<{ verdict: string; window: string }>(
+          "SELECT DISTINCT verdict, value AS window FROM sync_status, facts WHERE name = 'settle_ms'",
+        );
+        for (const { verdict, window } of rows) seen.add(`${verdict} ${window}`);
+        return false;
+      };
+      while (!(await Promise.race([until, looked()])));
+      expect(await line).toContain(setting);
+      expect([...seen]).toEqual(['in_sync 500']);
+      await other.stop();
+      await other.start();
+    },
+    TIMEOUT_MS,
+  );
+});
+
 describe('while the database is down', () => {
   it(
     'deliveries are answered 503 with Retry-After and no replica is ready; when it is back, both go on by themselves',

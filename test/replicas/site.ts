@@ -14,7 +14,10 @@ export interface Replica {
   readonly webhookUrl: string;
   readonly opsUrl: string;
   pid(): number | null;
-  start(): Promise<void>;
+  /** With settings of its own for this life. */
+  start(own?: Readonly<Record<string, string>>): Promise<void>;
+  /** What the first line of its output with `part` in it says. */
+  line(part: string): Promise<string>;
   /** Gone from one instruction to the next. */
   kill(): Promise<void>;
   /** In good order. Resolves to the exit code. */
@@ -101,10 +104,11 @@ function createReplica(
     ...{ name, opsUrl },
     webhookUrl: `http://127.0.0.1:${port}/webhooks`,
     pid: () => running?.child.pid ?? null,
-    async start() {
-      running = start(['serve'], { ...settings, PORT: String(port), OPS_PORT: String(opsPort) });
+    async start(own = {}) {
+      running = start(['serve'], { ...settings, ...own, PORT: String(port), OPS_PORT: String(opsPort) });
       await running.line('Operators: ');
     },
+    line: (part) => running!.line(part),
     async kill() {
       await end('SIGKILL');
     },

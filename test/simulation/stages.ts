@@ -10,7 +10,11 @@ import { type Clock, type SharedClock, sharedClock } from '../../src/platform/cl
 import { describeError, MirrorError } from '../../src/platform/errors.ts';
 import { createWorker } from '../../src/process/worker.ts';
 import { parseEnvelope } from '../../src/receive/envelope.ts';
-import { createLeaderBackfill, type LeaderBackfill } from '../../src/service/leader-backfill.ts';
+import {
+  createLeaderBackfill,
+  type LeaderBackfill,
+  READER_LEASE,
+} from '../../src/service/leader-backfill.ts';
 import {
   createDeliveryWatch,
   type DeliveryWatch,
@@ -204,11 +208,12 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
       ...{ startedAt: startedWall, silenceMs: 0, fullSyncMs },
     });
     const look = async (isNotified: boolean) => await held?.look(isNotified);
-    const beat = () =>
-      store.beat(now(), {
+    const beat = async () => {
+      await store.beat(now(), {
         ...{ eventsOnly: false, settleMs, fullSyncMs, blocked: false, unreachable: false },
-        access: 'key',
+        ...{ access: 'key', reader: isAlone ? undefined : { lease: READER_LEASE, replica: replicas.id } },
       });
+    };
     await beat();
     if (isAlone) backfill.requestFullSync(KINDS, 'start');
     running = { inbox, backfill, held, watch };

@@ -93,7 +93,7 @@ export function storeOver(server: PostgresDatabase, { database, watchGaps } = wa
     async beat(now, facts) {
       // A server may be restored, or a standby take over, while the service runs.
       await settleEpoch();
-      await verbs.beat(now, facts);
+      return await verbs.beat(now, facts);
     },
     async checkWritable() {
       // A write, not only a lock: a row can be locked on a full disk, too.

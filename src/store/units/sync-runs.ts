@@ -1,10 +1,10 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import type { Database, Unit } from '../database.ts';
+import type { Database, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
-import { kindState, syncRuns } from '../schema.ts';
-import type { BackfillStore, SyncRunProgress } from '../store.ts';
+import { facts, kindState, syncRuns } from '../schema.ts';
+import type { BackfillStore, Now, ReadingFact, ServiceFacts, SyncRunProgress } from '../store.ts';
 import { hasUnnamed, kindsWantingFullSync, openGap, resolveAfterFullSync, resolveGap } from './gaps.ts';
-import { excluded, insertInto, iso, single, sql, update, upsert, writtenFact } from './sql.ts';
+import { excluded, insertInto, isOneOf, iso, single, sql, update, upsert, writtenFact } from './sql.ts';
 
 /** Fewer deliveries than this say nothing of what is usual. */
 const FEWEST_FOR_USUAL = 10;
@@ -73,22 +73,28 @@ export function createFullSyncVerbs(database: Database) {
       );
     },
 
-    async beat(now, { eventsOnly, settleMs, fullSyncMs, blocked, unreachable, access, others }) {
-      await database.transact(async (unit) => {
-        const nowIso = iso(now.wall);
-        const facts = {
-          ...{ heartbeat: nowIso, access, settle_ms: settleMs, full_sync_ms: fullSyncMs },
-          ...{ events_only: Number(eventsOnly), blocked: Number(blocked), unreachable: Number(unreachable) },
-          ...others,
-        };
-        for (const [name, value] of Object.entries(facts)) unit.send(writtenFact(name, String(value)));
-        unit.send(
-          sql`INSERT INTO kind_state (kind, in_sync_since)
-            SELECT kind, CASE WHEN verdict = 'in_sync' THEN ${unit.dialect.instant(nowIso)} END FROM sync_status WHERE true
-            ON CONFLICT (kind) DO UPDATE SET in_sync_since =
-              CASE WHEN excluded.in_sync_since IS NOT NULL THEN coalesce(kind_state.in_sync_since, excluded.in_sync_since) END`,
-        );
-      });
+    beat: (now, { eventsOnly, settleMs, fullSyncMs, blocked, unreachable, access, reader, others }) => {
+      const reading: Record<ReadingFact, string> = {
+        ...{ access, settle_ms: String(settleMs), full_sync_ms: String(fullSyncMs) },
+        events_only: String(Number(eventsOnly)),
+      };
+      return database.transact<ReadingFact[], Said[]>(
+        async (unit, said) => {
+          const nowIso = iso(now.wall);
+          const ofAll = { heartbeat: nowIso, blocked: String(Number(blocked)), ...others };
+          const own = said.length > 0 ? {} : { ...reading, unreachable: String(Number(unreachable)) };
+          for (const [name, value] of Object.entries({ ...ofAll, ...own }))
+            unit.send(writtenFact(name, value));
+          unit.send(
+            sql`INSERT INTO kind_state (kind, in_sync_since)
+              SELECT kind, CASE WHEN verdict = 'in_sync' THEN ${unit.dialect.instant(nowIso)} END FROM sync_status WHERE true
+              ON CONFLICT (kind) DO UPDATE SET in_sync_since =
+                CASE WHEN excluded.in_sync_since IS NOT NULL THEN coalesce(kind_state.in_sync_since, excluded.in_sync_since) END`,
+          );
+          return said.filter(({ name, value }) => value !== reading[name]).map(({ name }) => name);
+        },
+        (unit) => saidByAnother(unit, Object.keys(reading), reader, now),
+      );
     },
 
     async lastDelivery(among) {
@@ -107,6 +113,26 @@ export function createFullSyncVerbs(database: Database) {
       };
     },
   } satisfies Partial<BackfillStore>;
+}
+
+interface Said {
+  name: ReadingFact;
+  value: string;
+}
+
+/** The facts of another replica that reads the API now; none: there is no such replica. */
+async function saidByAnother(
+  unit: Sql,
+  names: readonly string[],
+  reader: ServiceFacts['reader'],
+  now: Now,
+): Promise<Said[]> {
+  if (reader === undefined) return [];
+  return await unit.query(
+    sql`SELECT name, value FROM facts WHERE ${isOneOf(facts.name, names)} AND EXISTS
+      (SELECT 1 FROM leases WHERE name = ${reader.lease} AND owner <> ${reader.replica} AND lease_until > ${now.steady})
+      ORDER BY name`,
+  );
 }
 
 const interrupted = (finishedAt: string, which: SQL): SQL =>
