@@ -1,5 +1,6 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { Column, SQL, Table } from './drizzle.ts';
+import type { StoreSummary } from './reports.ts';
 import type { Field, GapChange } from './store.ts';
 
 /** What a unit runs on: the same on every engine, so that each verb is written once. */
@@ -57,6 +58,25 @@ export interface Dialect {
   isBehind(order: readonly [SQL, Column], place: readonly [SQL, string]): SQL;
   /** What gives the view `…_flat` of the kind these columns, which are those that `fields` has. */
   flatView(kind: Kind, fields: readonly Field[]): SQL[];
+  /** An object of JSON, each of its values replaced by this number. */
+  withEach(object: Column, value: number): SQL;
+  /** Numbers of the rows about one record, through their index. */
+  numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]>;
+  sizes(from: Sql): Promise<Pick<StoreSummary, 'database_bytes' | 'wal_bytes'>>;
+}
+
+export interface RowsOfRecord {
+  table: 'events' | 'changes';
+  /** Null: of any kind; only of events. */
+  kind: Kind | null;
+  id: string;
+  /** Neither of the two is included. */
+  above?: number;
+  below?: number;
+  /** Only rows that fulfil it. */
+  among?: SQL;
+  order: 'ASC' | 'DESC';
+  limit: number;
 }
 
 export interface Sql {

@@ -1,7 +1,8 @@
-import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { expect, it, onTestFinished } from 'vitest';
-import { createBlockSearch } from '../../src/store/sqlite/database.ts';
+import { connect } from '../../src/store/sqlite/connection.ts';
+import { createDatabase } from '../../src/store/sqlite/database.ts';
+import { migrateSchema } from '../../src/store/sqlite/migrations.ts';
 
 /** Numbers to a block, and to the blocks of one statement. */
 const BLOCK = 2 ** 12;
@@ -22,41 +23,50 @@ const rows = fc.uniqueArray(fc.record({ seq: number, record: fc.constantFrom(...
   maxLength: 40,
 });
 
-const NOTES = { table: 'notes', index: 'notes_record', match: 't.record = ?' };
-
-function opened(): Database.Database {
-  const db = new Database(':memory:');
-  onTestFinished(() => void db.close());
-  db.exec(`CREATE TABLE notes (seq integer PRIMARY KEY NOT NULL, record text NOT NULL);
-           CREATE INDEX notes_record ON notes ("seq" >> 12, record)`);
-  return db;
-}
-
-it.each(['DESC', 'ASC'] as const)('finds in blocks what a plain query finds, page by page: %s', (order) => {
-  const db = opened();
-  const insert = db.prepare('INSERT INTO notes (seq, record) VALUES (?, ?)');
-  const [past, within] = order === 'ASC' ? ['>', '<'] : ['<', '>'];
-  const plain = db
-    .prepare(
-      `SELECT seq FROM notes WHERE record = ? AND seq ${past} ? AND seq ${within} ? ORDER BY seq ${order} LIMIT ?`,
-    )
-    .pluck();
-  const search = createBlockSearch(db, { ...NOTES, order });
-  const end = fc.oneof(number, fc.constantFrom(0, Number.MAX_SAFE_INTEGER));
-  const limit = fc.integer({ min: 1, max: 12 });
-  fc.assert(
-    fc.property(rows, fc.constantFrom(...RECORDS), end, end, limit, (stored, record, from, to, most) => {
-      db.exec('DELETE FROM notes');
-      for (const { seq, record } of stored) insert.run(seq, record);
-      const last = order === 'ASC' ? Number.MAX_SAFE_INTEGER : 0;
-      for (let at = from; ; ) {
-        const page = search([record], at, most);
-        expect(page).toEqual(plain.all(record, at, last, most));
-        expect(search([record], at, most, to)).toEqual(plain.all(record, at, to, most));
-        if (page.length === 0) break;
-        at = page.at(-1)!;
-      }
-    }),
-    { numRuns: 600 },
-  );
-});
+it.each(['DESC', 'ASC'] as const)(
+  'finds in blocks what a plain query finds, page by page: %s',
+  async (order) => {
+    const db = connect(':memory:', { readOnly: false });
+    onTestFinished(() => void db.close());
+    migrateSchema(db);
+    const { sql } = createDatabase(db);
+    const insert = db.prepare(
+      `INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at) VALUES (?, 'vendor', ?, '', '', '', '', '')`,
+    );
+    const [past, within] = order === 'ASC' ? ['>', '<'] : ['<', '>'];
+    const plain = db
+      .prepare(
+        `SELECT seq FROM changes WHERE record_id = ? AND seq ${past} ? AND seq ${within} ? ORDER BY seq ${order} LIMIT ?`,
+      )
+      .pluck();
+    const search = (id: string, from: number, limit: number, to: number) => {
+      const between = order === 'ASC' ? { above: from, below: to } : { above: to, below: from };
+      const rows = { table: 'changes', kind: 'vendor', id, ...between, order, limit } as const;
+      return sql.dialect.numbersOf(sql, rows);
+    };
+    const end = fc.oneof(number, fc.constantFrom(0, Number.MAX_SAFE_INTEGER));
+    const limit = fc.integer({ min: 1, max: 12 });
+    await fc.assert(
+      fc.asyncProperty(
+        rows,
+        fc.constantFrom(...RECORDS),
+        end,
+        end,
+        limit,
+        async (stored, record, from, to, most) => {
+          db.exec('DELETE FROM changes');
+          for (const { seq, record } of stored) insert.run(seq, record);
+          const last = order === 'ASC' ? Number.MAX_SAFE_INTEGER : 0;
+          for (let at = from; ; ) {
+            const page = await search(record, at, most, last);
+            expect(page).toEqual(plain.all(record, at, last, most));
+            expect(await search(record, at, most, to)).toEqual(plain.all(record, at, to, most));
+            if (page.length === 0) break;
+            at = page.at(-1)!;
+          }
+        },
+      ),
+      { numRuns: 600 },
+    );
+  },
+);

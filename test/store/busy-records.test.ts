@@ -5,8 +5,9 @@ import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { UNKNOWN_STATE } from '../../src/mirror/decide.ts';
 import { openStore } from '../../src/store/open.ts';
-import { createBusyRecords, type StoredRecord } from '../../src/store/sqlite/busy-records.ts';
 import { createArrivals } from '../../src/store/sqlite/events.ts';
+import { createBusyRecords } from '../../src/store/sqlite/records.ts';
+import type { LoadedRecord } from '../../src/store/units/records.ts';
 import { createScene, type Scene, SETTLE_MS } from './scene.ts';
 
 /** A scene over a file, and another program's connection to it. */
@@ -93,18 +94,12 @@ it('an event is laid over a document that has become too large to be kept', asyn
 describe('what is kept in memory', () => {
   it('is no record whose document is large, and none of an earlier form of it', () => {
     const busy = createBusyRecords(new Database(':memory:'));
-    const held = (id: string): StoredRecord => ({
-      ...{ kind: 'vendor', id, known: false, row: null },
-      ...{
-        state: { ...UNKNOWN_STATE },
-        error: null,
-        syncRunId: null,
-        written: false,
-        stored: { state: null, row: null },
-      },
+    const held = (id: string): LoadedRecord => ({
+      ...{ kind: 'vendor', id, state: { ...UNKNOWN_STATE }, row: null, stored: null, storedRow: null },
+      ...{ error: null, syncRunId: null, written: false },
     });
     busy.keep(held('small'), 500);
-    expect(busy.get('vendor', 'small')).toMatchObject({ id: 'small', known: true });
+    expect(busy.get('vendor', 'small')).toMatchObject({ id: 'small', stored: UNKNOWN_STATE });
     busy.keep(held('large'), 100_000);
     busy.keep(held('small'), 100_000);
     expect([busy.get('vendor', 'large'), busy.get('vendor', 'small')]).toEqual([undefined, undefined]);

@@ -59,7 +59,7 @@ it('a beat, and a read that found nothing, wait for no answer while they hold th
   const { database, records } = overheard(() => {
     waited += 1;
   });
-  await createDueVerbs(database, records, { keepsTime: false }).makeKnown('vendor', ['v'], NOW);
+  await createDueVerbs(database, { keepsTime: false }).makeKnown('vendor', ['v'], NOW);
   waited = 0;
   await createFullSyncVerbs(database).beat(NOW, {
     ...{
@@ -80,12 +80,12 @@ it('a beat, and a read that found nothing, wait for no answer while they hold th
 
 it('what was touched is whole where retention takes the end of the feed while it is read', async () => {
   const trims: (() => void)[] = [];
-  const { db, database, records } = overheard((statement) => {
+  const { db, database } = overheard((statement) => {
     const { prepared } = statementsOf(db)(statement);
     if (!prepared.source.includes('FROM changes')) return;
     for (const trim of trims.splice(0)) trim();
   });
-  const due = createDueVerbs(database, records, { keepsTime: false });
+  const due = createDueVerbs(database, { keepsTime: false });
   await due.makeKnown('vendor', ['v', 'w', 'x'], NOW);
   db.exec(`INSERT INTO vendors (id, data, first_seen_at, synced_at, cause, change_seq) VALUES ('v', '{}', '', '', '', 1);
     INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at)
@@ -126,7 +126,7 @@ it('deletions become pending by one statement, however many they are', async () 
     sent += 1;
   });
   const ids = Array.from({ length: 30 }, (_, nth) => `v${nth}`).sort();
-  await createDueVerbs(database, records, { keepsTime: false }).makeKnown('vendor', ids, NOW);
+  await createDueVerbs(database, { keepsTime: false }).makeKnown('vendor', ids, NOW);
   db.exec(`INSERT INTO vendors (id, data, first_seen_at, synced_at, cause)
     SELECT id, '{}', '', '', '' FROM record_state`);
   const verbs = createDeletionVerbs(database, records);

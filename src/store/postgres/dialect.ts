@@ -1,8 +1,7 @@
 import pg from 'pg';
 import { parseJson } from '../../compliance/json.ts';
-import type { Dialect, Sql } from '../database.ts';
+import type { Dialect, RowsOfRecord, Sql } from '../database.ts';
 import { type Column, createWriter, drizzleModule, type SQL } from '../drizzle.ts';
-import type { Finders } from '../units/reports.ts';
 import { LAST, sql } from '../units/sql.ts';
 
 /** PostgreSQL's own SQL, for the verbs that are written once. */
@@ -18,7 +17,7 @@ export const DIALECT: Dialect = {
   json: (value) => (value == null ? sql`NULL` : sql`${keepJson(value)}::jsonb`),
   fromJson: (stored) => stored,
   instant: (iso) => sql`${iso}::timestamptz`,
-  listed: (ids) => sql`unnest(${sql.param(ids)}::text[]) AS listed (id)`,
+  listed: (ids) => sql`unnest(${textArray(ids)}::text[]) AS listed (id)`,
   entries: (values) => sql`json_each_text(${keepJson(values)}::json)`,
   forUpdate: sql`FOR UPDATE`,
   hourOf: (column) => sql`date_trunc('hour', ${column})`,
@@ -37,36 +36,40 @@ export const DIALECT: Dialect = {
   isBehind: ([first, second], [a, b]) => sql`(${first}, ${second}) > (${a}, ${b})`,
   // By a function, since the service's user need own no view.
   flatView: (kind) => [sql`SELECT show_fields(${kind})`],
+  withEach: (object, value) =>
+    sql`(SELECT jsonb_object_agg(key, ${value}::bigint) FROM jsonb_object_keys(${object}) AS key)`,
+  numbersOf,
+  async sizes(from) {
+    const [row] = await from.query<{ bytes: number }>(
+      sql`SELECT sum(pg_total_relation_size(c.oid)) AS bytes FROM pg_class c
+        WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND c.relkind = 'r'`,
+    );
+    // The log is the whole server's, and other databases' too.
+    return { database_bytes: row!.bytes, wal_bytes: 0 };
+  },
 };
 
 function folded(text: Column | string): SQL {
   return sql`left(lower(${text}::text COLLATE "C"), 200)`;
 }
 
-/** Searches for one record through its index, and the size of the schema. */
-export function createFinders(statements: Sql): Finders {
-  async function numbers(statement: SQL): Promise<number[]> {
-    return (await statements.query<{ seq: number }>(statement)).map(({ seq }) => seq);
-  }
-  return {
-    eventsOfRecord: (id, before, limit) =>
-      numbers(
-        sql`SELECT seq FROM events WHERE record_id = ${id} AND seq < ${before} ORDER BY seq DESC LIMIT ${limit}`,
-      ),
-    changesOfRecord: (kind, id, from, limit, order) =>
-      numbers(
-        sql`SELECT seq FROM changes WHERE kind = ${kind} AND record_id = ${id}
-          AND seq ${sql.raw(order === 'ASC' ? '>' : '<')} ${from} ORDER BY seq ${sql.raw(order)} LIMIT ${limit}`,
-      ),
-    async sizes(to) {
-      const [row] = await to.query<{ bytes: number }>(
-        sql`SELECT sum(pg_total_relation_size(c.oid)) AS bytes FROM pg_class c
-         WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND c.relkind = 'r'`,
-      );
-      // The log is the whole server's, and other databases' too.
-      return { database_bytes: row!.bytes, wal_bytes: 0 };
-    },
-  };
+async function numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]> {
+  const {
+    table,
+    kind,
+    id,
+    above = 0,
+    below = Number.MAX_SAFE_INTEGER,
+    among = sql`true`,
+    order,
+    limit,
+  } = rows;
+  const isOfKind = kind === null ? sql`true` : sql`kind = ${kind}`;
+  const found = await from.query<{ seq: number }>(
+    sql`SELECT seq FROM ${sql.identifier(table)} WHERE record_id = ${id} AND ${isOfKind} AND seq > ${above} AND seq < ${below}
+      AND ${among} ORDER BY seq ${sql.raw(order)} LIMIT ${limit}`,
+  );
+  return found.map(({ seq }) => seq);
 }
 
 /** How values pass between the port's types, which are those of SQLite, and PostgreSQL's. */

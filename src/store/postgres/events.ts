@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { contentHashOf } from '../../inbox/content-hash.ts';
-import { standsInRow } from '../../mirror/decide.ts';
 import { payloadIn, waitsForProcessing } from '../../process/payload.ts';
 import type { Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
@@ -15,11 +14,11 @@ import {
 } from '../store.ts';
 import { keepUnusable, makeNamedKnown } from '../units/events.ts';
 import { CLAIM_SCAN_FACTOR, type EventEngine, type PendingEvent } from '../units/processing.ts';
-import type { Dirtied } from '../units/records.ts';
+import { type Dirtied, hasNewState, loadRecords } from '../units/records.ts';
 import { sql } from '../units/sql.ts';
 import type { PostgresDatabase } from './connection.ts';
 import { bigintArray, instantOf, rowsOf, textArray, timestampArray } from './dialect.ts';
-import { dirtyColumns, loadRecords, RECORDS, type StoredRecord, saveRecords } from './records.ts';
+import { dirtyColumns, RECORDS, saveRecords } from './records.ts';
 
 /** Accepts events, and deliveries that are not usable as events. */
 const createAcceptVerb = (database: PostgresDatabase): Pick<InboxStore, 'accept'> => ({
@@ -278,5 +277,3 @@ function takeAway(events: readonly ClaimedEvent[]): SQL {
   return sql`DELETE FROM claims c USING json_to_recordset(${rowsOf(claims)}::json) AS x (seq bigint, owner text)
     WHERE c.seq = x.seq AND c.owner = x.owner`;
 }
-
-const hasNewState = (held: StoredRecord): boolean => !held.known || !standsInRow(held.stored, held);

@@ -9,7 +9,6 @@ import { single, sql, writeFact } from '../units/sql.ts';
 import { createVerbs } from '../units/verbs.ts';
 import type { PostgresSettings } from './address.ts';
 import { createDatabase, type PostgresDatabase } from './connection.ts';
-import { createFinders } from './dialect.ts';
 import { createEvents } from './events.ts';
 import { tlsTrouble } from './failures.ts';
 import {
@@ -79,10 +78,7 @@ function atStart(error: unknown): unknown {
 /** The port over a schema that is current. Closing the store closes `server`. */
 export function storeOver(server: PostgresDatabase, { database, watchGaps } = watched(server)): Store {
   const events = createEvents(database);
-  const verbs = createVerbs(database, events.engine, {
-    finders: createFinders(database.sql),
-    keepsTime: true,
-  });
+  const verbs = createVerbs(database, events.engine, { keepsTime: true });
   const settleEpoch = epochSettler(database);
   return {
     engine: 'postgres',

@@ -1,88 +1,23 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import type { JsonObject } from '../../compliance/pointers.ts';
-import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
-import type { Sender, Sql, Unit } from '../database.ts';
-import type { SQL } from '../drizzle.ts';
-import { events } from '../schema.ts';
+import type { RecordState } from '../../mirror/decide.ts';
+import type { Sender, Sql } from '../database.ts';
+import type { Column, SQL, Table } from '../drizzle.ts';
+import { recordState } from '../schema.ts';
 import type { DirtyTiming, Now, ReadObject } from '../store.ts';
 import {
   type Change,
   type Dirtied,
   IS_SETTLED,
   keyOf,
-  type LastEvent,
   type LoadedRecord,
-  type RecordRow,
   type Records,
+  STATE_FIELDS,
   TABLE_OF,
 } from '../units/records.ts';
 import { idsOf, sql } from '../units/sql.ts';
 import { asInstant, bigintArray, instantOf, keepJson, rowsOf, textArray } from './dialect.ts';
 
-/**
- * The rows of records and their states. A verb loads all its records in one statement, decides in memory, and saves them in one
- * statement for each table, so that its cost grows little with their number.
- */
-
-export interface StoredRecord extends LoadedRecord {
-  /** Its state as the database has it. */
-  stored: RecordState;
-}
-
-interface LoadedRow {
-  id: string;
-  known: boolean;
-  dirty: number;
-  dirty_at: number | null;
-  first_dirty_at: number | null;
-  unverified_since: string | null;
-  /** Of the row where there is one, else of the state. */
-  provisional_created: number | null;
-  read_number: number;
-  read_ended_at: number | null;
-  returned: boolean;
-  missing_since: number | null;
-  missing_number: number | null;
-  proven: boolean;
-  delete_event: number | null;
-  searched: number;
-  refusals: number;
-  attempts: number;
-  due_at: number | null;
-  name: string | null;
-  version: string | null;
-  status: string | null;
-  data: JsonObject | null;
-  first_seen_at: string;
-  synced_at: string;
-  verified_at: string | null;
-  deleted_at: string | null;
-  last_event_id: string | null;
-  last_event_at: string | null;
-  cause: string;
-  change_seq: number | null;
-  shown: RecordState['shown'];
-}
-
-/** All of `ids`, by id, also those that are not known. */
-export async function loadRecords(
-  from: Sql,
-  kind: Kind,
-  ids: Iterable<string>,
-): Promise<Map<string, StoredRecord>> {
-  const wanted = [...new Set(ids)];
-  if (wanted.length === 0) return new Map();
-  const rows = await from.query<LoadedRow>(
-    sql`SELECT x.id, s.id IS NOT NULL AS known, s.dirty, s.dirty_at, s.first_dirty_at, s.unverified_since,
-       CASE WHEN r.id IS NULL THEN s.provisional_created ELSE r.provisional_created END AS provisional_created,
-       s.read_number, s.read_ended_at, s.returned, s.missing_since, s.missing_number, s.proven,
-       s.delete_event, s.searched, s.refusals, s.attempts, s.due_at, r.name, ${kind === 'policy' ? sql`r.version` : sql`NULL AS version`},
-       r.status, r.data, r.first_seen_at, r.synced_at, r.verified_at, r.deleted_at, r.last_event_id, r.last_event_at, r.cause, r.change_seq, r.shown
-     FROM unnest(${textArray(wanted)}::text[]) AS x (id) LEFT JOIN record_state s ON s.kind = ${sql.raw(`'${kind}'`)} AND s.id = x.id
-     LEFT JOIN ${TABLE_OF[kind]} r ON r.id = x.id`,
-  );
-  return new Map(rows.map((row) => [row.id, heldFrom(kind, row)]));
-}
+/** Records are saved by one statement for each table, so that what it costs grows little with their number. */
 
 async function settled(
   from: Sql,
@@ -99,48 +34,7 @@ async function settled(
   );
 }
 
-async function lastEvents(
-  from: Sql,
-  kind: Kind,
-  records: readonly LoadedRecord[],
-): Promise<Map<string, LastEvent>> {
-  const ids = records.filter(({ state }) => state.dirty > 0).map(({ id }) => id);
-  if (ids.length === 0) return new Map();
-  const rows = await from.query<{ record: string; id: string; createdMs: number }>(
-    sql`SELECT x.id AS record, e.id, e.created_ms AS "createdMs" FROM unnest(${textArray(ids)}::text[]) AS x (id) CROSS JOIN LATERAL
-       (SELECT id, created_ms FROM events WHERE record_id = x.id AND kind = ${kind} AND state = 'processed' ORDER BY seq DESC LIMIT 1) e`,
-  );
-  return new Map(rows.map(({ record, ...event }) => [record, event]));
-}
-
-async function eventsAbout(
-  _: Sql,
-  kind: Kind,
-  id: string,
-  { after, through }: { after: number; through: number },
-): Promise<SQL> {
-  const { seq, recordId } = events;
-  return sql`${recordId} = ${id} AND ${events.kind} = ${kind} AND ${seq} > ${after} AND ${seq} <= ${through}`;
-}
-
-async function showAnew(unit: Unit, steady: number): Promise<void> {
-  for (const table of Object.values(TABLE_OF)) {
-    await unit.change(
-      sql`UPDATE ${table} SET shown = (SELECT jsonb_object_agg(key, ${steady}::bigint) FROM jsonb_object_keys(shown) AS key)
-       WHERE unverified_since IS NOT NULL AND shown IS NOT NULL`,
-    );
-  }
-}
-
-export const RECORDS: Records = {
-  load: loadRecords,
-  settled,
-  save: saveRecords,
-  dirty: markRecordsDirty,
-  eventsAbout,
-  lastEvents,
-  showAnew,
-};
+export const RECORDS: Records = { settled, save: saveRecords, dirty: markRecordsDirty };
 
 /** `hasNewState` leaves out states that are unchanged. */
 export function saveRecords(
@@ -148,10 +42,10 @@ export function saveRecords(
   records: Iterable<LoadedRecord>,
   changes: readonly Change[],
   nowIso: string,
-  hasNewState: (held: StoredRecord) => boolean = () => true,
+  hasNewState: (held: LoadedRecord) => boolean = () => true,
 ): void {
   const sorted = sortedBy(records, (held) => keyOf(held.kind, held.id));
-  saveStates(unit, (sorted as StoredRecord[]).filter(hasNewState));
+  saveStates(unit, sorted.filter(hasNewState));
   for (const kind of new Set(sorted.map((held) => held.kind))) {
     const shown = sorted.filter((held) => held.kind === kind && held.row !== null);
     saveContent(
@@ -171,102 +65,69 @@ export function saveRecords(
 function saveStates(unit: Sender, records: readonly LoadedRecord[]): void {
   if (records.length === 0) return;
   unit.send(
-    sql`INSERT INTO record_state AS s (${STATE_NAMES})
-     SELECT * FROM json_to_recordset(${rowsOf(records.map(stateRow))}::json) AS x (${STATE_TYPES})
-     ON CONFLICT (kind, id) DO UPDATE SET ${STATE_UPDATES}`,
+    sql`INSERT INTO record_state AS s (${STATE.names})
+     SELECT ${STATE.values} FROM json_to_recordset(${rowsOf(records.map(stateRow))}::json) AS x (${STATE.given})
+     ON CONFLICT (kind, id) DO UPDATE SET ${STATE.updates}, sync_run_id = coalesce(excluded.sync_run_id, s.sync_run_id)`,
   );
 }
 
-const STATE_COLUMNS: readonly Column[] = [
-  ['kind', 'text'],
-  ['id', 'text'],
-  ['dirty', 'bigint'],
-  ['dirty_at', 'bigint'],
-  ['first_dirty_at', 'bigint'],
-  ['unverified_since', 'timestamptz'],
-  ['provisional_created', 'bigint'],
-  ['read_number', 'bigint'],
-  ['read_ended_at', 'bigint'],
-  ['returned', 'boolean'],
-  ['missing_since', 'bigint'],
-  ['missing_number', 'bigint'],
-  ['proven', 'boolean'],
-  ['delete_event', 'bigint'],
-  ['searched', 'bigint'],
-  ['refusals', 'int'],
-  ['attempts', 'int'],
-  ['due_at', 'bigint'],
-  ['error', 'text'],
-  ['sync_run_id', 'bigint'],
-];
-
-const STATE_NAMES = namesOf(STATE_COLUMNS);
-const STATE_TYPES = typesOf(STATE_COLUMNS);
-const STATE_UPDATES = list(
-  STATE_COLUMNS.filter(([name]) => name !== 'kind' && name !== 'id').map(([name]) =>
-    name === 'sync_run_id'
-      ? 'sync_run_id = coalesce(excluded.sync_run_id, s.sync_run_id)'
-      : `${name} = excluded.${name}`,
-  ),
-);
-
 function saveContent(unit: Sender, kind: Kind, records: readonly LoadedRecord[]): void {
   if (records.length === 0) return;
-  const { names, values, types, updates } = CONTENT[kind];
+  const { names, values, given, updates } = CONTENT[kind];
   unit.send(
     sql`INSERT INTO ${TABLE_OF[kind]} (${names})
-     SELECT ${values} FROM json_to_recordset(${rowsOf(records.map(contentRow))}::json) AS x (${types})
+     SELECT ${values} FROM json_to_recordset(${rowsOf(records.map(contentRow))}::json) AS x (${given})
      ON CONFLICT (id) DO UPDATE SET ${updates}`,
   );
 }
 
-type Column = readonly [name: string, type: string, cast?: string];
-
-function list(parts: readonly string[]): SQL {
-  return sql.raw(parts.join(', '));
-}
-function namesOf(columns: readonly Column[]): SQL {
-  return list(columns.map(([name]) => name));
-}
-function typesOf(columns: readonly Column[]): SQL {
-  return list(columns.map(([name, type]) => `${name} ${type}`));
-}
-
-function contentColumns(kind: Kind): Column[] {
-  return [
-    ['id', 'text'],
-    ['name', 'text'],
-    ...(kind === 'policy' ? ([['version', 'text']] as const) : []),
-    ['status', 'text'],
-    ['data', 'text', '::jsonb'],
-    ...['first_seen_at', 'synced_at', 'verified_at', 'unverified_since', 'deleted_at', 'last_event_at'].map(
-      (name) => [name, 'timestamptz'] as const,
+/**
+ * Parts of a statement that writes rows of a parameter of JSON into a table, by the type that each field has there. Written once,
+ * and not for every batch.
+ */
+function partsOf(table: Table, types: Readonly<Record<string, string>>, kept: readonly string[]) {
+  const of = table as unknown as Record<string, Column>;
+  const columns = Object.entries(types).map(([field, type]) => ({ name: of[field]!.name, field, type }));
+  const list = (parts: readonly string[]): SQL => sql.raw(parts.join(', '));
+  return {
+    names: list(columns.map(({ name }) => name)),
+    given: list(columns.map(({ field, type }) => `"${field}" ${type === 'jsonb' ? 'text' : type}`)),
+    values: list(columns.map(({ field, type }) => `"${field}"${type === 'jsonb' ? '::jsonb' : ''}`)),
+    updates: list(
+      columns.flatMap(({ name, field }) => (kept.includes(field) ? [] : `${name} = excluded.${name}`)),
     ),
-    ['last_event_id', 'text'],
-    ['cause', 'text'],
-    ['change_seq', 'bigint'],
-    ['provisional_created', 'bigint'],
-    ['shown', 'text', '::jsonb'],
-  ];
+  };
 }
 
-/** Written once, and not for every batch. */
+const STATE = partsOf(
+  recordState,
+  {
+    ...{ kind: 'text', id: 'text', error: 'text', syncRunId: 'bigint' },
+    // Clocks give fractions, which the columns round.
+    ...Object.fromEntries(STATE_FIELDS.map((field) => [field, 'float8'])),
+    ...{ unverifiedSince: 'timestamptz', returned: 'boolean', proven: 'boolean' },
+  },
+  ['kind', 'id', 'syncRunId'],
+);
+
+const contentOf = (kind: Kind) =>
+  partsOf(
+    TABLE_OF[kind],
+    {
+      ...{ id: 'text', name: 'text', status: 'text', lastEventId: 'text', cause: 'text' },
+      ...(kind === 'policy' ? { version: 'text' } : {}),
+      ...{ firstSeenAt: 'timestamptz', syncedAt: 'timestamptz', verifiedAt: 'timestamptz' },
+      ...{ unverifiedSince: 'timestamptz', deletedAt: 'timestamptz', lastEventAt: 'timestamptz' },
+      ...{ data: 'jsonb', shown: 'jsonb', changeSeq: 'bigint', provisionalCreated: 'bigint' },
+    },
+    ['id', 'firstSeenAt'],
+  );
+
 const CONTENT = {
   policy: contentOf('policy'),
   risk_assessment: contentOf('risk_assessment'),
   vendor: contentOf('vendor'),
 };
-
-function contentOf(kind: Kind) {
-  const columns = contentColumns(kind);
-  const updated = columns.filter(([name]) => name !== 'id' && name !== 'first_seen_at');
-  return {
-    names: namesOf(columns),
-    values: list(columns.map(([name, , cast]) => `${name}${cast ?? ''}`)),
-    types: typesOf(columns),
-    updates: list(updated.map(([name]) => `${name} = excluded.${name}`)),
-  };
-}
 
 /** After a read that changed nothing, and after an event that shows nothing new. */
 function saveTrust(unit: Sender, kind: Kind, records: readonly LoadedRecord[]): void {
@@ -330,102 +191,20 @@ function latestDirty(dirtied: readonly Dirtied[]): Dirtied[] {
   return sortedBy(latest.values(), (dirty) => keyOf(dirty.kind, dirty.id));
 }
 
-function heldFrom(kind: Kind, row: LoadedRow): StoredRecord {
-  const state = row.known ? stateFrom(row) : { ...UNKNOWN_STATE };
-  return {
-    kind,
-    id: row.id,
-    known: row.known,
-    state,
-    row: row.data === null ? null : rowFrom(row, row.data),
-    error: null,
-    syncRunId: null,
-    written: false,
-    stored: state,
-  };
-}
-
-function stateFrom(row: LoadedRow): RecordState {
-  return {
-    dirty: row.dirty,
-    dirtyAt: row.dirty_at,
-    firstDirtyAt: row.first_dirty_at,
-    unverifiedSince: row.unverified_since === null ? null : Date.parse(row.unverified_since),
-    write: row.change_seq ?? 0,
-    provisionalCreated: row.provisional_created,
-    shown: row.shown,
-    readNumber: row.read_number,
-    readEndedAt: row.read_ended_at,
-    returned: row.returned,
-    missingSince: row.missing_since,
-    missingNumber: row.missing_number,
-    proven: row.proven,
-    deleteEvent: row.delete_event,
-    searched: row.searched,
-    refusals: row.refusals,
-    attempts: row.attempts,
-    dueAt: row.due_at,
-  };
-}
-
-function rowFrom(row: LoadedRow, data: JsonObject): RecordRow {
-  return {
-    name: row.name,
-    version: row.version,
-    status: row.status,
-    data,
-    deletedAt: row.deleted_at,
-    firstSeenAt: row.first_seen_at,
-    syncedAt: row.synced_at,
-    verifiedAt: row.verified_at,
-    lastEventId: row.last_event_id,
-    lastEventAt: row.last_event_at,
-    cause: row.cause,
-  };
-}
-
 function stateRow({ kind, id, state, error, syncRunId }: LoadedRecord) {
-  return {
-    kind,
-    id,
-    dirty: state.dirty,
-    dirty_at: whole(state.dirtyAt),
-    first_dirty_at: whole(state.firstDirtyAt),
-    unverified_since: instantOrNull(state.unverifiedSince),
-    provisional_created: state.provisionalCreated,
-    read_number: state.readNumber,
-    read_ended_at: whole(state.readEndedAt),
-    returned: state.returned,
-    missing_since: whole(state.missingSince),
-    missing_number: state.missingNumber,
-    proven: state.proven,
-    delete_event: state.deleteEvent,
-    searched: state.searched,
-    refusals: state.refusals,
-    attempts: state.attempts,
-    due_at: whole(state.dueAt),
-    error,
-    sync_run_id: syncRunId,
-  };
+  const { write, shown, ...own } = state;
+  return { ...own, kind, id, unverifiedSince: instantOrNull(state.unverifiedSince), error, syncRunId };
 }
 
 function contentRow({ id, row, state }: LoadedRecord) {
   return {
+    ...row,
     id,
-    name: row?.name ?? null,
-    version: row?.version ?? null,
-    status: row?.status ?? null,
     data: keepJson(row?.data),
-    first_seen_at: row?.firstSeenAt,
-    synced_at: row?.syncedAt,
-    verified_at: row?.verifiedAt ?? null,
-    unverified_since: instantOrNull(state.unverifiedSince),
-    deleted_at: row?.deletedAt ?? null,
-    last_event_at: stored(row?.lastEventAt),
-    last_event_id: row?.lastEventId ?? null,
-    cause: row?.cause,
-    change_seq: state.write,
-    provisional_created: state.provisionalCreated,
+    lastEventAt: stored(row?.lastEventAt),
+    unverifiedSince: instantOrNull(state.unverifiedSince),
+    changeSeq: state.write,
+    provisionalCreated: state.provisionalCreated,
     shown: shownText(state.shown),
   };
 }
@@ -434,8 +213,6 @@ function contentRow({ id, row, state }: LoadedRecord) {
 const stored = (iso: string | null | undefined) => (iso == null ? null : asInstant(iso));
 const shownText = (shown: RecordState['shown']) => (shown === null ? null : keepJson(shown));
 const instantOrNull = (wall: number | null) => (wall === null ? null : instantOf(wall));
-/** The columns hold whole milliseconds; clocks give fractions. */
-const whole = (ms: number | null) => (ms === null ? null : Math.round(ms));
 
 /** In the order of their keys, in which every transaction writes them. */
 function sortedBy<T>(items: Iterable<T>, keyOf: (item: T) => string): T[] {

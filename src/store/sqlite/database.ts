@@ -7,6 +7,7 @@ import {
   type Dialect,
   type Database as MirrorDatabase,
   numbersFrom,
+  type RowsOfRecord,
   type Sender,
   type Sql,
   type Unit,
@@ -14,7 +15,6 @@ import {
 import { createWriter, drizzleModule, type SQL } from '../drizzle.ts';
 import type { Field } from '../store.ts';
 import { tableName } from '../units/records.ts';
-import type { Finders } from '../units/reports.ts';
 import { LAST, sql } from '../units/sql.ts';
 import { type Connection, guardedVerb } from './connection.ts';
 
@@ -42,6 +42,15 @@ const DIALECT: Dialect = {
   // Of a pair that is compared as one, no index is used where a collation is named.
   isBehind: ([first, second], [a, b]) => sql`${first} >= ${a} AND (${first} > ${a} OR ${second} > ${b})`,
   flatView,
+  withEach: (object, value) => sql`(SELECT json_group_object(key, ${value}) FROM json_each(${object}))`,
+  numbersOf,
+  async sizes(from) {
+    const [main] = await from.query<{ file: string }>(
+      sql`SELECT file FROM pragma_database_list WHERE name = 'main'`,
+    );
+    const { file } = main!;
+    return { database_bytes: sizeOf(file), wal_bytes: sizeOf(`${file}-wal`) };
+  },
 };
 
 /** The statement as SQLite reads it, prepared once. */
@@ -188,63 +197,40 @@ const blockOf = (seq: number) => Math.floor(seq / 2 ** BLOCK_BITS);
 /** Blocks in one statement: few enough that a full page of results costs little more, and enough that a long search is quick. */
 const BLOCKS_AT_ONCE = 64;
 
-/** `match`: equalities on the columns that follow the block in `index`. */
-interface BlockSearch {
-  table: string;
-  index: string;
-  match: string;
-  order: 'ASC' | 'DESC';
-}
-
-/** Numbers of one record's rows between `from` and `to`, without these two, in `order`. `values` are those of `match`. */
-export function createBlockSearch(
-  db: Connection,
-  { table, index, match, order }: BlockSearch,
-): (values: readonly unknown[], from: number, limit: number, to?: number) => number[] {
-  const isUp = order === 'ASC';
-  const step = isUp ? 1 : -1;
-  const find = db
-    .prepare(
-      `WITH RECURSIVE block(n) AS (VALUES (?) UNION ALL SELECT n + ${step} FROM block WHERE n <> ?)
-       SELECT t.seq FROM block CROSS JOIN ${table} t INDEXED BY ${index}
-       WHERE t.seq >> ${BLOCK_BITS} = block.n AND ${match} AND t.seq ${isUp ? '>' : '<'} ? ORDER BY t.seq ${order} LIMIT ?`,
-    )
-    .pluck() as Database.Statement<unknown[]>;
-  const ends = db.prepare(
-    `SELECT (SELECT min(seq) FROM ${table}) AS oldest, (SELECT max(seq) FROM ${table}) AS newest`,
+async function numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]> {
+  const {
+    table,
+    kind,
+    id,
+    above = 0,
+    below = Number.MAX_SAFE_INTEGER,
+    among = sql`true`,
+    order,
+    limit,
+  } = rows;
+  const isOfKind = kind === null ? sql`true` : sql`kind = ${kind}`;
+  const of = sql.identifier(table);
+  const [ends] = await from.query<{ oldest: number | null; newest: number | null }>(
+    sql`SELECT (SELECT min(seq) FROM ${of}) AS oldest, (SELECT max(seq) FROM ${of}) AS newest`,
   );
-
-  return (values, from, limit, to = isUp ? Number.MAX_SAFE_INTEGER : 0) => {
-    const { oldest, newest } = ends.get() as { oldest: number | null; newest: number | null };
-    const found: number[] = [];
-    if (oldest === null || newest === null) return found;
-    const lowest = blockOf(Math.max(oldest, Math.min(from, to) + 1));
-    const highest = blockOf(Math.min(newest, Math.max(from, to) - 1));
-    let block = isUp ? lowest : highest;
-    while (block >= lowest && block <= highest && found.length < limit) {
-      const last = Math.min(highest, Math.max(lowest, block + step * (BLOCKS_AT_ONCE - 1)));
-      found.push(...(find.all(block, last, ...values, from, limit - found.length) as number[]));
-      block = last + step;
-    }
-    return found.filter((seq) => (isUp ? seq < to : seq > to));
-  };
-}
-
-/** Searches for one record, and the size of the file. */
-export function createFinders(db: Connection): Finders {
-  const changes = { table: 'changes', index: 'changes_record', match: 't.kind = ? AND t.record_id = ?' };
-  const changesOfRecord = {
-    ASC: createBlockSearch(db, { ...changes, order: 'ASC' }),
-    DESC: createBlockSearch(db, { ...changes, order: 'DESC' }),
-  };
-  const eventsOfRecord = createBlockSearch(db, {
-    ...{ table: 'events', index: 'events_record', match: 't.record_id = ?', order: 'DESC' },
-  });
-  return {
-    eventsOfRecord: async (id, before, limit) => eventsOfRecord([id], before, limit),
-    changesOfRecord: async (kind, id, from, limit, order) => changesOfRecord[order]([kind, id], from, limit),
-    sizes: async () => ({ database_bytes: sizeOf(db.name), wal_bytes: sizeOf(`${db.name}-wal`) }),
-  };
+  const found: number[] = [];
+  if (ends === undefined || ends.oldest === null || ends.newest === null) return found;
+  const lowest = blockOf(Math.max(ends.oldest, above + 1));
+  const highest = blockOf(Math.min(ends.newest, below - 1));
+  const step = order === 'ASC' ? 1 : -1;
+  let block = order === 'ASC' ? lowest : highest;
+  while (block >= lowest && block <= highest && found.length < limit) {
+    const last = Math.min(highest, Math.max(lowest, block + step * (BLOCKS_AT_ONCE - 1)));
+    const next = await from.query<{ seq: number }>(
+      sql`WITH RECURSIVE block(n) AS (VALUES (${block}) UNION ALL SELECT n + ${sql.raw(String(step))} FROM block WHERE n <> ${last})
+        SELECT seq FROM block CROSS JOIN ${of}${DIALECT.indexedBy(`${table}_record`)}
+        WHERE seq >> ${sql.raw(String(BLOCK_BITS))} = block.n AND record_id = ${id} AND ${isOfKind} AND seq > ${above} AND seq < ${below}
+          AND ${among} ORDER BY seq ${sql.raw(order)} LIMIT ${limit - found.length}`,
+    );
+    found.push(...next.map(({ seq }) => seq));
+    block = last + step;
+  }
+  return found;
 }
 
 function sizeOf(path: string): number {

@@ -1,6 +1,5 @@
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { contentHashOf } from '../../inbox/content-hash.ts';
-import { standsInRow } from '../../mirror/decide.ts';
 import { payloadIn, waitsForProcessing } from '../../process/payload.ts';
 import type { Database, Numbers } from '../database.ts';
 import {
@@ -19,8 +18,8 @@ import {
   type Finished,
   type PendingEvent,
 } from '../units/processing.ts';
+import { hasNewState, type LoadedRecord, loadRecords } from '../units/records.ts';
 import { createdIn, iso } from '../units/sql.ts';
-import type { StoredRecord } from './busy-records.ts';
 import type { Connection } from './connection.ts';
 import type { SqliteRecords } from './records.ts';
 
@@ -311,16 +310,23 @@ export function createEvents(
   const engine: EventEngine = {
     records: records.shared,
     payloadOf: arrivals.payloadOf,
-    async recall(_sql, kind, ids) {
+    async recall(to, kind, ids) {
       records.busy.check();
-      return new Map([...ids].map((id) => [id, records.recall(kind, id)]));
+      const recalled = new Map<string, LoadedRecord>();
+      const others: string[] = [];
+      for (const id of ids) {
+        const kept = records.busy.get(kind, id);
+        if (kept === undefined) others.push(id);
+        else recalled.set(id, kept);
+      }
+      for (const held of (await loadRecords(to, kind, others)).values()) recalled.set(held.id, held);
+      return recalled;
     },
     forgetRecords: records.busy.clear,
 
     saveProvisional(_unit, touched, changes, nowIso) {
-      for (const held of touched as Iterable<StoredRecord>) {
-        const { state } = held.stored;
-        if (state === null || !standsInRow(state, held)) records.saveState(held);
+      for (const held of touched) {
+        if (hasNewState(held)) records.saveState(held);
         records.busy.keep(held, records.saveRow(held));
       }
       for (const change of changes) records.addChange(change, nowIso);

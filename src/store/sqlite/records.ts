@@ -1,66 +1,32 @@
-import { parseJson } from '../../compliance/json.ts';
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
-import type { JsonObject } from '../../compliance/pointers.ts';
-import { type RecordState, UNKNOWN_STATE } from '../../mirror/decide.ts';
-import { events } from '../schema.ts';
+import type { RecordState } from '../../mirror/decide.ts';
+import { recordState } from '../schema.ts';
 import type { DirtyTiming, Now } from '../store.ts';
 import {
   type Change,
   IS_SETTLED,
-  jsonOf,
-  type LastEvent,
+  keyOf,
   type LoadedRecord,
   type RecordRow,
   type Records,
+  STATE_FIELDS,
   tableName,
 } from '../units/records.ts';
 import { iso } from '../units/sql.ts';
-import { createBusyRecords, type StoredKeys, type StoredRecord, type TableRow } from './busy-records.ts';
 import type { Connection } from './connection.ts';
-import { createBlockSearch } from './database.ts';
 
 /** The rows of records and their states: the statements that several verbs share. */
 
-/** Above any number of events, and of rows. */
-const ALL = 2 ** 52;
-
-interface StateRow {
-  dirty: number;
-  dirty_at: number | null;
-  first_dirty_at: number | null;
-  unverified_since: string | null;
-  provisional_created: number | null;
-  read_number: number;
-  read_ended_at: number | null;
-  returned: number;
-  missing_since: number | null;
-  missing_number: number | null;
-  proven: number;
-  delete_event: number | null;
-  searched: number;
-  refusals: number;
-  attempts: number;
-  due_at: number | null;
-}
-
-const STATE_COLUMNS =
-  'dirty, dirty_at, first_dirty_at, unverified_since, provisional_created, read_number, read_ended_at, returned, ' +
-  'missing_since, missing_number, proven, delete_event, searched, refusals, attempts, due_at';
+const STATE_COLUMNS = STATE_FIELDS.map((field) => recordState[field].name);
 
 export type SqliteRecords = ReturnType<typeof createRecords>;
 
 export function createRecords(db: Connection) {
-  const selectState = db.prepare(`SELECT ${STATE_COLUMNS} FROM record_state WHERE kind = ? AND id = ?`);
   const saveState = db.prepare(
-    `INSERT INTO record_state (kind, id, ${STATE_COLUMNS}, error, sync_run_id)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-     ON CONFLICT (kind, id) DO UPDATE SET dirty = excluded.dirty, dirty_at = excluded.dirty_at,
-       first_dirty_at = excluded.first_dirty_at, unverified_since = excluded.unverified_since,
-       provisional_created = excluded.provisional_created, read_number = excluded.read_number,
-       read_ended_at = excluded.read_ended_at, returned = excluded.returned, missing_since = excluded.missing_since,
-       missing_number = excluded.missing_number, proven = excluded.proven, delete_event = excluded.delete_event,
-       searched = excluded.searched, refusals = excluded.refusals, attempts = excluded.attempts, due_at = excluded.due_at, error = excluded.error,
-       sync_run_id = coalesce(excluded.sync_run_id, sync_run_id)`,
+    `INSERT INTO record_state (kind, id, ${STATE_COLUMNS.join(', ')}, error, sync_run_id)
+     VALUES (${'?, '.repeat(STATE_COLUMNS.length)}?, ?, ?, ?)
+     ON CONFLICT (kind, id) DO UPDATE SET ${STATE_COLUMNS.map((name) => `${name} = excluded.${name}`).join(', ')},
+       error = excluded.error, sync_run_id = coalesce(excluded.sync_run_id, sync_run_id)`,
   );
   // The same as the full statement below for a record that is dirty already, in less than half the time.
   const markDirtyAgain = db.prepare(
@@ -86,49 +52,12 @@ export function createRecords(db: Connection) {
   const insertChange = db.prepare(
     'INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   );
-  const eventSearch = (condition: string, order: 'ASC' | 'DESC') =>
-    createBlockSearch(db, {
-      ...{ table: 'events', index: 'events_record', order },
-      match: `t.record_id = ? AND t.kind = ?${condition}`,
-    });
-  const anyEventOf = eventSearch('', 'DESC');
-  const readableEventsOf = eventSearch(" AND t.state <> 'discarded' AND t.body IS NOT NULL", 'ASC');
-  const processedEventsOf = eventSearch(" AND t.state = 'processed'", 'DESC');
-  const showAnew = KINDS.map((kind) =>
-    db.prepare(
-      `UPDATE ${tableName(kind)} SET shown = (SELECT json_group_object(key, ?) FROM json_each(shown))
-       WHERE unverified_since IS NOT NULL AND shown IS NOT NULL`,
-    ),
-  );
-  const eventAt = db.prepare('SELECT id, created_ms AS createdMs FROM events WHERE seq = ?');
-
-  /** The last processed event about it; a record that no event has marked dirty has none. */
-  function lastEventOf({ kind, id, state }: LoadedRecord): LastEvent | undefined {
-    if (state.dirty === 0) return undefined;
-    const [seq] = processedEventsOf([id, kind], state.dirty + 1, 1);
-    return seq === undefined ? undefined : (eventAt.get(seq) as LastEvent);
-  }
   const byKind = Object.fromEntries(KINDS.map((kind) => [kind, tableStatements(db, kind)])) as Record<
     Kind,
     ReturnType<typeof tableStatements>
   >;
 
   const busy = createBusyRecords(db);
-
-  function load(kind: Kind, id: string): StoredRecord {
-    const stateRow = selectState.get(kind, id) as StateRow | undefined;
-    const row = byKind[kind].select.get(id) as TableRow | undefined;
-    const state = stateRow === undefined ? null : stateFrom(stateRow, row);
-    return {
-      kind,
-      id,
-      state: state ?? { ...UNKNOWN_STATE },
-      row: row === undefined ? null : rowFrom(row),
-      known: state !== null,
-      ...{ error: null, syncRunId: null, written: false },
-      stored: { state, row: row ?? null },
-    };
-  }
 
   function addChange(change: Change, nowIso: string): void {
     const { seq, kind, id, operation, before, after, cause } = change;
@@ -154,40 +83,23 @@ export function createRecords(db: Connection) {
     if (since === nowIso) byKind[kind].markUnverified.run(nowIso, id);
   }
 
-  function saveOne({ kind, id, state: s, error, syncRunId }: LoadedRecord): void {
-    saveState.run(
-      kind,
-      id,
-      s.dirty,
-      s.dirtyAt,
-      s.firstDirtyAt,
-      s.unverifiedSince === null ? null : iso(s.unverifiedSince),
-      s.provisionalCreated,
-      s.readNumber,
-      s.readEndedAt,
-      s.returned ? 1 : 0,
-      s.missingSince,
-      s.missingNumber,
-      s.proven ? 1 : 0,
-      s.deleteEvent,
-      s.searched,
-      s.refusals,
-      s.attempts,
-      s.dueAt,
-      error,
-      syncRunId,
-    );
+  function saveOne({ kind, id, state, error, syncRunId }: LoadedRecord): void {
+    const values = STATE_FIELDS.map((field) => {
+      const value = state[field];
+      if (typeof value === 'boolean') return Number(value);
+      return field === 'unverifiedSince' && value !== null ? iso(value) : value;
+    });
+    saveState.run(kind, id, ...values, error, syncRunId);
   }
 
   /** Returns the length of its document, in characters. */
-  function saveRow(held: StoredRecord): number {
+  function saveRow(held: LoadedRecord): number {
     if (held.row === null) return 0;
     const { row, state, stored } = held;
-    const kept =
-      stored.state?.unverifiedSince === state.unverifiedSince ? stored.row?.unverified_since : null;
+    const kept = stored?.unverifiedSince === state.unverifiedSince ? held.storedRow?.unverifiedSince : null;
     const since = state.unverifiedSince === null ? null : (kept ?? iso(state.unverifiedSince));
-    const characters = byKind[held.kind].save(held.id, row, state, since, stored.row);
-    stored.row = { name: row.name, deleted_at: row.deletedAt, unverified_since: since };
+    const characters = byKind[held.kind].save(held.id, row, state, since, held.storedRow);
+    held.storedRow = { name: row.name, deletedAt: row.deletedAt, unverifiedSince: since };
     return characters;
   }
 
@@ -199,17 +111,19 @@ export function createRecords(db: Connection) {
   }
 
   const shared: Records = {
-    load: async (_sql, kind, ids) => new Map([...new Set(ids)].map((id) => [id, load(kind, id)])),
     async settled(_sql, kind, objects, number) {
       const shown = new Map(objects.map((object) => [object.id, object]));
       const rows = byKind[kind].settled.all(JSON.stringify([...shown.keys()]), kind, number) as [
         string,
         string,
       ][];
-      return rows.filter(([id, data]) => data === jsonOf(shown.get(id)!)).map(([id]) => id);
+      return rows.flatMap(([id, data]) => {
+        const object = shown.get(id)!;
+        return data === (object.json ?? JSON.stringify(object.data)) ? [id] : [];
+      });
     },
     save(_unit, records, changes, nowIso) {
-      for (const held of records as Iterable<StoredRecord>) {
+      for (const held of records) {
         saveOne(held);
         if (held.written) saveRow(held);
         else saveTrust(held);
@@ -219,32 +133,13 @@ export function createRecords(db: Connection) {
     dirty(_unit, dirtied, now, timing) {
       for (const { kind, id, number } of dirtied) markOneDirty(kind, id, number, now, iso(now.wall), timing);
     },
-    async eventsAbout({ dialect }, kind, id, { after, through, readable }) {
-      if (readable === undefined)
-        return dialect.isAmong(events.seq, anyEventOf([id, kind], through + 1, ALL, after));
-      return dialect.isAmong(events.seq, readableEventsOf([id, kind], after, readable, through + 1));
-    },
-    async lastEvents(_sql, _kind, records) {
-      const found = records.map((held) => [held.id, lastEventOf(held)] as const);
-      return new Map(found.filter((pair): pair is [string, LastEvent] => pair[1] !== undefined));
-    },
-    async showAnew(_unit, steady) {
-      for (const statement of showAnew) statement.run(steady);
-    },
   };
 
   return {
-    load,
     busy,
     /** For the verbs that are written once for both engines. */
     shared,
     dirty: markOneDirty,
-
-    /** As `load`, but from memory where the last event of the record has left it there. */
-    recall(kind: Kind, id: string): StoredRecord {
-      return busy.get(kind, id) ?? load(kind, id);
-    },
-
     addChange,
     saveState: saveOne,
     saveRow,
@@ -270,11 +165,6 @@ function tableStatements(db: Connection, kind: Kind) {
        last_event_id = ?, last_event_at = ?, cause = ?, change_seq = ?, provisional_created = ?, shown = ? WHERE id = ?`,
   );
   return {
-    select: db.prepare(
-      `SELECT name, ${version ?? 'NULL AS version'}, status, data, first_seen_at, synced_at, verified_at,
-       unverified_since, deleted_at, last_event_id, last_event_at, cause, change_seq, provisional_created, shown
-       FROM ${table} WHERE id = ?`,
-    ),
     // As texts, all at once: to read and parse them one by one was half the cost of a full sync.
     settled: db
       .prepare(
@@ -291,15 +181,15 @@ function tableStatements(db: Connection, kind: Kind) {
       row: RecordRow,
       { write, provisionalCreated, shown }: RecordState,
       unverifiedSince: string | null,
-      stored: StoredKeys | null,
+      stored: LoadedRecord['storedRow'],
     ): number {
       const ofPolicies = version === null ? [] : [row.version];
       const data = JSON.stringify(row.data);
       // Naming an indexed column in an UPDATE rewrites its index, changed or not.
       const sameKeys =
         stored?.name === row.name &&
-        stored.deleted_at === row.deletedAt &&
-        stored.unverified_since === unverifiedSince;
+        stored.deletedAt === row.deletedAt &&
+        stored.unverifiedSince === unverifiedSince;
       if (sameKeys) {
         saveContent.run(
           ...ofPolicies,
@@ -340,42 +230,61 @@ function tableStatements(db: Connection, kind: Kind) {
 
 const shownText = (shown: RecordState['shown']) => (shown === null ? null : JSON.stringify(shown));
 
-/** Where there is a row it says what was shown last, else the state does. */
-function stateFrom(row: StateRow, shown: TableRow | undefined): RecordState {
-  return {
-    dirty: row.dirty,
-    dirtyAt: row.dirty_at,
-    firstDirtyAt: row.first_dirty_at,
-    unverifiedSince: row.unverified_since === null ? null : Date.parse(row.unverified_since),
-    write: shown?.change_seq ?? 0,
-    provisionalCreated: shown === undefined ? row.provisional_created : shown.provisional_created,
-    shown: shown?.shown ? (JSON.parse(shown.shown) as RecordState['shown']) : null,
-    readNumber: row.read_number,
-    readEndedAt: row.read_ended_at,
-    returned: row.returned === 1,
-    missingSince: row.missing_since,
-    missingNumber: row.missing_number,
-    proven: row.proven === 1,
-    deleteEvent: row.delete_event,
-    searched: row.searched,
-    refusals: row.refusals,
-    attempts: row.attempts,
-    dueAt: row.due_at,
-  };
+const RECORDS_KEPT = 2_048;
+
+/** Characters of a document. A larger one is read again each time, so that all of them stay within some megabytes. */
+const LARGEST_DOCUMENT_CHARACTERS = 8_192;
+
+/**
+ * Records as the last events of this process left them, so that the next event about one need not read it again:
+ * reading a row and its state and parsing its document was a quarter of what an event costs. True only while nothing else
+ * writes: every verb that writes records clears it first, but the inbox's own, so does a transaction that fails, and what another
+ * program commits shows in SQLite's `data_version`.
+ */
+export interface BusyRecords {
+  /** Called at the start of a transaction that uses it. */
+  check(): void;
+  get(kind: Kind, id: string): LoadedRecord | undefined;
+  /** Called after it is saved, with the length of its document in characters. */
+  keep(held: LoadedRecord, characters: number): void;
+  /** A dirty mark has changed these two and nothing else. */
+  markedDirty(kind: Kind, id: string, number: number, at: number): void;
+  drop(kind: Kind, id: string): void;
+  clear(): void;
 }
 
-function rowFrom(row: TableRow): RecordRow {
+export function createBusyRecords(db: Connection): BusyRecords {
+  const kept = new Map<string, LoadedRecord>();
+  const dataVersion = db.prepare('PRAGMA data_version').pluck();
+  let version: unknown = null;
+
   return {
-    name: row.name,
-    version: row.version,
-    status: row.status,
-    data: parseJson(row.data) as JsonObject,
-    deletedAt: row.deleted_at,
-    firstSeenAt: row.first_seen_at,
-    syncedAt: row.synced_at,
-    verifiedAt: row.verified_at,
-    lastEventId: row.last_event_id,
-    lastEventAt: row.last_event_at,
-    cause: row.cause,
+    check() {
+      const now = dataVersion.get();
+      if (now !== version) kept.clear();
+      version = now;
+    },
+    get: (kind, id) => kept.get(keyOf(kind, id)),
+    keep(held, characters) {
+      const key = keyOf(held.kind, held.id);
+      if (characters > LARGEST_DOCUMENT_CHARACTERS) {
+        kept.delete(key);
+        return;
+      }
+      if (kept.size >= RECORDS_KEPT && !kept.has(key)) {
+        const [oldest] = kept.keys();
+        if (oldest !== undefined) kept.delete(oldest);
+      }
+      held.stored = held.state;
+      kept.set(key, held);
+    },
+    markedDirty(kind, id, number, at) {
+      const held = kept.get(keyOf(kind, id));
+      if (held === undefined) return;
+      held.state = { ...held.state, dirty: number, dirtyAt: Math.max(held.state.dirtyAt ?? at, at) };
+      held.stored = held.state;
+    },
+    drop: (kind, id) => void kept.delete(keyOf(kind, id)),
+    clear: () => kept.clear(),
   };
 }

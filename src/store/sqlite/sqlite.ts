@@ -9,7 +9,7 @@ import { readFact, sql, writeFact } from '../units/sql.ts';
 import { createVerbs } from '../units/verbs.ts';
 import { COPIED_FACT } from './backup.ts';
 import { type Connection, connect, guardedVerb } from './connection.ts';
-import { createDatabase, createFinders } from './database.ts';
+import { createDatabase } from './database.ts';
 import { createEvents } from './events.ts';
 import { assertWhole, backUpBeforeMigrating, migrateSchema, schemaSteps } from './migrations.ts';
 import { createRecords } from './records.ts';
@@ -128,7 +128,7 @@ export function storeOver(db: Connection, { database, watchGaps } = watched(crea
   const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
     ...events.verbs,
     ...createVerbs(database, events.engine, {
-      ...{ inbox, records: others, finders: createFinders(db), keepsTime: false },
+      ...{ inbox, records: others, keepsTime: false },
     }),
     ...ALONE,
     async checkWritable() {

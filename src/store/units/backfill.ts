@@ -5,7 +5,7 @@ import { decideMissing } from '../../mirror/deletions.ts';
 import { differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import { learnedPointers as pointers, recordState as states } from '../schema.ts';
+import { events, learnedPointers as pointers, recordState as states } from '../schema.ts';
 import type { Applied, BackfillStore, ReadMoment, ReadObject, UnreadEvent } from '../store.ts';
 import { dropPending, isApproved } from './deletions.ts';
 import { makeKnown } from './due.ts';
@@ -15,6 +15,7 @@ import {
   isRecord,
   type LastEvent,
   type LoadedRecord,
+  loadRecords,
   type Records,
   TABLE_OF,
   writeContent,
@@ -36,8 +37,8 @@ export function createBackfillVerbs(database: Database, records: Records) {
       return database.transact(
         async (unit, { settled, loaded }) => {
           const before = new Map([...loaded.values()].map((held) => [held.id, held.state]));
-          const rowless = [...loaded.values()].filter((held) => held.known && held.row === null);
-          const last = await records.lastEvents(unit, kind, rowless);
+          const rowless = [...loaded.values()].filter((held) => held.row === null && held.state.dirty > 0);
+          const last = await lastEvents(unit, kind, rowless);
           const changes: Change[] = [];
           const applied = objects.map((object) => {
             const held = loaded.get(object.id);
@@ -67,13 +68,13 @@ export function createBackfillVerbs(database: Database, records: Records) {
           const settled = objects.length > 1 ? await records.settled(first, kind, objects, read.number) : [];
           const known = new Set(settled);
           const others = objects.filter(({ id }) => !known.has(id)).map(({ id }) => id);
-          return { settled, loaded: await records.load(first, kind, others) };
+          return { settled, loaded: await loadRecords(first, kind, others) };
         },
       );
     },
 
     async compareReads(kind, objects, read) {
-      const loaded = await records.load(
+      const loaded = await loadRecords(
         statements,
         kind,
         objects.map((object) => object.id),
@@ -86,13 +87,13 @@ export function createBackfillVerbs(database: Database, records: Records) {
       return database.transact(
         async (unit, [loaded, agreed]) => {
           const held = loaded.get(id)!;
-          if (!held.known) return 'known';
+          if (held.stored === null) return 'known';
           const decision = decideMissing(read, held, { ...context, agreed }, context.timing);
           held.state = decision.state;
           records.save(unit, [held], [], nowIso);
           return decision.outcome;
         },
-        (first: Sql) => Promise.all([records.load(first, kind, [id]), isApproved(first, kind, id, nowIso)]),
+        (first: Sql) => Promise.all([loadRecords(first, kind, [id]), isApproved(first, kind, id, nowIso)]),
       );
     },
 
@@ -144,16 +145,14 @@ export function createBackfillVerbs(database: Database, records: Records) {
       );
     },
 
-    async eventsNaming(kind, id, { after, through = Number.MAX_SAFE_INTEGER, limit }) {
-      const from = after ?? (await searchedOf(statements, kind, id));
-      const areAbout = await records.eventsAbout(statements, kind, id, {
-        after: from,
-        through,
-        readable: limit,
-      });
+    async eventsNaming(kind, id, { after, through = Number.MAX_SAFE_INTEGER - 1, limit }) {
+      const above = after ?? (await searchedOf(statements, kind, id));
+      const { dialect } = statements;
+      const among = sql`state <> 'discarded' AND body IS NOT NULL`;
+      const rows = { kind, id, above, below: through + 1, among, limit } as const;
+      const found = await dialect.numbersOf(statements, { table: 'events', ...rows, order: 'ASC' });
       return await statements.query<UnreadEvent>(
-        sql`SELECT ${UNREAD} FROM events WHERE ${areAbout} AND state <> 'discarded' AND body IS NOT NULL
-          ORDER BY seq LIMIT ${limit}`,
+        sql`SELECT ${UNREAD} FROM events WHERE ${dialect.isAmong(events.seq, found)} ORDER BY seq`,
       );
     },
 
@@ -167,7 +166,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
           const dirtied = fresh.map((other) => ({ kind, id: other, number: unit.numbers.next() }));
           records.dirty(unit, dirtied, now, timing);
         },
-        (first: Sql) => records.load(first, kind, named),
+        (first: Sql) => loadRecords(first, kind, named),
       );
     },
 
@@ -195,6 +194,24 @@ export function createBackfillVerbs(database: Database, records: Records) {
       );
     },
   } satisfies Partial<BackfillStore>;
+}
+
+/** The last processed event about each that has one: one that showed nothing may have come before the record had a row. */
+async function lastEvents(
+  unit: Unit,
+  kind: Kind,
+  records: readonly LoadedRecord[],
+): Promise<Map<string, LastEvent>> {
+  if (records.length === 0) return new Map();
+  const { dialect } = unit;
+  const last = { table: 'events', kind, among: sql`state = 'processed'`, order: 'DESC', limit: 1 } as const;
+  const found = await Promise.all(
+    records.map(({ id, state }) => dialect.numbersOf(unit, { ...last, id, below: state.dirty + 1 })),
+  );
+  const rows = await unit.query<LastEvent & { recordId: string }>(
+    sql`SELECT record_id AS "recordId", id, created_ms AS "createdMs" FROM events WHERE ${dialect.isAmong(events.seq, found.flat())}`,
+  );
+  return new Map(rows.map(({ recordId, ...event }) => [recordId, event]));
 }
 
 async function searchedOf(unit: Sql, kind: Kind, id: string): Promise<number> {

@@ -6,7 +6,7 @@ import { pendingDeletions as pending } from '../schema.ts';
 import type { BackfillStore, Conclusion, Now } from '../store.ts';
 import { countLive } from './due.ts';
 import { resolveGap, resolveRecords } from './gaps.ts';
-import { type Change, type LoadedRecord, type Records, writeContent } from './records.ts';
+import { type Change, type LoadedRecord, loadRecords, type Records, writeContent } from './records.ts';
 import { idsOf, iso, single, sql, update } from './sql.ts';
 
 type Proof = Parameters<BackfillStore['concludeDeletions']>[1];
@@ -80,7 +80,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
         WHERE kind = ${kind} AND proven AND missing_since IS NOT NULL ORDER BY id`,
     );
     const absent = proof?.absent ?? [];
-    const loaded = await records.load(unit, kind, [...proven, ...absent]);
+    const loaded = await loadRecords(unit, kind, [...proven, ...absent]);
     const number = proof?.number ?? 0;
     const candidates = [
       ...proven.filter((id) => isUntouchedSince(loaded.get(id)!, loaded.get(id)!.state.missingNumber)),
@@ -136,7 +136,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
         sql`SELECT id FROM record_state WHERE kind = ${kind} AND id <> ${besides} AND returned AND unverified_since IS NULL
           ORDER BY read_number DESC LIMIT ${LIVE_LOOKED_AT}`,
       );
-      const loaded = await records.load(statements, kind, ids);
+      const loaded = await loadRecords(statements, kind, ids);
       return ids.find((id) => loaded.get(id)?.row?.deletedAt === null) ?? null;
     },
 

@@ -17,7 +17,8 @@ import { isWithin, type Looked, lookDown, type Numbered, numberAt } from './list
 import { allOf, beforeOf, limitOf, single, sql } from './sql.ts';
 
 /** Numbers of events about one record of any kind, newest first. */
-export type EventsOfRecord = (recordId: string, before: number, limit: number) => Promise<number[]>;
+const eventsOfRecord = (to: Sql, id: string, below: number, limit: number) =>
+  to.dialect.numbersOf(to, { table: 'events', kind: null, id, below, order: 'DESC', limit });
 
 export const EVENT_COLUMNS = sql.raw(
   'seq, id, type, created, kind, record_id, received_at, deliveries, last_delivered_at, state, attempts, next_attempt_at, processed_at, error, address',
@@ -36,7 +37,6 @@ const FOUND_ROW_COST = 10;
  */
 export async function searchEvents(
   to: Sql,
-  eventsOfRecord: EventsOfRecord,
   { state, type, kind, recordId, ...period }: Parameters<ReportStore['listEvents']>[0],
   paging: Parameters<ReportStore['listEvents']>[1],
 ): Promise<Page<EventReport>> {
@@ -54,7 +54,7 @@ export async function searchEvents(
 
   const from = async () => {
     if (recordId !== undefined)
-      return sql` WHERE ${dialect.isAmong(events.seq, await eventsOfRecord(recordId, before, lookAt))}`;
+      return sql` WHERE ${dialect.isAmong(events.seq, await eventsOfRecord(to, recordId, before, lookAt))}`;
     // In the text, not as a parameter: else the planner does not use the index of one state.
     if (byState)
       return sql`${dialect.indexedBy(`events_${state}`)} WHERE state = ${sql.raw(`'${state}'`)} AND seq < ${before}`;
@@ -140,7 +140,6 @@ type Cursor = Readonly<Record<Lane, number>>;
 /** Deliveries of all outcomes in one list. Each table is walked down by its own numbers, and those are the cursor. */
 export async function searchDeliveries(
   to: Sql,
-  eventsOfRecord: EventsOfRecord,
   filter: DeliveryFilter,
   paging: Paging & { above?: string | undefined },
 ): Promise<DeliveryPage> {
@@ -156,7 +155,7 @@ export async function searchDeliveries(
     found.push(await lookAll(to, source, filter, between(source.outcome), limit));
     const { search, ...rest } = filter;
     if (search === undefined || source.outcome !== 'accepted') continue;
-    const named = await numbersOf(to, eventsOfRecord, search, between('named'), limit);
+    const named = await eventsNamed(to, search, between('named'), limit);
     const among = sql`FROM ${events} WHERE ${to.dialect.isAmong(events.seq, named)}`;
     found.push(await look(to, 'named', source, rest, among, { limit, lookAt: limit }));
   }
@@ -268,15 +267,14 @@ function isFound(to: Sql, { outcome, columns, body }: Source, search: string): S
 }
 
 /** Accepted events that the text names, newest first. */
-async function numbersOf(
+async function eventsNamed(
   to: Sql,
-  eventsOfRecord: EventsOfRecord,
   name: string,
   { above, before }: Range,
   limit: number,
 ): Promise<number[]> {
   const byId = await single<number>(to, sql`SELECT seq FROM events WHERE id = ${name} AND seq < ${before}`);
-  const ofRecord = await eventsOfRecord(name, before, limit);
+  const ofRecord = await eventsOfRecord(to, name, before, limit);
   const all = new Set([...(byId === null ? [] : [byId]), ...ofRecord].filter((number) => number > above));
   return [...all].sort((a, b) => b - a).slice(0, limit);
 }

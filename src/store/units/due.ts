@@ -4,7 +4,7 @@ import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
 import { events, gaps, recordState as states } from '../schema.ts';
 import type { BackfillStore, DirtyTiming, DueRecord, Now } from '../store.ts';
-import { isRecord, type Records, TABLE_OF } from './records.ts';
+import { isRecord, TABLE_OF } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { as, idsOf, isOneOf, iso, readFact, single, sql, update } from './sql.ts';
 
@@ -12,7 +12,7 @@ import { as, idsOf, isOneOf, iso, readFact, single, sql, update } from './sql.ts
 const ALIVE_MS = 60_000;
 
 /** Which records are known, and when each is read. `keepsTime`: the steady clock is the database's, and outlives the processes. */
-export function createDueVerbs(database: Database, records: Records, { keepsTime }: { keepsTime: boolean }) {
+export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: boolean }) {
   const { sql: statements, currentNumber } = database;
 
   async function countKnown(kind: Kind): Promise<number> {
@@ -26,7 +26,7 @@ export function createDueVerbs(database: Database, records: Records, { keepsTime
       database.transact(async (unit) =>
         keepsTime && (await isServed(unit, now))
           ? await pullBack(unit, now, timing)
-          : await layAnew(unit, records, now, timing),
+          : await layAnew(unit, now, timing),
       ),
 
     async dueRecords(kind, now, timing, limit) {
@@ -188,15 +188,14 @@ async function pullBack(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming):
 }
 
 /** After a longer pause, or on another server: nothing says that the clocks of then and of now are one. */
-async function layAnew(
-  unit: Unit,
-  records: Records,
-  { steady }: Now,
-  { settleMs }: DirtyTiming,
-): Promise<number> {
+async function layAnew(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming): Promise<number> {
   // All of them, not only those that seem to lie ahead: a clock set forward makes the last read look old.
   await unit.change(update(states, { readEndedAt: steady }, sql`read_ended_at IS NOT NULL`));
-  await records.showAnew(unit, steady);
+  // What events have shown and no read covers was shown now.
+  for (const table of Object.values(TABLE_OF)) {
+    const shown = unit.dialect.withEach(table.shown, steady);
+    await unit.change(update(table, { shown }, sql`unverified_since IS NOT NULL AND shown IS NOT NULL`));
+  }
   await unit.change(
     update(
       gaps,

@@ -31,7 +31,7 @@ import { learnedPointers } from './backfill.ts';
 import { makeKnown } from './due.ts';
 import { gapOf, openGap, resolveGap, resolveRecords, resolveSettled } from './gaps.ts';
 import { applyAll, type EventEngine, type PendingEvent } from './processing.ts';
-import { type Records, TABLE_OF } from './records.ts';
+import { loadRecords, type Records, TABLE_OF } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
 import { insertInto, iso, sql, tally, update } from './sql.ts';
 
@@ -57,7 +57,7 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
           );
           if (row === undefined) return { outcome: 'unknown' };
           const { state, receivedAt, ...stored } = row;
-          if (state !== 'failed' && !(await isAboutNothing(engine, unit, stored, state)))
+          if (state !== 'failed' && !(await isAboutNothing(unit, stored, state)))
             return { outcome: 'other_state', state };
           if (stored.body === null) return { outcome: 'trimmed' };
           const record = recordOf(stored, withLearned(rules.pointers, await learnedPointers(unit)));
@@ -83,7 +83,7 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
           await trimBodiesAgainFrom(unit, stored.seq);
           if (stored.kind !== null) await resolveSettled(unit, stored.kind, stored.recordId, nowIso);
           if (stored.kind !== null && stored.recordId !== null)
-            await forgetUnnamed(engine, unit, stored.kind, stored.recordId, nowIso);
+            await forgetUnnamed(unit, stored.kind, stored.recordId, nowIso);
           return { outcome: 'processed', ...record };
         });
       } catch (failure) {
@@ -170,32 +170,22 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
 
 /** It was processed, and what it was taken to be about is nothing that the API or an event has ever shown. */
 async function isAboutNothing(
-  { records }: EventEngine,
   unit: Unit,
   { kind, recordId }: Pick<StoredEvent, 'kind' | 'recordId'>,
   state: EventState,
 ): Promise<boolean> {
   if (kind === null || recordId === null || (state !== 'processed' && state !== 'ignored')) return false;
-  const held = (await records.load(unit, kind, [recordId])).get(recordId);
+  const held = (await loadRecords(unit, kind, [recordId])).get(recordId);
   return held?.state.returned === false && held.row === null;
 }
 
 /** The API has never shown it, and nothing is left that names it: its gaps go with it. */
-async function forgetUnnamed(
-  { records }: EventEngine,
-  unit: Unit,
-  kind: Kind,
-  id: string,
-  nowIso: string,
-): Promise<void> {
-  const about = await records.eventsAbout(unit, kind, id, {
-    after: 0,
-    through: unit.numbers.current(),
-  });
+async function forgetUnnamed(unit: Unit, kind: Kind, id: string, nowIso: string): Promise<void> {
+  const about = { table: 'events', kind, id, order: 'DESC', limit: 1 } as const;
+  if ((await unit.dialect.numbersOf(unit, about)).length > 0) return;
   const forgotten = await unit.change(
     sql`DELETE FROM record_state WHERE kind = ${kind} AND id = ${id} AND NOT returned
       AND NOT EXISTS (SELECT 1 FROM ${TABLE_OF[kind]} WHERE id = ${id})
-      AND NOT EXISTS (SELECT 1 FROM events WHERE ${about})
       AND NOT EXISTS (SELECT 1 FROM quarantine WHERE released_at IS NULL AND kind = ${kind} AND record_id = ${id})`,
   );
   if (forgotten === 0) return;

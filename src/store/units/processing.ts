@@ -40,11 +40,11 @@ export interface EventEngine {
   records: Records;
   /** What an event says. */
   payloadOf(event: PendingEvent): JsonObject;
-  /** As `records.load`; what the last event of a record left may be taken as it is. */
+  /** As `loadRecords`; what the last event of a record left may be taken as it is. */
   recall(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, LoadedRecord>>;
   /** A unit has changed records by other means than these, or will: nothing of them is remembered. */
   forgetRecords(): void;
-  /** As `records.save`; what an event changes of a state is in the row too, as a rule, and is not written twice. */
+  /** As `records.save`, of states those alone that are new. */
   saveProvisional(
     unit: Sender,
     records: Iterable<LoadedRecord>,
@@ -294,7 +294,7 @@ function applyOne(
   // Whatever it is about, what it refers to is looked for.
   for (const id of reading.assessments) {
     const held = records.get(keyOf('risk_assessment', id))!;
-    if (held.known || touched.has(held)) continue;
+    if (held.stored !== null || touched.has(held)) continue;
     held.state = {
       ...held.state,
       dirtyAt: now.steady,

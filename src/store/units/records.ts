@@ -1,7 +1,8 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import type { RecordState } from '../../mirror/decide.ts';
+import type { JsonObject } from '../../compliance/pointers.ts';
+import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
-import type { Numbers, Sender, Sql, Unit } from '../database.ts';
+import type { Dialect, Numbers, Sender, Sql } from '../database.ts';
 import { drizzleModule, type SQL } from '../drizzle.ts';
 import { policies, recordState, riskAssessments, vendors } from '../schema.ts';
 import type { DirtyTiming, Now, ReadObject } from '../store.ts';
@@ -9,36 +10,17 @@ import { iso, sql } from './sql.ts';
 
 const { getTableName } = drizzleModule('drizzle-orm');
 
-/**
- * The rows and what is known of them. A verb loads all the records it is about, decides in memory, and saves them: how they
- * are loaded and saved is each engine's own, since most of what an event costs is spent there.
- */
+/** What most of the cost of an event and of a page is spent on, which each engine does in its own way. */
 export interface Records {
-  /** Every one of `ids`, by id; those nobody knows among them. */
-  load(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, LoadedRecord>>;
   /**
    * Which of these are verified, have just this document, were neither written nor read after `number`, and leave nothing else to decide:
-   * all that a read can move of them is when they were read.
+   * a read can only change when they were last read.
    */
   settled(sql: Sql, kind: Kind, objects: readonly ReadObject[], number: number): Promise<string[]>;
-  /** With their lines of the feed. Those whose content was not written, with what is known of them alone. */
+  /** With their lines of the feed. Of a record whose content was not written, only what is known of it. */
   save(unit: Sender, records: Iterable<LoadedRecord>, changes: readonly Change[], nowIso: string): void;
   /** Something gave reason to read these. */
   dirty(unit: Sender, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void;
-  /**
-   * What holds of the events about one, of `(after, through]`, and of no others. With `readable`, of the first so many at least
-   * that are not discarded and have a body.
-   */
-  eventsAbout(
-    sql: Sql,
-    kind: Kind,
-    id: string,
-    which: { after: number; through: number; readable?: number },
-  ): Promise<SQL>;
-  /** The last event that is done, of each that has one: events that showed nothing came before their record had a row. */
-  lastEvents(sql: Sql, kind: Kind, records: readonly LoadedRecord[]): Promise<Map<string, LastEvent>>;
-  /** What events have shown and no read covers was shown at this instant of the steady clock. */
-  showAnew(unit: Unit, steady: number): Promise<void>;
 }
 
 export interface LastEvent {
@@ -62,8 +44,10 @@ export interface LoadedRecord {
   id: string;
   state: RecordState;
   row: RecordRow | null;
-  /** The API or an event has made it known. */
-  known: boolean;
+  /** As the database has it. Null: neither the API nor an event has made it known. */
+  stored: RecordState | null;
+  /** The indexed columns of its row, as the database has them. */
+  storedRow: { name: string | null; deletedAt: string | null; unverifiedSince: string | null } | null;
   error: string | null;
   syncRunId: number | null;
   /** Its content was written, and not only what is known of it. */
@@ -126,5 +110,124 @@ export function writeContent(
   return { ...change, seq, kind: held.kind, id: held.id, cause };
 }
 
-/** As JSON.stringify writes it, which is how a row keeps it. */
-export const jsonOf = (object: ReadObject): string => object.json ?? JSON.stringify(object.data);
+/** The columns of `record_state` that a state has, by its fields. Besides, it has some of the row's. */
+export const STATE_FIELDS = [
+  ...(['dirty', 'dirtyAt', 'firstDirtyAt', 'unverifiedSince', 'provisionalCreated', 'readNumber'] as const),
+  ...(['readEndedAt', 'returned', 'missingSince', 'missingNumber', 'proven', 'deleteEvent'] as const),
+  ...(['searched', 'refusals', 'attempts', 'dueAt'] as const),
+] satisfies (keyof RecordState)[];
+
+/** The columns of a row that follow its content or its state. */
+const ROW_FIELDS = [
+  ...(['name', 'status', 'data', 'firstSeenAt', 'syncedAt', 'verifiedAt', 'deletedAt'] as const),
+  ...(['lastEventId', 'lastEventAt', 'cause', 'changeSeq', 'shown'] as const),
+];
+
+const loadedColumns = (kind: Kind) =>
+  sql.raw(
+    [
+      's.id IS NOT NULL AS known, r.id IS NOT NULL AS "hasRow"',
+      kind === 'policy' ? 'r.version' : 'NULL AS version',
+      'r.unverified_since AS "rowSince", r.provisional_created AS "rowCreated"',
+      ...STATE_FIELDS.map((field) => `s.${recordState[field].name} AS "${field}"`),
+      ...ROW_FIELDS.map((field) => `r.${TABLE_OF[kind][field].name} AS "${field}"`),
+    ].join(', '),
+  );
+
+/** Written once, and not for every batch. */
+const LOADED_COLUMNS = {
+  policy: loadedColumns('policy'),
+  risk_assessment: loadedColumns('risk_assessment'),
+  vendor: loadedColumns('vendor'),
+};
+
+type Flag = boolean | 0 | 1;
+
+/** As a database has them; flags, instants and JSON are taken apart. */
+interface StoredRow
+  extends Omit<RecordState & RecordRow, 'unverifiedSince' | 'returned' | 'proven' | 'data' | 'shown'> {
+  known: Flag;
+  hasRow: Flag;
+  unverifiedSince: string | null;
+  returned: Flag;
+  proven: Flag;
+  rowSince: string | null;
+  rowCreated: number | null;
+  changeSeq: number;
+  data: unknown;
+  shown: unknown;
+}
+
+/**
+ * All of `ids`, by id, also those that are not known. A verb loads all the records that it is about, decides in memory, and saves them.
+ */
+export async function loadRecords(
+  from: Sql,
+  kind: Kind,
+  ids: Iterable<string>,
+): Promise<Map<string, LoadedRecord>> {
+  const wanted = [...new Set(ids)];
+  if (wanted.length === 0) return new Map();
+  const { dialect } = from;
+  const rows = await from.query<StoredRow & { id: string }>(
+    sql`SELECT listed.id, ${LOADED_COLUMNS[kind]} FROM ${dialect.listed(wanted)}
+      LEFT JOIN record_state s ON s.kind = ${sql.raw(`'${kind}'`)} AND s.id = listed.id
+      LEFT JOIN ${TABLE_OF[kind]} r ON r.id = listed.id`,
+  );
+  const loaded = rows.map((stored): LoadedRecord => {
+    const { id, name, deletedAt, rowSince: unverifiedSince } = stored;
+    const state = stored.known ? stateFrom(stored, dialect) : null;
+    return {
+      ...{ kind, id, stored: state, state: state ?? { ...UNKNOWN_STATE } },
+      row: stored.hasRow ? rowFrom(stored, dialect) : null,
+      storedRow: stored.hasRow ? { name, deletedAt, unverifiedSince } : null,
+      ...{ error: null, syncRunId: null, written: false },
+    };
+  });
+  return new Map(loaded.map((held) => [held.id, held]));
+}
+
+/** Where there is a row it says what was shown last, else the state does. */
+function stateFrom(stored: StoredRow, dialect: Dialect): RecordState {
+  const { hasRow, unverifiedSince } = stored;
+  return {
+    dirty: stored.dirty,
+    dirtyAt: stored.dirtyAt,
+    firstDirtyAt: stored.firstDirtyAt,
+    unverifiedSince: unverifiedSince === null ? null : Date.parse(unverifiedSince),
+    write: stored.changeSeq ?? 0,
+    provisionalCreated: hasRow ? stored.rowCreated : stored.provisionalCreated,
+    shown: stored.shown === null ? null : (dialect.fromJson(stored.shown) as RecordState['shown']),
+    readNumber: stored.readNumber,
+    readEndedAt: stored.readEndedAt,
+    returned: Boolean(stored.returned),
+    missingSince: stored.missingSince,
+    missingNumber: stored.missingNumber,
+    proven: Boolean(stored.proven),
+    deleteEvent: stored.deleteEvent,
+    searched: stored.searched,
+    refusals: stored.refusals,
+    attempts: stored.attempts,
+    dueAt: stored.dueAt,
+  };
+}
+
+function rowFrom(stored: StoredRow, dialect: Dialect): RecordRow {
+  return {
+    name: stored.name,
+    version: stored.version,
+    status: stored.status,
+    data: dialect.fromJson(stored.data) as JsonObject,
+    deletedAt: stored.deletedAt,
+    firstSeenAt: stored.firstSeenAt,
+    syncedAt: stored.syncedAt,
+    verifiedAt: stored.verifiedAt,
+    lastEventId: stored.lastEventId,
+    lastEventAt: stored.lastEventAt,
+    cause: stored.cause,
+  };
+}
+
+/** What an event changes of a state is in the row too, as a rule, and is not written twice. */
+export const hasNewState = (held: LoadedRecord): boolean =>
+  held.stored === null || !standsInRow(held.stored, held);

@@ -1,4 +1,3 @@
-import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import type { Database, Sql } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
@@ -16,35 +15,18 @@ import type {
   TrimmedChanges,
 } from '../reports.ts';
 import { changes, traffic } from '../schema.ts';
-import { EVENT_COLUMNS, type EventsOfRecord, searchDeliveries, searchEvents } from './delivery-search.ts';
+import { EVENT_COLUMNS, searchDeliveries, searchEvents } from './delivery-search.ts';
 import { EPOCH_FACT } from './gaps.ts';
 import { firstSince, listOf, rowOf } from './lists.ts';
 import { recordsById, rowsOf, searchRecords, statusesOf } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { beforeOf, iso, limitOf, one, readFact, sql } from './sql.ts';
 
-/** What each engine finds by ways of its own. */
-export interface Finders {
-  eventsOfRecord: EventsOfRecord;
-  /** Numbers of one record's changes behind `from`: below it, newest first, or above it, oldest first. */
-  changesOfRecord(
-    kind: Kind,
-    id: string,
-    from: number,
-    limit: number,
-    order: 'ASC' | 'DESC',
-  ): Promise<number[]>;
-  sizes(to: Sql): Promise<Pick<StoreSummary, 'database_bytes' | 'wal_bytes'>>;
-}
-
 const EVENT_STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 'failed', 'discarded'];
 const DAY_MS = 86_400_000;
 
 /** What people ask of the store. Reads only; nothing here is on the way of a delivery. */
-export function createReports(
-  { sql: statements, atOneMoment, currentNumber }: Database,
-  finders: Finders,
-): ReportStore {
+export function createReports({ sql: statements, atOneMoment, currentNumber }: Database): ReportStore {
   const { query, dialect } = statements;
 
   const changesWhere = async (condition: SQL) => {
@@ -59,11 +41,11 @@ export function createReports(
   };
 
   return {
-    summary: () => atOneMoment((to) => summaryOf(to, finders)),
+    summary: () => atOneMoment(summaryOf),
 
-    listDeliveries: (filter, paging) => searchDeliveries(statements, finders.eventsOfRecord, filter, paging),
+    listDeliveries: (filter, paging) => searchDeliveries(statements, filter, paging),
 
-    listEvents: (filter, paging) => searchEvents(statements, finders.eventsOfRecord, filter, paging),
+    listEvents: (filter, paging) => searchEvents(statements, filter, paging),
 
     showEvent: (id) =>
       one<EventReport>(statements, sql`SELECT ${EVENT_COLUMNS}, body FROM events WHERE id = ${id}`),
@@ -75,7 +57,10 @@ export function createReports(
 
     async recordHistory(kind, id, paging) {
       const order = paging.oldestFirst ? 'ASC' : 'DESC';
-      const found = await finders.changesOfRecord(kind, id, beforeOf(paging), limitOf(paging), order);
+      const from = beforeOf(paging);
+      const behind = paging.oldestFirst ? { above: from } : { below: from };
+      const rows = { table: 'changes', kind, id, ...behind, order, limit: limitOf(paging) } as const;
+      const found = await dialect.numbersOf(statements, rows);
       return await changesWhere(sql`${dialect.isAmong(changes.seq, found)} ORDER BY seq ${sql.raw(order)}`);
     },
 
@@ -135,7 +120,7 @@ export function createReports(
   };
 }
 
-async function summaryOf(to: Sql, finders: Finders): Promise<StoreSummary> {
+async function summaryOf(to: Sql): Promise<StoreSummary> {
   const { query, dialect } = to;
   const counts = await query<{ state: EventState; count: number }>(
     sql`SELECT state, count FROM event_counts`,
@@ -176,6 +161,6 @@ async function summaryOf(to: Sql, finders: Finders): Promise<StoreSummary> {
     open_gaps_by: openGaps,
     resolved_gaps_last_day,
     learned_pointers: learned.map((each) => ({ ...each, used: Boolean(each.used) })),
-    ...(await finders.sizes(to)),
+    ...(await dialect.sizes(to)),
   };
 }

@@ -7,12 +7,11 @@ import { createFieldVerbs } from './fields.ts';
 import { createOperatorVerbs } from './operators.ts';
 import { createProcessingVerbs, type EventEngine } from './processing.ts';
 import { createReplicaVerbs } from './replicas.ts';
-import { createReports, type Finders } from './reports.ts';
+import { createReports } from './reports.ts';
 import { createRetentionVerbs } from './retention.ts';
 import { createFullSyncVerbs } from './sync-runs.ts';
 
 interface EngineParts {
-  finders: Finders;
   /** Its steady clock goes on over restarts. */
   keepsTime: boolean;
   /** `database` for verbs of the inbox, and for those of others that write records, where the engine must know which. */
@@ -24,12 +23,12 @@ interface EngineParts {
 export function createVerbs(
   database: Database,
   engine: EventEngine,
-  { finders, keepsTime, inbox = database, records = database }: EngineParts,
+  { keepsTime, inbox = database, records = database }: EngineParts,
 ) {
   return {
     ...createProcessingVerbs(inbox, engine),
     ...createEventVerbs(inbox, engine),
-    ...createDueVerbs(records, engine.records, { keepsTime }),
+    ...createDueVerbs(records, { keepsTime }),
     ...createBackfillVerbs(records, engine.records),
     ...createDeletionVerbs(records, engine.records),
     ...createFullSyncVerbs(database),
@@ -37,6 +36,6 @@ export function createVerbs(
     ...createRetentionVerbs(database),
     ...createFieldVerbs(database),
     ...createReplicaVerbs(database),
-    ...createReports(database, finders),
+    ...createReports(database),
   };
 }
