@@ -34,8 +34,11 @@ export interface Dialect {
   instant(iso: string): SQL;
   /** As a table `listed` with a column `id`. */
   listed(ids: readonly string[]): SQL;
-  /** As a table with columns `key` and `value`, both texts. */
-  entries(values: Readonly<Record<string, string>>): SQL;
+  /** Rows of texts, as a table `given` with these columns. */
+  given<Column extends string>(
+    columns: readonly Column[],
+    rows: readonly Readonly<Record<Column, string | null>>[],
+  ): SQL;
   /** Behind a SELECT: nobody else changes its rows, or reads them so, before the unit ends. */
   readonly forUpdate: SQL;
   /** When the hour of an instant began, as such a column holds it. */

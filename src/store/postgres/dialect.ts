@@ -18,7 +18,8 @@ export const DIALECT: Dialect = {
   fromJson: (stored) => stored,
   instant: (iso) => sql`${iso}::timestamptz`,
   listed: (ids) => sql`unnest(${textArray(ids)}::text[]) AS listed (id)`,
-  entries: (values) => sql`json_each_text(${keepJson(values)}::json)`,
+  given: (columns, rows) =>
+    sql`json_to_recordset(${rowsOf(rows)}::json) AS given (${sql.raw(columns.map((column) => `${column} text`).join(', '))})`,
   forUpdate: sql`FOR UPDATE`,
   hourOf: (column) => sql`date_trunc('hour', ${column})`,
   millisecondsBetween: (earlier, later) => sql`(extract(epoch FROM ${later} - ${earlier}) * 1000)::float8`,

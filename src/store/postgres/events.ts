@@ -1,45 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { contentHashOf } from '../../inbox/content-hash.ts';
 import { payloadIn, waitsForProcessing } from '../../process/payload.ts';
 import type { Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
-import {
-  type AcceptOutcome,
-  type ClaimedEvent,
-  type DirtyTiming,
-  DUPLICATES_KEPT,
-  type InboxStore,
-  type IncomingEvent,
-  type Now,
-} from '../store.ts';
-import { keepUnusable, makeNamedKnown } from '../units/events.ts';
+import type { AcceptOutcome, ClaimedEvent, DirtyTiming, InboxStore, IncomingEvent, Now } from '../store.ts';
 import { CLAIM_SCAN_FACTOR, type EventEngine, type PendingEvent } from '../units/processing.ts';
 import { type Dirtied, hasNewState, loadRecords } from '../units/records.ts';
-import { sql } from '../units/sql.ts';
+import { sql, tally } from '../units/sql.ts';
 import type { PostgresDatabase } from './connection.ts';
 import { bigintArray, instantOf, rowsOf, textArray, timestampArray } from './dialect.ts';
 import { dirtyColumns, RECORDS, saveRecords } from './records.ts';
 
-/** Accepts events, and deliveries that are not usable as events. */
-const createAcceptVerb = (database: PostgresDatabase): Pick<InboxStore, 'accept'> => ({
-  async accept(batch, now, timing, pointers) {
-    const accepted = batch.unusable.length > 0 ? null : await acceptNew(database, batch.events, now, timing);
-    if (accepted !== null) return accepted;
-    return await database.transact(async (unit) => {
-      const { outcomes, fresh, again, conflicting } = await sortOut(unit, batch.events);
-      await insertEvents(unit, fresh, now);
-      await countDeliveries(unit, again, now);
-      const duplicates = again.filter((event) => !conflicting.includes(event));
-      await keepDuplicates(unit, duplicates, now);
-      RECORDS.dirty(unit, fresh.flatMap(remedyOf), now, timing);
-      for (const event of fresh.filter(isReadByNobody)) await makeNamedKnown(unit, event, now, pointers);
-      const { unusable } = batch;
-      await keepUnusable(unit, RECORDS, { conflicting, unusable }, now, timing, pointers);
-      return outcomes;
-    });
-  },
-});
-
+/** Nobody reads the records that it may name, unless that is done as it is accepted. */
 const isReadByNobody = (event: IncomingEvent) => event.kind !== null && !waitsForProcessing(event);
 
 /**
@@ -73,100 +44,51 @@ async function acceptNew(
   return ids.map((_, index) => ({ status: 'accepted', seq: before + index + 1 }));
 }
 
-type Numbered = IncomingEvent & { seq: number };
-
-const remedyOf = ({ kind, recordId, seq }: Numbered): Dirtied[] =>
-  kind === null || recordId === null ? [] : [{ kind, id: recordId, number: seq }];
-
-/** Which of them are new, and the outcome of each. No other transaction accepts events while this one has locked the counter. */
-async function sortOut(unit: Unit, events: readonly IncomingEvent[]) {
-  const known = await knownContents(unit, events);
-  const fresh: Numbered[] = [];
-  const again: IncomingEvent[] = [];
-  const conflicting: IncomingEvent[] = [];
-  const outcomes = events.map((event): AcceptOutcome => {
-    const before = known.get(event.id);
-    if (before === undefined) {
-      const seq = unit.numbers.next();
-      known.set(event.id, { contentHash: null, body: event.body });
-      fresh.push({ ...event, seq });
-      return { status: 'accepted', seq };
-    }
-    again.push(event);
-    const isOther = !isSameContent(before, event.body);
-    if (isOther) conflicting.push(event);
-    return { status: 'duplicate', conflicting: isOther };
-  });
-  return { outcomes, fresh, again, conflicting };
-}
-
-/** What an event's content is compared by: its body, or the hash of that once it is trimmed. */
-interface Content {
-  contentHash: string | null;
-  body: string | null;
-}
-
-async function knownContents(from: Sql, events: readonly IncomingEvent[]): Promise<Map<string, Content>> {
-  if (events.length === 0) return new Map();
-  const ids = textArray(events.map((event) => event.id));
-  const rows = await from.query<Content & { id: string }>(
-    sql`SELECT id, content_hash AS "contentHash", body FROM events WHERE id = ANY (${ids}::text[])
-     UNION ALL SELECT id, content_hash, NULL FROM trimmed_events WHERE id = ANY (${ids}::text[])`,
+/** No other transaction accepts events while this one has locked the counter. */
+async function insertNew(
+  unit: Unit,
+  events: readonly IncomingEvent[],
+  now: Now,
+  timing: DirtyTiming,
+): Promise<(number | null)[]> {
+  if (events.length === 0) return [];
+  const firsts = new Map<string, IncomingEvent>();
+  for (const event of events) if (!firsts.has(event.id)) firsts.set(event.id, event);
+  const rows = [...firsts.values()].map(
+    ({ id, type, createdMs, kind, recordId, known, address, body }, place) => ({
+      ...{ place, id, type, createdMs, kind, recordId, address, body },
+      state: waitsForProcessing({ known, kind, recordId }) ? 'pending' : 'ignored',
+      created: instantOf(createdMs),
+    }),
   );
-  return new Map(rows.map((row) => [row.id, row]));
-}
-
-function isSameContent({ contentHash, body }: Content, again: string): boolean {
-  if (body === again) return true;
-  return contentHashOf(again) === (contentHash ?? contentHashOf(body ?? ''));
-}
-
-async function insertEvents(unit: Unit, events: readonly Numbered[], now: Now): Promise<void> {
-  if (events.length === 0) return;
-  const pending = events.filter(waitsForProcessing).length;
-  const rows = events.map(({ seq, id, type, createdMs, kind, recordId, known, address, body }) => ({
-    ...{ seq, id, type, createdMs, kind, recordId, address, body },
-    known: waitsForProcessing({ known, kind, recordId }),
-    created: instantOf(createdMs),
-  }));
-  await unit.change(
-    sql`WITH counted AS (
-       UPDATE event_counts SET count = count + CASE state WHEN 'pending' THEN ${pending}::bigint ELSE ${events.length - pending}::bigint END
-       WHERE state IN ('pending', 'ignored')
-     ) INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
+  const inserted = await unit.query<{ seq: number; id: string; state: 'pending' | 'ignored' }>(
+    sql`INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
        processed_at, address, body)
-     SELECT seq, id, type, created, "createdMs", kind, "recordId", received.at, received.at, CASE WHEN known THEN 'pending' ELSE 'ignored' END,
-       CASE WHEN known THEN NULL ELSE received.at END, address, body
+     SELECT ${unit.numbers.current()}::bigint + row_number() OVER (ORDER BY place), id, type, created, "createdMs", kind, "recordId",
+       received.at, received.at, state, CASE state WHEN 'ignored' THEN received.at END, address, body
      FROM (SELECT ${instantOf(now.wall)}::timestamptz AS at) AS received,
-       json_to_recordset(${rowsOf(rows)}::json) AS x (seq bigint, id text, type text, created timestamptz, "createdMs" bigint,
-       kind text, "recordId" text, known boolean, address text, body text)`,
+       json_to_recordset(${rowsOf(rows)}::json) AS x (place int, id text, type text, created timestamptz, "createdMs" bigint,
+       kind text, "recordId" text, state text, address text, body text)
+     WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.id = x.id) AND NOT EXISTS (SELECT 1 FROM trimmed_events t WHERE t.id = x.id)
+     RETURNING seq, id, state`,
   );
-}
-
-async function countDeliveries(unit: Unit, events: readonly IncomingEvent[], now: Now): Promise<void> {
-  if (events.length === 0) return;
-  const times = new Map<string, number>();
-  for (const { id } of events) times.set(id, (times.get(id) ?? 0) + 1);
-  const rows = rowsOf([...times].map(([id, count]) => ({ id, times: count })));
-  await unit.change(
-    sql`UPDATE events e SET deliveries = e.deliveries + x.times, last_delivered_at = ${instantOf(now.wall)}::timestamptz
-     FROM json_to_recordset(${rows}::json) AS x (id text, times int) WHERE e.id = x.id`,
-  );
-}
-
-async function keepDuplicates(unit: Unit, duplicates: readonly IncomingEvent[], now: Now): Promise<void> {
-  if (duplicates.length === 0) return;
-  const rows = duplicates.map(({ id, type, kind, recordId, address }) => ({
-    ...{ id, type, kind, recordId, address },
-  }));
-  await unit.change(
-    sql`INSERT INTO duplicates (received_at, event_id, type, kind, record_id, address)
-     SELECT ${instantOf(now.wall)}::timestamptz, id, type, kind, "recordId", address
-     FROM json_to_recordset(${rowsOf(rows)}::json) AS x (id text, type text, kind text, "recordId" text, address text)`,
-  );
-  await unit.change(
-    sql`DELETE FROM duplicates WHERE id <= (SELECT max(id) FROM duplicates) - ${DUPLICATES_KEPT}`,
-  );
+  const counts = { pending: 0, ignored: 0 };
+  for (const { state } of inserted) {
+    unit.numbers.next();
+    counts[state] += 1;
+  }
+  tally(unit, counts);
+  const seqs = new Map(inserted.map(({ id, seq }) => [id, seq]));
+  const dirtied = inserted.flatMap(({ id, seq }): Dirtied[] => {
+    const { kind, recordId } = firsts.get(id)!;
+    return kind === null || recordId === null ? [] : [{ kind, id: recordId, number: seq }];
+  });
+  RECORDS.dirty(unit, dirtied, now, timing);
+  return events.map(({ id }) => {
+    const seq = seqs.get(id) ?? null;
+    seqs.delete(id);
+    return seq;
+  });
 }
 
 /** Claims of one mirror run one after another and block nothing else: two at once could each take an event of one record. */
@@ -175,7 +97,7 @@ const IN_TURN =
 /** A claim that is lost in a crash of the server is made again, so that none waits for the disk. */
 const NOT_AWAITED = 'SET LOCAL synchronous_commit = off';
 
-type EventVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'releaseEvents' | 'recoverClaims'>;
+type EventVerbs = Pick<InboxStore, 'claimEvents' | 'releaseEvents' | 'recoverClaims'>;
 
 /**
  * An event in this engine's own way, from its arrival to its end: who works on it, over all replicas, and how a batch is loaded
@@ -187,8 +109,6 @@ export function createEvents(database: PostgresDatabase) {
   const opening = randomUUID();
 
   const verbs: EventVerbs = {
-    ...createAcceptVerb(database),
-
     async claimEvents(owner, limit, leaseMs, now) {
       return await database.transactApart(`${NOT_AWAITED}; ${IN_TURN}`, async (unit) => {
         // Claims that another transaction is about to finish are locked by it, and skipped.
@@ -234,6 +154,9 @@ export function createEvents(database: PostgresDatabase) {
 
   const engine: EventEngine = {
     records: RECORDS,
+    acceptNew: (events, now, timing) => acceptNew(database, events, now, timing),
+    insertNew,
+    accepted: () => undefined,
     payloadOf: ({ body }) => payloadIn(body),
     recall: loadRecords,
     // None is kept in memory: another replica may write.

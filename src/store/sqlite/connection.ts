@@ -1,6 +1,5 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
-import { contentHashOf } from '../../inbox/content-hash.ts';
 import { StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import { isReadOnly, makePlaceFor, refuseFolder } from './place.ts';
 
@@ -35,7 +34,6 @@ export function connect(path: string, options: { readOnly: boolean }): Connectio
   return guarded(() => {
     const file = options.readOnly ? whereRead(path) : path;
     const db = new Database(file, { readonly: options.readOnly, timeout: LOCK_WAIT_MS });
-    db.function('content_hash_of', { deterministic: true }, (body) => contentHashOf(String(body)));
     if (options.readOnly) return db;
     try {
       db.pragma('journal_mode = WAL');

@@ -27,7 +27,10 @@ const DIALECT: Dialect = {
   fromJson: (stored) => (stored === null ? null : parseJson(String(stored))),
   instant: (iso) => sql`${iso}`,
   listed: (ids) => sql`(SELECT value AS id FROM json_each(${JSON.stringify(ids)})) AS listed`,
-  entries: (values) => sql`json_each(${JSON.stringify(values)})`,
+  given(columns, rows) {
+    const values = columns.map((column) => `value ->> '${column}' AS ${column}`);
+    return sql`(SELECT ${sql.raw(values.join(', '))} FROM json_each(${JSON.stringify(rows)})) AS given`;
+  },
   // Only one process writes the file.
   forUpdate: sql``,
   hourOf: (column) => sql`substr(${column}, 1, 13) || ':00:00.000Z'`,
@@ -223,7 +226,7 @@ async function numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]> {
     const last = Math.min(highest, Math.max(lowest, block + step * (BLOCKS_AT_ONCE - 1)));
     const next = await from.query<{ seq: number }>(
       sql`WITH RECURSIVE block(n) AS (VALUES (${block}) UNION ALL SELECT n + ${sql.raw(String(step))} FROM block WHERE n <> ${last})
-        SELECT seq FROM block CROSS JOIN ${of}${DIALECT.indexedBy(`${table}_record`)}
+        SELECT seq FROM block CROSS JOIN ${of} AS in_block${DIALECT.indexedBy(`${table}_record`)}
         WHERE seq >> ${sql.raw(String(BLOCK_BITS))} = block.n AND record_id = ${id} AND ${isOfKind} AND seq > ${above} AND seq < ${below}
           AND ${among} ORDER BY seq ${sql.raw(order)} LIMIT ${limit - found.length}`,
     );

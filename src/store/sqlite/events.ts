@@ -1,17 +1,6 @@
 import type { JsonObject } from '../../compliance/pointers.ts';
-import { contentHashOf } from '../../inbox/content-hash.ts';
 import { payloadIn, waitsForProcessing } from '../../process/payload.ts';
-import type { Database, Numbers } from '../database.ts';
-import {
-  type AcceptOutcome,
-  type ClaimedEvent,
-  type DirtyTiming,
-  DUPLICATES_KEPT,
-  type InboxStore,
-  type IncomingEvent,
-  type Now,
-} from '../store.ts';
-import { keepUnusable, makeNamedKnown } from '../units/events.ts';
+import type { AcceptOutcome, ClaimedEvent, InboxStore, IncomingEvent } from '../store.ts';
 import {
   CLAIM_SCAN_FACTOR,
   type EventEngine,
@@ -22,116 +11,6 @@ import { hasNewState, type LoadedRecord, loadRecords } from '../units/records.ts
 import { createdIn, iso } from '../units/sql.ts';
 import type { Connection } from './connection.ts';
 import type { SqliteRecords } from './records.ts';
-
-type EventVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'releaseEvents' | 'recoverClaims'>;
-
-/** Accepts events, and deliveries that are not usable as events. */
-function createAcceptVerb(
-  db: Connection,
-  { transact }: Database,
-  records: SqliteRecords,
-  arrivals: Arrivals,
-): Pick<EventVerbs, 'accept'> {
-  const count = db.prepare('UPDATE event_counts SET count = count + ? WHERE state = ?');
-  const insertEvent = db.prepare(
-    `INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
-       processed_at, address, body)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-  );
-  const countDelivery = db
-    .prepare(
-      `UPDATE events SET deliveries = deliveries + 1, last_delivered_at = ? WHERE id = ?
-       RETURNING coalesce(content_hash, content_hash_of(body))`,
-    )
-    .pluck();
-  const insertDuplicate = db.prepare(
-    'INSERT INTO duplicates (received_at, event_id, type, kind, record_id, address) VALUES (?, ?, ?, ?, ?, ?)',
-  );
-  const dropDuplicates = db.prepare(
-    'DELETE FROM duplicates WHERE id <= (SELECT max(id) FROM duplicates) - ?',
-  );
-  const anyTrimmed = db.prepare('SELECT EXISTS (SELECT 1 FROM trimmed_events)').pluck();
-  const trimmedHash = db.prepare('SELECT content_hash FROM trimmed_events WHERE id = ?').pluck();
-
-  function acceptOne(
-    event: IncomingEvent,
-    now: Now,
-    nowIso: string,
-    timing: DirtyTiming,
-    numbers: Numbers,
-    trimmedIds: boolean,
-  ): AcceptOutcome {
-    const trimmed = trimmedIds ? (trimmedHash.get(event.id) as string | undefined) : undefined;
-    if (trimmed !== undefined) return repeated(event, trimmed);
-    const seq = numbers.current() + 1;
-    const waits = waitsForProcessing(event);
-    const inserted = insertEvent.run(
-      seq,
-      event.id,
-      event.type,
-      createdIn(event),
-      event.createdMs,
-      event.kind,
-      event.recordId,
-      nowIso,
-      nowIso,
-      waits ? 'pending' : 'ignored',
-      waits ? null : nowIso,
-      event.address ?? null,
-      event.body,
-    );
-    if (inserted.changes === 1) {
-      numbers.next();
-      if (event.kind !== null && event.recordId !== null) {
-        records.dirty(event.kind, event.recordId, seq, now, nowIso, timing);
-      }
-      return { status: 'accepted', seq };
-    }
-    return repeated(event, countDelivery.get(nowIso, event.id) as string);
-  }
-
-  /** An id that was received before, with content of that hash. */
-  const repeated = (event: IncomingEvent, contentHash: string): AcceptOutcome => ({
-    status: 'duplicate',
-    conflicting: contentHash !== contentHashOf(event.body),
-  });
-
-  function keepDuplicates(duplicates: readonly IncomingEvent[], nowIso: string): void {
-    for (const { id, type, kind, recordId, address = null } of duplicates)
-      insertDuplicate.run(nowIso, id, type, kind, recordId, address);
-    if (duplicates.length > 0) dropDuplicates.run(DUPLICATES_KEPT);
-  }
-
-  return {
-    async accept(batch, now, timing, pointers) {
-      const outcomes = await transact(async (unit) => {
-        const nowIso = iso(now.wall);
-        // Asked once per commit: most databases have trimmed nothing, and a look-up per event is not free.
-        const trimmedIds = anyTrimmed.get() === 1;
-        const outcomes = batch.events.map((event) =>
-          acceptOne(event, now, nowIso, timing, unit.numbers, trimmedIds),
-        );
-        const fresh = batch.events.filter((_, index) => outcomes[index]?.status === 'accepted');
-        const ignored = fresh.filter((event) => !waitsForProcessing(event));
-        if (fresh.length > ignored.length) count.run(fresh.length - ignored.length, 'pending');
-        if (ignored.length > 0) count.run(ignored.length, 'ignored');
-        for (const event of ignored) await makeNamedKnown(unit, event, now, pointers);
-        const repeats = (isConflicting: boolean) =>
-          batch.events.filter((_, index) => {
-            const outcome = outcomes[index]!;
-            return outcome.status === 'duplicate' && outcome.conflicting === isConflicting;
-          });
-        keepDuplicates(repeats(false), nowIso);
-        const conflicting = repeats(true);
-        const { unusable } = batch;
-        await keepUnusable(unit, records.shared, { conflicting, unusable }, now, timing, pointers);
-        return outcomes;
-      });
-      arrivals.accepted(batch.events, outcomes, now.wall);
-      return outcomes;
-    },
-  };
-}
 
 /** How many waiting events are kept in memory: about half a second of them under load. Further ones are read from the file. */
 const ARRIVALS_KEPT = 4_096;
@@ -242,11 +121,18 @@ function createClaims() {
  */
 export function createEvents(
   db: Connection,
-  database: Database,
   records: SqliteRecords,
-): { verbs: EventVerbs; engine: EventEngine } {
+): { verbs: Pick<InboxStore, 'claimEvents' | 'releaseEvents' | 'recoverClaims'>; engine: EventEngine } {
   const arrivals = createArrivals();
   const claims = createClaims();
+  const count = db.prepare('UPDATE event_counts SET count = count + ? WHERE state = ?');
+  const insertEvent = db.prepare(
+    `INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
+       processed_at, address, body)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+  );
+  const anyTrimmed = db.prepare('SELECT EXISTS (SELECT 1 FROM trimmed_events)').pluck();
+  const selectTrimmed = db.prepare('SELECT 1 FROM trimmed_events WHERE id = ?');
   const selectPending = db
     .prepare(
       `SELECT seq FROM events WHERE state = 'pending' AND seq > ? AND (next_attempt_at IS NULL OR next_attempt_at <= ?)
@@ -275,9 +161,7 @@ export function createEvents(
     return { ...event, receivedWall: Date.parse(received_at) };
   }
 
-  const verbs: EventVerbs = {
-    ...createAcceptVerb(db, database, records, arrivals),
-
+  const verbs: Pick<InboxStore, 'claimEvents' | 'releaseEvents' | 'recoverClaims'> = {
     async claimEvents(owner, limit, leaseMs, now) {
       claims.expire(now.steady);
       const claimed: PendingEvent[] = [];
@@ -309,6 +193,34 @@ export function createEvents(
   // A batch is loaded and saved by prepared statements, and from what the batch before it has left.
   const engine: EventEngine = {
     records: records.shared,
+    acceptNew: async () => null,
+    async insertNew({ numbers }, arrived, now, timing) {
+      const nowIso = iso(now.wall);
+      // Asked once per commit: most databases have trimmed nothing, and a look-up per event is not free.
+      const isTrimmed =
+        anyTrimmed.get() === 1 ? (id: string) => selectTrimmed.get(id) !== undefined : () => false;
+      const inserted = { pending: 0, ignored: 0 };
+      const seqs = arrived.map((event) => {
+        if (isTrimmed(event.id)) return null;
+        const { id, type, createdMs, kind, recordId, address = null, body } = event;
+        const seq = numbers.current() + 1;
+        const state = waitsForProcessing(event) ? 'pending' : 'ignored';
+        const processedAt = state === 'pending' ? null : nowIso;
+        const { changes } = insertEvent.run(
+          ...[seq, id, type, createdIn(event), createdMs, kind, recordId, nowIso, nowIso, state],
+          ...[processedAt, address, body],
+        );
+        if (changes === 0) return null;
+        numbers.next();
+        inserted[state] += 1;
+        if (kind !== null && recordId !== null) records.dirty(kind, recordId, seq, now, nowIso, timing);
+        return seq;
+      });
+      for (const state of ['pending', 'ignored'] as const)
+        if (inserted[state] > 0) count.run(inserted[state], state);
+      return seqs;
+    },
+    accepted: arrivals.accepted,
     payloadOf: arrivals.payloadOf,
     async recall(to, kind, ids) {
       records.busy.check();

@@ -124,7 +124,7 @@ export function storeOver(db: Connection, { database, watchGaps } = watched(crea
       return database.transact(work, first);
     },
   };
-  const events = createEvents(db, inbox, records);
+  const events = createEvents(db, records);
   const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
     ...events.verbs,
     ...createVerbs(database, events.engine, {

@@ -9,14 +9,17 @@ import {
   type JsonObject,
   withLearned,
 } from '../../compliance/pointers.ts';
+import { contentHashOf } from '../../inbox/content-hash.ts';
 import { senderOf } from '../../inbox/rejections.ts';
 import { describeError, StoreUnavailable } from '../../platform/errors.ts';
-import { assessmentsNamedIn, noRecordIn, recordOf } from '../../process/payload.ts';
+import { assessmentsNamedIn, noRecordIn, recordOf, waitsForProcessing } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { CONFLICTING, type EventState } from '../reports.ts';
-import { events, quarantine, rejections } from '../schema.ts';
+import { events, quarantine, rejections, trimmedEvents } from '../schema.ts';
 import {
+  type AcceptOutcome,
   type DirtyTiming,
+  DUPLICATES_KEPT,
   type InboxStore,
   type IncomingEvent,
   type Now,
@@ -45,6 +48,27 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
   };
 
   return {
+    async accept({ events: arrived, unusable }, now, timing, pointers) {
+      const atOnce = unusable.length > 0 ? null : await engine.acceptNew(arrived, now, timing);
+      if (atOnce !== null) return atOnce;
+      const outcomes = await database.transact(async (unit) => {
+        const numbers = await engine.insertNew(unit, arrived, now, timing);
+        for (const [nth, event] of arrived.entries())
+          if (numbers[nth] !== null && !waitsForProcessing(event))
+            await makeNamedKnown(unit, event, now, pointers);
+        const again = arrived.filter((_, nth) => numbers[nth] === null);
+        const conflicting = await noteAgain(unit, again, iso(now.wall));
+        await keepUnusable(unit, engine.records, { conflicting, unusable }, now, timing, pointers);
+        return arrived.map((event, nth): AcceptOutcome => {
+          const seq = numbers[nth] ?? null;
+          if (seq !== null) return { status: 'accepted', seq };
+          return { status: 'duplicate', conflicting: conflicting.includes(event) };
+        });
+      });
+      engine.accepted(arrived, outcomes, now.wall);
+      return outcomes;
+    },
+
     async retryEvent(id, rules, now) {
       const nowIso = iso(now.wall);
       try {
@@ -168,6 +192,61 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
   } satisfies Partial<InboxStore>;
 }
 
+/** What an event's content is compared by: its body, or the hash of that once it is trimmed. */
+interface Content {
+  id: string;
+  contentHash: string | null;
+  body: string | null;
+}
+
+/** Counts redeliveries. Returns those whose content is not that of the event which came before with their id. */
+async function noteAgain(
+  unit: Unit,
+  again: readonly IncomingEvent[],
+  nowIso: string,
+): Promise<IncomingEvent[]> {
+  if (again.length === 0) return [];
+  const { dialect } = unit;
+  const times = new Map<string, number>();
+  for (const { id } of again) times.set(id, (times.get(id) ?? 0) + 1);
+  const ids = [...times.keys()];
+  const contents = await unit.query<Content>(
+    sql`SELECT id, content_hash AS "contentHash", body FROM events WHERE ${dialect.isAmong(events.id, ids)}
+      UNION ALL SELECT id, content_hash, NULL FROM trimmed_events WHERE ${dialect.isAmong(trimmedEvents.id, ids)}`,
+  );
+  const before = new Map(contents.map((content) => [content.id, content]));
+  const conflicting = again.filter(({ id, body }) => !isContent(before.get(id)!, body));
+  const counted = dialect.given(
+    ['id', 'times'],
+    ids.map((id) => ({ id, times: String(times.get(id)) })),
+  );
+  unit.send(
+    sql`UPDATE events SET deliveries = deliveries + CAST(given.times AS integer), last_delivered_at = ${dialect.instant(nowIso)}
+      FROM ${counted} WHERE events.id = given.id`,
+  );
+  const repeated = again
+    .filter((event) => !conflicting.includes(event))
+    .map(({ id, type, kind, recordId, address = null }) => ({
+      id,
+      type,
+      kind,
+      record_id: recordId,
+      address,
+    }));
+  if (repeated.length === 0) return conflicting;
+  unit.send(
+    sql`INSERT INTO duplicates (received_at, event_id, type, kind, record_id, address)
+      SELECT ${dialect.instant(nowIso)}, id, type, kind, record_id, address
+      FROM ${dialect.given(['id', 'type', 'kind', 'record_id', 'address'], repeated)}`,
+  );
+  unit.send(sql`DELETE FROM duplicates WHERE id <= (SELECT max(id) FROM duplicates) - ${DUPLICATES_KEPT}`);
+  return conflicting;
+}
+
+function isContent({ contentHash, body }: Content, again: string): boolean {
+  return body === again || contentHashOf(again) === (contentHash ?? contentHashOf(body ?? ''));
+}
+
 /** It was processed, and what it was taken to be about is nothing that the API or an event has ever shown. */
 async function isAboutNothing(
   unit: Unit,
@@ -193,8 +272,8 @@ async function forgetUnnamed(unit: Unit, kind: Kind, id: string, nowIso: string)
   await resolveGap(unit, { reason: 'unreadable_answer', kind, recordId: id }, nowIso);
 }
 
-/** Deliveries that are not taken in as events: their content is kept, what they seem to be about is read, and a gap says so. */
-export async function keepUnusable(
+/** Deliveries that are not accepted as events: their content is kept, what they seem to be about is read, and a gap says so. */
+async function keepUnusable(
   unit: Unit,
   records: Pick<Records, 'dirty'>,
   { conflicting, unusable }: { conflicting: readonly IncomingEvent[]; unusable: readonly UnusableDelivery[] },
@@ -223,7 +302,7 @@ export async function keepUnusable(
 }
 
 /** Of what no other step reads: the assessments that it names become known. */
-export async function makeNamedKnown(
+async function makeNamedKnown(
   unit: Unit,
   { kind, body }: Pick<UnusableDelivery, 'kind'> & { body: Uint8Array | string },
   now: Now,

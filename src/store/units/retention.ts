@@ -60,11 +60,11 @@ async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number>
   const kept = await unit.query<{ seq: number; body: string }>(
     sql`SELECT seq, body FROM events WHERE ${unit.dialect.isAmong(seq, keys)} AND body IS NOT NULL`,
   );
-  const hashes = Object.fromEntries(kept.map((row) => [row.seq, contentHashOf(row.body)]));
-  const contentHash = sql`coalesce(${events.contentHash}, hashed.value)`;
+  const hashed = kept.map((row) => ({ number: String(row.seq), hash: contentHashOf(row.body) }));
+  const contentHash = sql`coalesce(${events.contentHash}, given.hash)`;
   unit.send(
     sql`UPDATE events SET ${set(events, { contentHash, address: null, body: null })}
-      FROM ${unit.dialect.entries(hashes)} AS hashed WHERE seq = CAST(hashed.key AS bigint)`,
+      FROM ${unit.dialect.given(['number', 'hash'], hashed)} WHERE seq = CAST(given.number AS bigint)`,
   );
   return kept.length;
 }
