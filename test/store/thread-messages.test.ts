@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { MirrorError, NotMigrated, StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
-import { crossed, crossing, crossingVerbs, hotVerbs } from '../../src/store/sqlite/thread-messages.ts';
+import { hotVerbs } from '../../src/store/sqlite/thread.ts';
+import { crossed, crossing } from '../../src/store/sqlite/thread-messages.ts';
+import { crossingVerbs } from '../../src/store/sqlite/thread-worker.ts';
 import type {
   ClaimedEvent,
   InboxStore,

@@ -41,7 +41,7 @@ const MUTANTS: readonly (Mutant & { caughtBy: string })[] = [
     name: 'unfair-class',
     without: 'events wait for as long as deliveries come',
     edits: [
-      { file: 'src/store/sqlite/thread-turns.ts', find: 'processing: 3,', put: 'processing: Infinity,' },
+      { file: 'src/store/sqlite/thread-worker.ts', find: 'processing: 3,', put: 'processing: Infinity,' },
     ],
     caughtBy: 'in the turns of its classes',
   },

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createLine, nextTurn, type VerbClass, type Waiting } from '../../src/store/sqlite/thread-turns.ts';
-
-const CLASSES: readonly VerbClass[] = ['deliveries', 'processing', 'operators', 'syncs', 'reports'];
+import { CLASSES, type VerbClass } from '../../src/store/sqlite/thread-messages.ts';
+import { createLine, nextTurn, type Waiting } from '../../src/store/sqlite/thread-worker.ts';
 
 describe('the next turn', () => {
   it.each<[what: string, waiting: Waiting, turn: VerbClass | null]>([

@@ -1,5 +1,3 @@
-import { parseJson } from '../../compliance/json.ts';
-import type { JsonObject } from '../../compliance/pointers.ts';
 import { MirrorError, NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import type {
   AcceptOutcome,
@@ -10,15 +8,30 @@ import type {
   InboxStore,
   IncomingEvent,
   ProvisionalOutcome,
-  ReadObject,
+  Store,
 } from '../store.ts';
-import type { ThreadVerb } from './thread-turns.ts';
 
 /** The messages between the event loop and the threads that have the file open. */
 
+/** What a thread is started with. Absent: it is some other thread. */
+export interface ThreadData {
+  storeFile?: { path: string; isReader: boolean };
+}
+
+/** The verbs of the port that are called on a thread; the others need no database, or take a function. */
+export type ThreadVerb = Exclude<
+  keyof Store,
+  'engine' | 'watchGaps' | 'sharedTime' | 'notify' | 'listen' | 'close'
+>;
+
+/**
+ * The classes in which verbs wait for a thread, which runs one at a time, first to last while none has waited too long.
+ * `reports` only read and may take long (some are asked by a full sync): they have a thread and a connection of their own.
+ */
+export const CLASSES = ['deliveries', 'processing', 'operators', 'syncs', 'reports'] as const;
+export type VerbClass = (typeof CLASSES)[number];
+
 export type Asked =
-  /** The first message. */
-  | { what: 'open'; path: string; isReader: boolean }
   | Call
   /** The last message: the thread ends once all calls are answered. */
   | { what: 'close' };
@@ -27,6 +40,7 @@ export interface Call {
   what: 'call';
   id: number;
   verb: ThreadVerb;
+  of: VerbClass;
   args: readonly unknown[];
 }
 
@@ -89,19 +103,19 @@ export function crossed({ fields, cause }: CrossingError): Error {
  * one JSON text, which takes less than half as long as copying value by value. Records of a page: as one text, which costs a
  * twentieth of what objects do; only those that differ from their rows are parsed. Most are unchanged: those have no result.
  */
-type HotVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'applyEvents' | 'releaseEvents'> &
+export type HotVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'applyEvents' | 'releaseEvents'> &
   Pick<BackfillStore, 'applyReads'>;
 type Args<Name extends keyof HotVerbs> = Parameters<HotVerbs[Name]>;
 
 type Rest<List extends unknown[]> = List extends [unknown, ...infer Others] ? Others : never;
 
 /** Without the payload: to copy it costs more than to parse the body again in the thread. */
-const EVENT_COLUMNS: readonly (keyof IncomingEvent)[] = [
+export const EVENT_COLUMNS: readonly (keyof IncomingEvent)[] = [
   ...(['id', 'type', 'created', 'createdMs', 'kind', 'recordId', 'known', 't', 'address'] as const),
 ];
 
 /** Without type and body: the thread keeps those until the event comes back. */
-const CLAIM_COLUMNS: readonly (keyof ClaimedEvent)[] = [
+export const CLAIM_COLUMNS: readonly (keyof ClaimedEvent)[] = [
   ...(['seq', 'id', 'kind', 'recordId', 'receivedWall', 'attempts', 'owner'] as const),
 ];
 
@@ -109,7 +123,7 @@ const CLAIM_COLUMNS: readonly (keyof ClaimedEvent)[] = [
 type Columns = string;
 
 /** Claimed events, which the thread keeps. */
-interface Claims {
+export interface Claims {
   seqs: number[];
   owners: string[];
 }
@@ -127,7 +141,7 @@ const DUPLICATE = -1;
 const CONFLICTING = -2;
 
 /** One line for each record: neither ids nor the JSON of JSON.stringify contain a newline. One text crosses faster than many. */
-interface Page {
+export interface Page {
   ids: string;
   jsons: string;
 }
@@ -136,7 +150,7 @@ interface Page {
 type Others = string;
 
 /** The result for a record that was alive and verified, and that the read has shown unchanged. */
-const AS_IT_WAS: Omit<Applied, 'id'> = {
+export const AS_IT_WAS: Omit<Applied, 'id'> = {
   ...{ outcome: 'unchanged', differences: [], verified: true },
   ...{ lagMs: null, witness: true, announced: false, lacks: false },
 };
@@ -156,120 +170,21 @@ export interface CrossingVerbs {
   ): Promise<Others>;
 }
 
-/** On the event loop: the port's verbs over the thread's. */
-export function hotVerbs(call: CrossingVerbs): HotVerbs {
-  return {
-    async accept({ events, unusable }, ...rest) {
-      const bodies = events.map(({ body }) => body);
-      const columns = toColumns(events, EVENT_COLUMNS);
-      const outcomes = await call.accept({ bodies, columns, unusable }, ...rest);
-      return outcomes.map(toOutcome);
-    },
-    async claimEvents(...args) {
-      return fromColumns<ClaimedEvent>(await call.claimEvents(...args), CLAIM_COLUMNS);
-    },
-    async applyEvents(events, ...rest) {
-      const { seqs, outcomes, errors, named } = await call.applyEvents(toClaims(events), ...rest);
-      const bySeq = new Map(events.map((event) => [event.seq, event]));
-      const results = seqs.map(
-        (seq, at): ProvisionalOutcome => ({
-          ...{ event: bySeq.get(seq)!, outcome: outcomes[at]!, error: errors[at]! },
-        }),
-      );
-      for (const { at, kind, recordId } of named) {
-        const result = results[at]!;
-        result.event = { ...result.event, kind, recordId };
-      }
-      return results;
-    },
-    async releaseEvents(events) {
-      await call.releaseEvents(toClaims(events));
-    },
-    async applyReads(kind, objects, read, context) {
-      const page: Page = {
-        ids: objects.map(({ id }) => id).join('\n'),
-        jsons: objects.map((object) => object.json ?? JSON.stringify(object.data)).join('\n'),
-      };
-      const others = JSON.parse(await call.applyReads(kind, page, read, context)) as [number, Applied][];
-      const applied: Applied[] = objects.map(({ id }) => ({ id, ...AS_IT_WAS }));
-      for (const [at, one] of others) applied[at] = one;
-      return applied;
-    },
-  };
-}
-
-/** In the thread: the verbs that cross over the store's. */
-export function crossingVerbs(store: HotVerbs): CrossingVerbs {
-  const claimed = new Map<number, ClaimedEvent>();
-  // An event that is not here is finished, or claimed by another meanwhile: the store leaves such out, too.
-  const held = ({ seqs, owners }: Claims) =>
-    seqs.flatMap((seq, at) => {
-      const event = claimed.get(seq);
-      return event?.owner === owners[at] ? [event!] : [];
-    });
-  const forget = (events: readonly ClaimedEvent[]) => {
-    for (const { seq } of events) claimed.delete(seq);
-  };
-  return {
-    async accept({ bodies, columns, unusable }, ...rest) {
-      const events = fromColumns<IncomingEvent>(columns, EVENT_COLUMNS);
-      for (const [at, event] of events.entries()) event.body = bodies[at]!;
-      return (await store.accept({ events, unusable }, ...rest)).map(toNumber);
-    },
-    async claimEvents(...args) {
-      const events = await store.claimEvents(...args);
-      for (const event of events) claimed.set(event.seq, event);
-      return toColumns(events, CLAIM_COLUMNS);
-    },
-    async applyEvents(claims, ...rest) {
-      const results = await store.applyEvents(held(claims), ...rest);
-      const events = results.map(({ event }) => event);
-      const named = events.flatMap(({ seq, kind, recordId }, at) =>
-        claimed.get(seq)?.recordId === recordId ? [] : [{ at, kind, recordId }],
-      );
-      forget(events);
-      return {
-        seqs: events.map(({ seq }) => seq),
-        outcomes: results.map(({ outcome }) => outcome),
-        errors: results.map(({ error }) => error),
-        named,
-      };
-    },
-    async releaseEvents(claims) {
-      const events = held(claims);
-      forget(events);
-      await store.releaseEvents(events);
-    },
-    async applyReads(kind, { ids, jsons }, read, context) {
-      // No records are no lines, not one empty line.
-      const lines = jsons === '' ? [] : jsons.split('\n');
-      const named = ids.split('\n');
-      const objects = lines.map((json, at) => new CrossedObject(named[at]!, json));
-      const applied = await store.applyReads(kind, objects, read, context);
-      return JSON.stringify([...applied.entries()].filter(([, one]) => !isAsItWas(one)));
-    },
-  };
-}
-
-function toClaims(events: readonly ClaimedEvent[]): Claims {
-  return { seqs: events.map(({ seq }) => seq), owners: events.map(({ owner }) => owner) };
-}
-
-function toNumber(outcome: AcceptOutcome): number {
+export function toNumber(outcome: AcceptOutcome): number {
   if (outcome.status === 'accepted') return outcome.seq;
   return outcome.conflicting ? CONFLICTING : DUPLICATE;
 }
 
-function toOutcome(number: number): AcceptOutcome {
+export function toOutcome(number: number): AcceptOutcome {
   if (number > 0) return { status: 'accepted', seq: number };
   return { status: 'duplicate', conflicting: number === CONFLICTING };
 }
 
-function toColumns<Row>(rows: readonly Row[], keys: readonly (keyof Row)[]): Columns {
+export function toColumns<Row>(rows: readonly Row[], keys: readonly (keyof Row)[]): Columns {
   return JSON.stringify(keys.map((key) => rows.map((row) => row[key])));
 }
 
-function fromColumns<Row>(text: Columns, keys: readonly (keyof Row)[]): Row[] {
+export function fromColumns<Row>(text: Columns, keys: readonly (keyof Row)[]): Row[] {
   const columns = JSON.parse(text) as unknown[][];
   return (columns[0] ?? []).map((_, at) => {
     const row: Partial<Record<keyof Row, unknown>> = {};
@@ -277,22 +192,3 @@ function fromColumns<Row>(text: Columns, keys: readonly (keyof Row)[]): Row[] {
     return row as Row;
   });
 }
-
-class CrossedObject implements ReadObject {
-  readonly id: string;
-  readonly json: string;
-  #data: JsonObject | undefined;
-
-  constructor(id: string, json: string) {
-    this.id = id;
-    this.json = json;
-  }
-
-  get data(): JsonObject {
-    this.#data ??= parseJson(this.json) as JsonObject;
-    return this.#data;
-  }
-}
-
-const isAsItWas = ({ outcome, verified, lagMs, witness, announced, lacks }: Applied): boolean =>
-  outcome === 'unchanged' && verified && lagMs === null && witness && !announced && !lacks;

@@ -1,88 +1,237 @@
-import { parentPort, receiveMessageOnPort } from 'node:worker_threads';
-import { StoreUnavailable } from '../../platform/errors.ts';
-import type { GapChange, Store } from '../store.ts';
+import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { parseJson } from '../../compliance/json.ts';
+import type { JsonObject } from '../../compliance/pointers.ts';
+import type { Applied, ClaimedEvent, GapChange, IncomingEvent, ReadObject, Store } from '../store.ts';
 import { openMigrated, openSqlite } from './sqlite.ts';
-import { type Answer, type Asked, type Call, crossing, crossingVerbs, type Done } from './thread-messages.ts';
-import { classOf, createLine, type ThreadVerb } from './thread-turns.ts';
+import {
+  type Answer,
+  type Asked,
+  type Call,
+  CLAIM_COLUMNS,
+  CLASSES,
+  type Claims,
+  type CrossingVerbs,
+  crossing,
+  type Done,
+  EVENT_COLUMNS,
+  fromColumns,
+  type HotVerbs,
+  type ThreadData,
+  type ThreadVerb,
+  toColumns,
+  toNumber,
+  type VerbClass,
+} from './thread-messages.ts';
 
-/** Runs in a thread that `thread.ts` starts: the one that writes to the file, or the one for reports. */
-if (parentPort === null) throw new Error('this runs in a thread of the service only');
-const port = parentPort;
+/** The thread that writes to the file, or the one for reports. `thread.ts` starts both. */
+
+const { storeFile } = (workerData ?? {}) as ThreadData;
+if (parentPort !== null && storeFile !== undefined) void serve(parentPort, storeFile);
 
 type Verbs = Record<string, (...args: unknown[]) => Promise<unknown>>;
 
-let run = async (_call: Call): Promise<unknown> => {
-  throw new StoreUnavailable('the database is not open');
-};
-let close: (() => Promise<void>) | null = null;
-let isWorking = false;
-let isClosing = false;
-const line = createLine<Call>();
-/** Gaps that the running verb has opened or resolved. */
-let gaps: GapChange[] = [];
-
-const tell = (answer: Answer) => port.postMessage(answer);
-
-port.on('message', (asked: Asked) => {
-  take(asked);
-  if (!isWorking) void work();
-});
-
-function take(asked: Asked): void {
-  if (asked.what === 'open') void open(asked);
-  else if (asked.what === 'close') isClosing = true;
-  else line.add(classOf(asked.verb), asked);
-}
-
-async function open({ path, isReader }: Extract<Asked, { what: 'open' }>): Promise<void> {
+async function serve(
+  port: MessagePort,
+  { path, isReader }: NonNullable<ThreadData['storeFile']>,
+): Promise<void> {
+  const tell = (answer: Answer) => port.postMessage(answer);
+  const line = createLine<Call>();
+  /** Gaps that the running verb has opened or resolved. */
+  let gaps: GapChange[] = [];
+  let store: Store;
   try {
     // The reader finds the schema migrated: the writing thread has opened the file before.
-    const store = isReader ? await openSqlite({ path, readOnly: true }) : await writing(path);
-    const verbs = { ...store, ...crossingVerbs(store) } as unknown as Verbs;
-    // Async, so that whatever is wrong with a call is its own answer, and does not end the thread.
-    run = async ({ verb, args }) => await verbs[verb]!(...args);
-    close = store.close;
-    store.watchGaps((change) => gaps.push(change));
-    tell({ what: 'opened', verbs: Object.keys(verbs) as ThreadVerb[], gaps: noted() });
+    store = isReader
+      ? await openSqlite({ path, readOnly: true })
+      : await openMigrated(path, {
+          onMigrating: () => tell({ what: 'migrating' }),
+          onBackup: (to) => tell({ what: 'backed up', to }),
+        });
   } catch (error) {
     tell({ what: 'not opened', error: crossing(error) });
+    return;
   }
-}
+  const verbs = { ...store, ...crossingVerbs(store) } as unknown as Verbs;
+  store.watchGaps((change) => gaps.push(change));
+  tell({ what: 'opened', verbs: Object.keys(verbs) as ThreadVerb[], gaps: noted() });
 
-const writing = (path: string): Promise<Store> =>
-  openMigrated(path, {
-    onMigrating: () => tell({ what: 'migrating' }),
-    onBackup: (to) => tell({ what: 'backed up', to }),
+  let isWorking = false;
+  let isClosing = false;
+  port.on('message', (asked: Asked) => {
+    take(asked);
+    if (!isWorking) void work();
   });
 
-/** One verb at a time. Messages that arrived meanwhile are taken in before the next verb is chosen. */
-async function work(): Promise<void> {
-  isWorking = true;
-  for (let call = line.next(); call !== undefined; call = line.next()) {
-    await answer(call);
-    for (let more = receiveMessageOnPort(port); more !== undefined; more = receiveMessageOnPort(port)) {
-      take(more.message as Asked);
-    }
+  function take(asked: Asked): void {
+    if (asked.what === 'close') isClosing = true;
+    else line.add(asked.of, asked);
   }
-  isWorking = false;
-  if (!isClosing) return;
-  await close?.();
-  // This ends the thread.
-  port.close();
+
+  /** One verb at a time. Messages that arrived meanwhile are taken in before the next verb is chosen. */
+  async function work(): Promise<void> {
+    isWorking = true;
+    for (let call = line.next(); call !== undefined; call = line.next()) {
+      await answer(call);
+      for (let more = receiveMessageOnPort(port); more !== undefined; more = receiveMessageOnPort(port)) {
+        take(more.message as Asked);
+      }
+    }
+    isWorking = false;
+    if (!isClosing) return;
+    await store.close();
+    // This ends the thread.
+    port.close();
+  }
+
+  async function answer({ id, verb, args }: Call): Promise<void> {
+    // Async, so that whatever is wrong with a call is its own answer, and does not end the thread.
+    const run = async () => await verbs[verb]!(...args);
+    const result = await run().then(
+      (value) => ({ value }),
+      (error: unknown) => ({ error: crossing(error) }),
+    );
+    const done: Done = { what: 'done', id, ...result };
+    const changes = noted();
+    tell(changes.length === 0 ? done : { ...done, gaps: changes });
+  }
+
+  function noted(): GapChange[] {
+    const changes = gaps;
+    if (changes.length > 0) gaps = [];
+    return changes;
+  }
 }
 
-async function answer(call: Call): Promise<void> {
-  const result = await run(call).then(
-    (value) => ({ value }),
-    (error: unknown) => ({ error: crossing(error) }),
-  );
-  const done: Done = { what: 'done', id: call.id, ...result };
-  const changes = noted();
-  tell(changes.length === 0 ? done : { ...done, gaps: changes });
+// ─── turns ──────────────────────────────────────────────────────────────────────────────────────────────
+
+/** How many turns others may have while a verb of the class waits. After that it goes before the classes above it. */
+const PATIENCE: Readonly<Record<VerbClass, number>> = {
+  // A sender waits for the answer, or a health probe.
+  deliveries: 1,
+  // At least a quarter of the turns, however many deliveries come: a batch holds more events than most groups of deliveries.
+  processing: 3,
+  // Rare and short, and often a person waits for the answer.
+  operators: 4,
+  // Pages of a full sync, and periodic work.
+  syncs: 7,
+  reports: 7,
+};
+
+/** Each class that waits, and how many turns others have had since. */
+export type Waiting = Readonly<Partial<Record<VerbClass, number>>>;
+
+/**
+ * The class that has waited the longest beyond its patience, or else the first that waits; null if none waits. A waiting class
+ * gets its turn before the others have had as many as its patience and one more each.
+ */
+export function nextTurn(waiting: Waiting): VerbClass | null {
+  let chosen: VerbClass | null = null;
+  let longest = -1;
+  for (const each of CLASSES) {
+    const passed = waiting[each];
+    if (passed === undefined) continue;
+    const beyond = Math.max(-1, passed - PATIENCE[each]);
+    if (chosen !== null && beyond <= longest) continue;
+    chosen = each;
+    longest = beyond;
+  }
+  return chosen;
 }
 
-function noted(): GapChange[] {
-  const changes = gaps;
-  if (changes.length > 0) gaps = [];
-  return changes;
+/** A queue for each class, in order of arrival. `next` removes and returns the item whose turn it is. */
+export function createLine<Item>() {
+  const items = new Map<VerbClass, Item[]>();
+  const passed: Partial<Record<VerbClass, number>> = {};
+  return {
+    add(ofClass: VerbClass, item: Item): void {
+      const waiting = items.get(ofClass);
+      if (waiting === undefined) items.set(ofClass, [item]);
+      else waiting.push(item);
+      passed[ofClass] ??= 0;
+    },
+    next(): Item | undefined {
+      const turn = nextTurn(passed);
+      if (turn === null) return undefined;
+      for (const each of CLASSES) if (passed[each] !== undefined) passed[each] += 1;
+      const waiting = items.get(turn)!;
+      const item = waiting.shift();
+      if (waiting.length > 0) passed[turn] = 0;
+      else delete passed[turn];
+      return item;
+    },
+  };
 }
+
+// ─── verbs that cross in a cheaper form ─────────────────────────────────────────────────────────────────
+
+/** In the thread: the verbs that cross over the store's. */
+export function crossingVerbs(store: HotVerbs): CrossingVerbs {
+  const claimed = new Map<number, ClaimedEvent>();
+  // An event that is not here is finished, or claimed by another meanwhile: the store leaves such out, too.
+  const held = ({ seqs, owners }: Claims) =>
+    seqs.flatMap((seq, at) => {
+      const event = claimed.get(seq);
+      return event?.owner === owners[at] ? [event!] : [];
+    });
+  const forget = (events: readonly ClaimedEvent[]) => {
+    for (const { seq } of events) claimed.delete(seq);
+  };
+  return {
+    async accept({ bodies, columns, unusable }, ...rest) {
+      const events = fromColumns<IncomingEvent>(columns, EVENT_COLUMNS);
+      for (const [at, event] of events.entries()) event.body = bodies[at]!;
+      return (await store.accept({ events, unusable }, ...rest)).map(toNumber);
+    },
+    async claimEvents(...args) {
+      const events = await store.claimEvents(...args);
+      for (const event of events) claimed.set(event.seq, event);
+      return toColumns(events, CLAIM_COLUMNS);
+    },
+    async applyEvents(claims, ...rest) {
+      const results = await store.applyEvents(held(claims), ...rest);
+      const events = results.map(({ event }) => event);
+      const named = events.flatMap(({ seq, kind, recordId }, at) =>
+        claimed.get(seq)?.recordId === recordId ? [] : [{ at, kind, recordId }],
+      );
+      forget(events);
+      return {
+        seqs: events.map(({ seq }) => seq),
+        outcomes: results.map(({ outcome }) => outcome),
+        errors: results.map(({ error }) => error),
+        named,
+      };
+    },
+    async releaseEvents(claims) {
+      const events = held(claims);
+      forget(events);
+      await store.releaseEvents(events);
+    },
+    async applyReads(kind, { ids, jsons }, read, context) {
+      // No records are no lines, not one empty line.
+      const lines = jsons === '' ? [] : jsons.split('\n');
+      const named = ids.split('\n');
+      const objects = lines.map((json, at) => new CrossedObject(named[at]!, json));
+      const applied = await store.applyReads(kind, objects, read, context);
+      return JSON.stringify([...applied.entries()].filter(([, one]) => !isAsItWas(one)));
+    },
+  };
+}
+
+class CrossedObject implements ReadObject {
+  readonly id: string;
+  readonly json: string;
+  #data: JsonObject | undefined;
+
+  constructor(id: string, json: string) {
+    this.id = id;
+    this.json = json;
+  }
+
+  get data(): JsonObject {
+    this.#data ??= parseJson(this.json) as JsonObject;
+    return this.#data;
+  }
+}
+
+const isAsItWas = ({ outcome, verified, lagMs, witness, announced, lacks }: Applied): boolean =>
+  outcome === 'unchanged' && verified && lagMs === null && witness && !announced && !lacks;

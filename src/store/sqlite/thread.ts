@@ -1,18 +1,28 @@
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { describeError, StoreUnavailable } from '../../platform/errors.ts';
-import type { GapChange, Store } from '../store.ts';
+import type { Applied, ClaimedEvent, GapChange, ProvisionalOutcome, Store } from '../store.ts';
 import { ALONE, type OpeningOptions } from './sqlite.ts';
 import {
   type Answer,
+  AS_IT_WAS,
   type Asked,
+  CLAIM_COLUMNS,
+  type Claims,
   type CrossingVerbs,
   crossed,
   type Done,
   dataOf,
-  hotVerbs,
+  EVENT_COLUMNS,
+  fromColumns,
+  type HotVerbs,
+  type Page,
+  type ThreadData,
+  type ThreadVerb,
+  toColumns,
+  toOutcome,
+  type VerbClass,
 } from './thread-messages.ts';
-import { classOf, type ThreadVerb } from './thread-turns.ts';
 
 /** JavaScript once it is built, TypeScript before. */
 const WORKER = new URL(`./thread-worker${extname(import.meta.url)}`, import.meta.url);
@@ -29,17 +39,17 @@ export interface ThreadOptions extends OpeningOptions {
 export async function openInThread(path: string, options: ThreadOptions = {}): Promise<Store> {
   let watcher: ((change: GapChange) => void) | null = null;
   const onGap = (change: GapChange) => watcher?.(change);
-  const writer = startThread('database', { ...options, onGap });
+  const writer = startThread('database', path, { ...options, onGap });
   let opened: Opened;
   try {
-    opened = await writer.open(path, false);
+    opened = await writer.opened;
   } catch (error) {
     await writer.end();
     throw error;
   }
   // Not awaited: it answers the calls that come meanwhile once it is open.
-  const reader = startThread('reports', { ...options, onGap });
-  void reader.open(path, true).catch(reader.lose);
+  const reader = startThread('reports', path, { ...options, onGap });
+  reader.opened.catch(reader.lose);
   const verbs = Object.fromEntries(
     opened.verbs.map((verb) => [verb, (classOf(verb) === 'reports' ? reader : writer).caller(verb)]),
   );
@@ -60,6 +70,40 @@ export async function openInThread(path: string, options: ThreadOptions = {}): P
   };
 }
 
+/** In which class a verb waits; one that is not in the list, among the pages of a full sync. Those of `reports` run in their own thread. */
+const VERBS_OF: Readonly<Record<Exclude<VerbClass, 'syncs'>, readonly ThreadVerb[]>> = {
+  deliveries: [...(['accept', 'recordRejections', 'checkWritable'] as const)],
+  processing: [
+    ...(['claimEvents', 'releaseEvents', 'recoverClaims', 'nextAttemptWall', 'applyEvents'] as const),
+    ...(['deferEvents'] as const),
+  ],
+  operators: [
+    ...(['retryEvent', 'discardEvent', 'releaseQuarantined', 'approveDeletions', 'audit'] as const),
+    ...(['settleAudit', 'saveRegistration', 'forgetRegistration', 'reseal', 'readTokens'] as const),
+    ...(['leaseTokens', 'releaseTokens', 'saveTokens', 'refuseTokens', 'readFact', 'writeFact'] as const),
+    ...(['claimFact', 'openSession', 'findSession', 'touchSession', 'closeSession'] as const),
+    // One class for both, so that they keep their order.
+    ...(['openGap', 'resolveGap'] as const),
+    // The view `sync_status` and the length of our own downtime depend on it.
+    ...(['beat', 'epoch', 'addTraffic'] as const),
+  ],
+  reports: [
+    ...(['seeFields', 'failedWithoutRecord', 'countDue', 'compareReads', 'knownIds', 'unseenBy'] as const),
+    ...(['touchedSince', 'hasAnnouncedDeletion', 'countProofs', 'someLiveRecord', 'cycleRecords'] as const),
+    ...(['countKnown', 'unreadableRecords', 'kindsWantingFullSync', 'pendingDeletions'] as const),
+    ...(['unreadEvents', 'neverShown', 'eventsNaming', 'shownIds', 'learnedPointers'] as const),
+    ...(['lastDelivery', 'listRegistrations', 'listSealed', 'summary', 'listEvents'] as const),
+    ...(['listDeliveries', 'showEvent', 'listRecords', 'listStatuses', 'showRecord'] as const),
+    ...(['recordHistory', 'listChanges', 'changesBefore', 'trimmedChanges', 'snapshotRecords'] as const),
+    ...(['list', 'show', 'countGapsOpened', 'listPendingDeletions', 'listTraffic'] as const),
+  ],
+};
+
+const CLASS_OF = new Map(
+  Object.entries(VERBS_OF).flatMap(([of, verbs]) => verbs.map((verb) => [verb, of as VerbClass])),
+);
+const classOf = (verb: ThreadVerb): VerbClass => CLASS_OF.get(verb) ?? 'syncs';
+
 /** Room for new objects. By default it grew to 64 MB in each thread, and nothing was faster. */
 const YOUNG_GENERATION_MB = { database: 16, reports: 3 };
 
@@ -71,7 +115,7 @@ interface Waiting {
 type Opened = Extract<Answer, { what: 'opened' }>;
 
 interface Thread {
-  open(path: string, isReader: boolean): Promise<Opened>;
+  opened: Promise<Opened>;
   caller(verb: ThreadVerb): (...args: readonly unknown[]) => Promise<unknown>;
   /** Rejects all calls from now on. */
   lose(error: unknown): void;
@@ -82,10 +126,12 @@ interface Thread {
 
 function startThread(
   name: keyof typeof YOUNG_GENERATION_MB,
+  path: string,
   options: ThreadOptions & { onGap: (change: GapChange) => void },
 ): Thread {
   const worker = new Worker(WORKER, {
     name,
+    workerData: { storeFile: { path, isReader: name === 'reports' } } satisfies ThreadData,
     resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB[name] },
   });
   const opening = Promise.withResolvers<Opened>();
@@ -147,19 +193,17 @@ function startThread(
   });
 
   return {
-    async open(path, isReader) {
-      ask({ what: 'open', path, isReader });
-      return await opening.promise;
-    },
-    caller:
-      (verb) =>
-      (...args) =>
+    opened: opening.promise,
+    caller(verb) {
+      const of = classOf(verb);
+      return (...args) =>
         new Promise((resolve, reject) => {
           if (isOver !== null) return reject(isOver);
           calls += 1;
-          ask({ what: 'call', id: calls, verb, args });
+          ask({ what: 'call', id: calls, verb, of, args });
           waiting.set(calls, { resolve, reject });
-        }),
+        });
+    },
     lose,
     async close() {
       isOver ??= new Error('the store is closed');
@@ -171,4 +215,50 @@ function startThread(
       return worker.terminate();
     },
   };
+}
+
+/** On the event loop: the port's verbs over the thread's. */
+export function hotVerbs(call: CrossingVerbs): HotVerbs {
+  return {
+    async accept({ events, unusable }, ...rest) {
+      const bodies = events.map(({ body }) => body);
+      const columns = toColumns(events, EVENT_COLUMNS);
+      const outcomes = await call.accept({ bodies, columns, unusable }, ...rest);
+      return outcomes.map(toOutcome);
+    },
+    async claimEvents(...args) {
+      return fromColumns<ClaimedEvent>(await call.claimEvents(...args), CLAIM_COLUMNS);
+    },
+    async applyEvents(events, ...rest) {
+      const { seqs, outcomes, errors, named } = await call.applyEvents(toClaims(events), ...rest);
+      const bySeq = new Map(events.map((event) => [event.seq, event]));
+      const results = seqs.map(
+        (seq, at): ProvisionalOutcome => ({
+          ...{ event: bySeq.get(seq)!, outcome: outcomes[at]!, error: errors[at]! },
+        }),
+      );
+      for (const { at, kind, recordId } of named) {
+        const result = results[at]!;
+        result.event = { ...result.event, kind, recordId };
+      }
+      return results;
+    },
+    async releaseEvents(events) {
+      await call.releaseEvents(toClaims(events));
+    },
+    async applyReads(kind, objects, read, context) {
+      const page: Page = {
+        ids: objects.map(({ id }) => id).join('\n'),
+        jsons: objects.map((object) => object.json ?? JSON.stringify(object.data)).join('\n'),
+      };
+      const others = JSON.parse(await call.applyReads(kind, page, read, context)) as [number, Applied][];
+      const applied: Applied[] = objects.map(({ id }) => ({ id, ...AS_IT_WAS }));
+      for (const [at, one] of others) applied[at] = one;
+      return applied;
+    },
+  };
+}
+
+function toClaims(events: readonly ClaimedEvent[]): Claims {
+  return { seqs: events.map(({ seq }) => seq), owners: events.map(({ owner }) => owner) };
 }
