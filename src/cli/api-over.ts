@@ -1,7 +1,7 @@
 import { apiHere, createApi } from '../ops/api/app.ts';
 import type { ApiClient } from '../ops/api/client.ts';
 import { createAuditLog } from '../ops/audit.ts';
-import type { LiveFacts, OpsActions, OpsContext } from '../ops/context.ts';
+import type { ApiContext, LiveFacts, OpsActions } from '../ops/context.ts';
 import { createOperations } from '../ops/operations.ts';
 import { createSnapshots } from '../ops/snapshot.ts';
 import { noDeliveries } from '../ops/traffic.ts';
@@ -81,13 +81,13 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     deliveries: { lastMinute: noDeliveries(), lastHour: noDeliveries() },
   });
   const complain = (what: { error?: unknown }) => cli.err.write(`${printable(String(what.error))}\n`);
-  const context = {
+  const context: ApiContext = {
     store: {
       ...store,
       retryEvent: (id, at) => notifying(store.retryEvent(id, rules, at)),
       releaseQuarantined: (id, at) => notifying(store.releaseQuarantined(id, at, rules.timing)),
       resolveGap: (id, at) => notifying(store.resolveGap(id, at)),
-    } satisfies OpsContext['store'],
+    },
     ...{ actions, facts, clock, logger: { error: complain } },
     credentials: async () => null,
     traffic: store.listTraffic,
@@ -96,8 +96,8 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     signal: new AbortController().signal,
   };
   const operations = createOperations(context, createAuditLog(context));
-  // Without a logger: a database that cannot be read is an error here, and no verdict.
-  const snapshots = createSnapshots({ ...context, logger: null });
+  // A database that cannot be read is an error here, and no verdict.
+  const snapshots = createSnapshots(context, { rejects: true });
   return apiHere(createApi(context, { operations, snapshots }), ACTOR);
 }
 

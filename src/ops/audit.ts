@@ -1,14 +1,10 @@
 import { describeError } from '../platform/errors.ts';
 import { AUDIT_ASKED } from '../store/reports.ts';
-import type { OpsContext } from './context.ts';
+import type { ApiContext } from './context.ts';
 
 export type AuditLog = ReturnType<typeof createAuditLog>;
 
-export function createAuditLog({
-  store,
-  clock,
-  logger,
-}: Pick<OpsContext, 'store' | 'clock'> & { logger: Pick<OpsContext['logger'], 'error'> }) {
+export function createAuditLog({ store, clock, logger }: ApiContext) {
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
 
   return {

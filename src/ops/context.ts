@@ -101,21 +101,30 @@ export interface LiveFacts {
   idPointers: IdPointers;
 }
 
-export interface OpsContext {
-  /** Whom a request came from, as far as that can be believed. */
-  addresses: Pick<Addresses, 'of'>;
-  /** Notes that an operator sent this request. */
-  prove: (request: AddressedRequest) => void;
+/** What the API is made of: in a service, and in a command that looks into the database itself. */
+export interface ApiContext {
   store: OpsStore;
   actions: OpsActions;
-  /** Memory, or what several replicas share their sessions in. */
-  sessionStore: SessionStore;
   facts(): LiveFacts;
   /** Null: no API credentials. */
   credentials(): Promise<CredentialFacts | null>;
   /** Deliveries and lags since then (wall-clock milliseconds), up to this moment. */
   traffic(since: number, step?: TrafficStep): Promise<TrafficReport[]>;
   answerTimes: Pick<AnswerTimes, 'of'>;
+  clock: Clock;
+  logger: Pick<Logger, 'error'>;
+  /** Aborts when the service drains: open event streams end, so that the listener can close. */
+  signal: AbortSignal;
+}
+
+/** What the operators' listener needs besides. */
+export interface OpsContext extends ApiContext {
+  /** Whom a request came from, as far as that can be believed. */
+  addresses: Pick<Addresses, 'of'>;
+  /** Notes that an operator sent this request. */
+  prove: (request: AddressedRequest) => void;
+  /** Memory, or what several replicas share their sessions in. */
+  sessionStore: SessionStore;
   /** Null: no such rejection is kept. `busy`: too many are being examined now. */
   diagnose(rejectionId: number): Promise<RejectionDiagnosis | 'busy' | null>;
   /** Asked at every request, because their file may change: a token that is gone opens nothing any more. */
@@ -126,11 +135,8 @@ export interface OpsContext {
   receiver: { url: string; signatureHeader: string };
   /** How operators reach this listener from outside; null: as they address it. */
   publicUrl: URL | null;
-  clock: Clock;
   metrics: Metrics;
   logger: Logger;
   /** For lines that somebody without a token can cause. */
   lines: LogLimit;
-  /** Aborts when the service drains: open event streams end, so that the listener can close. */
-  signal: AbortSignal;
 }

@@ -36,7 +36,7 @@ function csvField(cell: unknown, spreadsheet: boolean): string {
  * there as a formula; `export` writes them as they are stored. Throws where the service stops before the last.
  */
 export async function* recordsCsv(
-  { store, signal }: Pick<OpsContext, 'store' | 'signal'>,
+  { store, signal }: OpsContext,
   kind: Kind,
   filter: RecordFilter,
   order: RecordOrder | undefined,

@@ -13,10 +13,7 @@ export type DryRun =
 export type DryRuns = ReturnType<typeof createDryRuns>;
 
 /** The request budget makes a dry run too long for a browser to wait for: it runs alone, and the page shows its result. */
-export function createDryRuns(
-  operations: Pick<Operations, 'dryRun'>,
-  { clock, signal, logger }: Pick<OpsContext, 'clock' | 'signal' | 'logger'>,
-) {
+export function createDryRuns(operations: Operations, { clock, signal, logger }: OpsContext) {
   let last: DryRun = { state: 'none' };
 
   async function compare(kinds: readonly Kind[]): Promise<DryRun> {

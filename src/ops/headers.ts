@@ -36,12 +36,7 @@ const FOREIGN_HOST =
  * Turns away what came under a name that is not ours. A request with a bearer passes, since no browser adds one by itself
  * and no other site knows one: so scrapes and scripts reach this by any name.
  */
-export function ownHosts({
-  host,
-  publicUrl,
-  lines,
-  logger,
-}: Pick<OpsContext, 'host' | 'publicUrl' | 'lines' | 'logger'>): MiddlewareHandler<OpsEnv> {
+export function ownHosts({ host, publicUrl, lines, logger }: OpsContext): MiddlewareHandler<OpsEnv> {
   const configured = publicUrl === null ? [host] : [host, publicUrl.host];
   const refused = { outcome: 'refused', reason: 'foreign_host' };
   return async function ownHosts(c, next) {

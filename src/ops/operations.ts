@@ -4,7 +4,7 @@ import type { Now, RetryOutcome } from '../store/store.ts';
 import { notFound, refusal } from './api/answers.ts';
 import type { Comparison } from './api/schemas.ts';
 import type { AuditLog } from './audit.ts';
-import type { OpsContext } from './context.ts';
+import type { ApiContext, OpsStore } from './context.ts';
 import { gapText, isEndedByPerson } from './gap-texts.ts';
 import { APPROVAL_MS, namedBy } from './pending-deletions.ts';
 import { kindPlural } from './words.ts';
@@ -37,10 +37,7 @@ const ERRORS_SHOWN = 10;
 const TARGET_MAX = 1_000;
 
 /** Reads all failed events anew in which no pointer found a record's id. */
-async function retryAllWithoutRecord(
-  store: Pick<OpsContext['store'], 'failedWithoutRecord' | 'retryEvent'>,
-  now: () => Now,
-): Promise<RetriedAll> {
+async function retryAllWithoutRecord(store: OpsStore, now: () => Now): Promise<RetriedAll> {
   const all: RetriedAll = { processed: 0, failed: 0, errors: [] };
   for (let after = 0; ; ) {
     const batch = await store.failedWithoutRecord(after, RETRY_BATCH);
@@ -72,7 +69,7 @@ function whyNot(tried: Exclude<RetryOutcome, { outcome: 'processed' }>): string 
 
 /** Resolves one gap, if a person may end it. Otherwise returns why not. */
 async function resolveGap(
-  store: Pick<OpsContext['store'], 'show' | 'resolveGap'>,
+  store: OpsStore,
   id: number,
   eventsOnly: boolean,
   now: Now,
@@ -105,10 +102,7 @@ const deletionsChanged = () =>
  * Everything that an operator can change, audited by the token's name; the JSON API and the buttons of the pages call the
  * same. Each rejects with the problem to answer where there is no such thing, or its state does not allow it.
  */
-export function createOperations(
-  context: Pick<OpsContext, 'store' | 'actions' | 'clock' | 'facts'>,
-  audit: AuditLog,
-) {
+export function createOperations(context: ApiContext, audit: AuditLog) {
   const { store, actions, clock } = context;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
 

@@ -122,12 +122,7 @@ function notTaken(_: unknown, methods: readonly string[]): Response {
 }
 
 /** Why it is not ready; null: it runs, and the database takes a commit. Tells nothing else, because anyone may ask. */
-function createReadiness({
-  facts,
-  store,
-  clock,
-  logger,
-}: Pick<OpsContext, 'facts' | 'store' | 'clock' | 'logger'>): () => Promise<string | null> {
+function createReadiness({ facts, store, clock, logger }: OpsContext): () => Promise<string | null> {
   let goodAt = Number.NEGATIVE_INFINITY;
   const writable = cached(clock, READY_CACHE_MS, async () => {
     const at = clock.steady();

@@ -79,7 +79,7 @@ export function createCharts({
   traffic,
   clock,
   logger,
-}: Pick<OpsContext, 'traffic' | 'clock' | 'logger'>): (range: Range) => Promise<TrafficSeries> {
+}: OpsContext): (range: Range) => Promise<TrafficSeries> {
   const chart = (range: Range) =>
     cached(clock, RANGES[range].keptMs, async () => {
       const now = clock.wall();

@@ -2,7 +2,7 @@ import { describeError } from '../platform/errors.ts';
 import type { GapReport, StoreSummary, SyncRunReport } from '../store/reports.ts';
 import type { PendingCount } from './api/schemas.ts';
 import { cached } from './cached.ts';
-import type { CredentialFacts, LiveFacts, OpsContext } from './context.ts';
+import type { ApiContext, CredentialFacts, LiveFacts } from './context.ts';
 import { judge } from './judge.ts';
 import { reasonsOf, seriesOf, seriesStart } from './series.ts';
 import type { Verdict } from './verdict.ts';
@@ -43,10 +43,9 @@ export type Snapshots = ReturnType<typeof createSnapshots>;
  * verdict. `forget` is for what a person just changed, and must find changed.
  */
 export function createSnapshots(
-  context: Pick<OpsContext, 'store' | 'clock' | 'facts' | 'traffic' | 'credentials'> & {
-    /** Null: what the database cannot tell is no verdict, and `current` rejects with the reason. */
-    logger: Pick<OpsContext['logger'], 'error'> | null;
-  },
+  context: ApiContext,
+  /** What the database cannot tell is no verdict then: `current` rejects with the reason. */
+  { rejects = false } = {},
 ) {
   const { store, clock, logger } = context;
 
@@ -66,7 +65,7 @@ export function createSnapshots(
     try {
       return await read();
     } catch (error) {
-      if (logger === null) throw error;
+      if (rejects) throw error;
       logger.error({ outcome: 'failed', error: describeError(error) }, `${what} could not be read`);
       return otherwise;
     }

@@ -4,6 +4,7 @@ import { recordAt, recordsAt } from '../../src/cli/records-at.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import { apiHere, createApi } from '../../src/ops/api/app.ts';
 import type { ApiClient } from '../../src/ops/api/client.ts';
+import type { ApiContext } from '../../src/ops/context.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { createScene, isoOf, type Scene } from '../store/scene.ts';
@@ -19,8 +20,8 @@ async function scene(): Promise<Scene> {
 function apiOf({ store }: Scene): ApiClient {
   const signal = new AbortController().signal;
   const unused = { operations: {} as never, snapshots: {} as never };
-  const answerTimes = { of: () => null };
-  return apiHere(createApi({ store, clock: systemClock(), signal, answerTimes }, unused), 'test');
+  const context = { store, clock: systemClock(), signal } as unknown as ApiContext;
+  return apiHere(createApi(context, unused), 'test');
 }
 
 const fields = fc.dictionary(

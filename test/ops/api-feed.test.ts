@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import { createFeed } from '../../src/ops/api/feed.ts';
+import type { ApiContext } from '../../src/ops/context.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { createScene, type Scene, SETTLE_MS } from '../store/scene.ts';
@@ -44,7 +45,9 @@ async function open(): Promise<void> {
   };
 }
 
-const listener = () => createFeed({ store: scene.store, clock: systemClock(), signal: draining.signal });
+/** The feed needs nothing of a service but these. */
+const listener = () =>
+  createFeed({ store: scene.store, clock: systemClock(), signal: draining.signal } as unknown as ApiContext);
 
 async function get(path: string, app = listener()): Promise<{ status: number; body: JsonObject }> {
   const response = await app.request(path);

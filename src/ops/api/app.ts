@@ -3,10 +3,8 @@ import { Hono } from 'hono';
 import { hc } from 'hono/client';
 import { HTTPException } from 'hono/http-exception';
 import { problem } from '../../platform/problem.ts';
-import type { ReportStore } from '../../store/reports.ts';
-import type { Store } from '../../store/store.ts';
 import type { OpsEnv } from '../access.ts';
-import type { OpsContext } from '../context.ts';
+import type { ApiContext } from '../context.ts';
 import type { Operations } from '../operations.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { createChanges } from './changes.ts';
@@ -15,9 +13,7 @@ import { createReads } from './reads.ts';
 
 /** Below `/api`: what programs ask for. Who asks is known before a request comes here. */
 export function createApi(
-  context: Pick<OpsContext, 'clock' | 'signal' | 'answerTimes'> & {
-    store: ReportStore & Pick<Store, 'currentNumber'>;
-  },
+  context: ApiContext,
   { operations, snapshots }: { operations: Operations; snapshots: Snapshots },
 ) {
   const api = new OpenAPIHono<OpsEnv>({ defaultHook: refuseUnusable });

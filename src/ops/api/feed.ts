@@ -3,23 +3,17 @@ import { isKind, KINDS, type Kind } from '../../compliance/kinds.ts';
 import { type ChangeReport, PAGE_LIMIT_MAX, type RecordReport } from '../../store/reports.ts';
 import type { OpsEnv } from '../access.ts';
 import { cached } from '../cached.ts';
-import type { OpsContext, OpsStore } from '../context.ts';
+import type { ApiContext, OpsStore } from '../context.ts';
 import { refusal } from './answers.ts';
 import { type FeedCursor, readFeedCursor } from './query.ts';
 import * as routes from './routes.ts';
 
-type FeedStore = Pick<
-  OpsStore,
-  'listChanges' | 'changesBefore' | 'trimmedChanges' | 'snapshotRecords' | 'currentNumber' | 'epoch'
->;
 /** So many changes of other kinds are skipped for one answer; its `next` is after them. */
 const PASSED_OVER_MAX = 20 * PAGE_LIMIT_MAX;
 /** Requests that may wait at once, each with a connection: more than any team's followers. */
 const WAITING_MAX = 64;
 /** How often the counter is looked at for all that wait. */
 const LOOK_MS = 250;
-
-type FeedContext = Pick<OpsContext, 'clock' | 'signal'> & { store: FeedStore };
 
 /** Where the next page of a snapshot continues. `seq` is the first page's, which a follower starts from. */
 interface SnapshotCursor extends FeedCursor {
@@ -32,7 +26,7 @@ interface SnapshotCursor extends FeedCursor {
  * on, loses nothing: every page is at least as new as that number, and laying a change over a row that has it already
  * changes nothing, because changes carry values and not differences.
  */
-export function createFeed({ store, clock, signal }: FeedContext) {
+export function createFeed({ store, clock, signal }: ApiContext) {
   /** Looked at once for all that wait. */
   const counter = cached(clock, LOOK_MS, () => store.currentNumber());
   let waiting = 0;
@@ -124,7 +118,7 @@ export function createFeed({ store, clock, signal }: FeedContext) {
 
 /** The next changes of a kind, or of all, oldest first, and the number up to which there are no others. */
 async function changesAfter(
-  store: FeedStore,
+  store: OpsStore,
   after: number,
   limit: number,
   kind: Kind | undefined,
@@ -161,7 +155,7 @@ type SnapshotItem = { kind: Kind } & RecordReport;
 
 /** Up to `limit` rows behind the cursor, kind after kind. `last` is null when nothing is left. */
 async function readPage(
-  store: FeedStore,
+  store: OpsStore,
   kinds: readonly Kind[],
   cursor: SnapshotCursor | null,
   limit: number,

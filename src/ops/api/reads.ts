@@ -1,13 +1,7 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
-import {
-  type NumberedTable,
-  type Paging,
-  type Period,
-  pendingDeletionKey,
-  type ReportStore,
-} from '../../store/reports.ts';
+import { type NumberedTable, type Paging, type Period, pendingDeletionKey } from '../../store/reports.ts';
 import type { OpsEnv } from '../access.ts';
-import type { OpsContext } from '../context.ts';
+import type { ApiContext } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
 import { pendingBySyncRun } from '../pending-deletions.ts';
 import type { Snapshots } from '../snapshot.ts';
@@ -19,10 +13,7 @@ import * as routes from './routes.ts';
  * The reading half of the JSON API. A page of events may be short, or empty, and still have a next: then it ended at the
  * most rows that one page looks at, and `looked_back_to` says when the oldest of those came in.
  */
-export function createReads(
-  { store, clock, answerTimes }: Pick<OpsContext, 'clock' | 'answerTimes'> & { store: ReportStore },
-  snapshots: Snapshots,
-) {
+export function createReads({ store, clock, answerTimes }: ApiContext, snapshots: Snapshots) {
   const listed = async <Name extends NumberedTable>(
     table: Name,
     paging: Paging & Period & { open?: boolean | undefined },

@@ -30,10 +30,9 @@ const filters = queries.deliveries
 
 type Filter = z.output<typeof filters>;
 
-export const deliveriesList = ({
-  store,
-  answerTimes,
-}: Pick<OpsContext, 'store' | 'answerTimes'>): List<typeof filters, DeliveryReport> => ({
+type Deliveries = List<typeof filters, DeliveryReport>;
+
+export const deliveriesList = ({ store, answerTimes }: OpsContext): Deliveries => ({
   name: 'Deliveries',
   note: 'All that came in, whatever became of it, the newest first.',
   noun: ['delivery', 'deliveries'],

@@ -11,7 +11,7 @@ import { About, EventLink, Instant, State, Table } from './pieces.tsx';
 
 const filters = queries.events.pick({ state: true, type: true, kind: true, record_id: true });
 
-export const eventsList = ({ store }: Pick<OpsContext, 'store'>): List<typeof filters, EventReport> => ({
+export const eventsList = ({ store }: OpsContext): List<typeof filters, EventReport> => ({
   name: 'Events',
   note: 'Every delivery that was verified and committed, the newest first.',
   noun: ['event', 'events'],

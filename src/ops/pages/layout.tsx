@@ -195,7 +195,7 @@ export const styleSheet = asset('style', 'css', 'text/css; charset=utf-8', STYLE
 export const script = asset('script', 'js', 'text/javascript; charset=utf-8', SCRIPT);
 
 /** Shows a problem as a page with the same words to a browser. Programs and requests to the API get it as JSON. */
-export function problemPages({ clock }: Pick<OpsContext, 'clock'>): MiddlewareHandler<OpsEnv> {
+export function problemPages({ clock }: OpsContext): MiddlewareHandler<OpsEnv> {
   return async function problemPages(c, next) {
     await next();
     const { res } = c;

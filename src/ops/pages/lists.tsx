@@ -15,8 +15,6 @@ import { Facts, From, Instant, quiet, RecordLink, SignedAt, Table, Tabs } from '
 
 /** The lists whose rows have numbers, and few columns. */
 
-type Has = Pick<OpsContext, 'store'>;
-
 const noFilters = z.strictObject({});
 
 const numberedRows = async <Table extends NumberedTable>(
@@ -25,7 +23,7 @@ const numberedRows = async <Table extends NumberedTable>(
   paging: ListPaging & { open?: boolean },
 ) => numbered(await store.list(table, paging), paging, ({ id }) => id);
 
-export const quarantineList = ({ store }: Has): List<typeof noFilters, QuarantineReport> => ({
+export const quarantineList = ({ store }: OpsContext): List<typeof noFilters, QuarantineReport> => ({
   name: 'Quarantine',
   note: 'Deliveries whose signature is right, and whose content no event can be made of.',
   noun: ['delivery', 'deliveries'],
@@ -48,7 +46,7 @@ export const quarantineList = ({ store }: Has): List<typeof noFilters, Quarantin
 
 const notYet = <span class="state pending">not yet</span>;
 
-export const rejectionsList = ({ store }: Has): List<typeof noFilters, RejectionReport> => ({
+export const rejectionsList = ({ store }: OpsContext): List<typeof noFilters, RejectionReport> => ({
   name: 'Rejections',
   title: 'Rejected deliveries',
   note: 'Rejected before anything in them was believed. Of each reason, sender and minute the first two are kept, and the newest, which stands for the others: a flood does not push out what another sent.',
@@ -74,7 +72,7 @@ export const rejectionsList = ({ store }: Has): List<typeof noFilters, Rejection
   ),
 });
 
-export const auditList = ({ store }: Has): List<typeof noFilters, AuditReport> => ({
+export const auditList = ({ store }: OpsContext): List<typeof noFilters, AuditReport> => ({
   name: 'Audit',
   note: 'Who came in, and who changed what: by the token’s name, never by its text.',
   noun: ['entry', 'entries'],
@@ -104,10 +102,7 @@ function Outcome({ outcome }: AuditReport) {
 const SHOWN = ['open', 'resolved'] as const;
 const gapFilters = z.strictObject({ show: z.enum(SHOWN).default('open') });
 
-export const gapsList = ({
-  store,
-  facts,
-}: Pick<OpsContext, 'store' | 'facts'>): List<typeof gapFilters, GapReport> => ({
+export const gapsList = ({ store, facts }: OpsContext): List<typeof gapFilters, GapReport> => ({
   name: 'Gaps',
   note: 'What is known to be missing or in doubt. Most gaps are repaired by the service itself.',
   noun: ['gap', 'gaps'],

@@ -20,7 +20,7 @@ export const MAX_STREAMS_OF_ONE = 16;
  * sent to sign in.
  */
 export function createStream(
-  { clock, signal }: Pick<OpsContext, 'clock' | 'signal'>,
+  { clock, signal }: OpsContext,
   mayGoOn: (c: OpsHandlerContext) => Promise<boolean>,
 ) {
   /** The token's name, once for each stream. */

@@ -34,7 +34,7 @@ export async function syncRunsStream(has: Has, c: OpsHandlerContext): Promise<Ch
 
 const query = z.strictObject({ after: numberCursor.optional() });
 
-interface Has extends Pick<OpsContext, 'store'> {
+interface Has extends OpsContext {
   snapshots: Snapshots;
   dryRuns: DryRuns;
 }
