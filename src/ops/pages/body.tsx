@@ -37,16 +37,10 @@ function Copy({ what }: { what: string }) {
   );
 }
 
+type BodyOf = { body_base64: string | null; receiver: OpsContext['receiver']; whyNone: string };
+
 /** The bytes of a delivery: as text where they are UTF-8, and in hex. */
-export function Body({
-  body_base64,
-  receiver,
-  whyNone,
-}: {
-  body_base64: string | null;
-  receiver: OpsContext['receiver'];
-  whyNone: string;
-}) {
+export function Body({ body_base64, receiver, whyNone }: BodyOf) {
   if (body_base64 === null) {
     return (
       <>

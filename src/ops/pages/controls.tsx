@@ -78,17 +78,14 @@ interface InputAttributes {
   'aria-keyshortcuts'?: string;
 }
 
-/** The filters of a list, as the address has them. */
-export function Filters({
-  action,
-  label,
-  fields,
-  children,
-}: PropsWithChildren<{
+interface FiltersOf {
   action: string;
   label: 'Filter' | 'Search';
   fields: readonly FilterField[];
-}>) {
+}
+
+/** The filters of a list, as the address has them. */
+export function Filters({ action, label, fields, children }: PropsWithChildren<FiltersOf>) {
   return (
     <form class="filters" method="get" action={action} aria-label={label}>
       {fields.map(([name, words, value = '', how = {}]) =>

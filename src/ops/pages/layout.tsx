@@ -88,17 +88,10 @@ export function Pages({ current }: { current: PageName | null }) {
   );
 }
 
+type FrameOf = PropsWithChildren<{ title: string; current: PageName | null; stream?: string | null }>;
+
 /** Everything around a page's own content. `stream`: where its changed parts come from; null: it has no stream. */
-export function Frame({
-  title,
-  current,
-  stream = null,
-  children,
-}: PropsWithChildren<{
-  title: string;
-  current: PageName | null;
-  stream?: string | null;
-}>) {
+export function Frame({ title, current, stream = null, children }: FrameOf) {
   const { identity, now } = useVisit();
   return (
     <Layout title={title}>
@@ -145,16 +138,7 @@ export function Frame({
   );
 }
 
-/** The page of one thing: what it is called, facts about it, and what else there is of it. */
-export function OneThing({
-  title,
-  heading = title,
-  note,
-  current,
-  facts,
-  say,
-  children,
-}: PropsWithChildren<{
+interface OneThingOf {
   title: string;
   heading?: Child | Child[];
   note?: Child;
@@ -162,11 +146,16 @@ export function OneThing({
   facts: readonly (Fact | null | false)[];
   /** What it says of a form's outcome, where that is not what other pages say. */
   say?: typeof noticeOf;
-}>) {
+}
+
+/** The page of one thing: what it is called, facts about it, and what else there is of it. */
+export function OneThing({ title, heading = title, children, ...of }: PropsWithChildren<OneThingOf>) {
   return (
-    <Frame title={title} current={current}>
-      <Title {...{ note, say }}>{heading}</Title>
-      <Facts facts={facts} />
+    <Frame title={title} current={of.current}>
+      <Title note={of.note} say={of.say}>
+        {heading}
+      </Title>
+      <Facts facts={of.facts} />
       {children}
     </Frame>
   );

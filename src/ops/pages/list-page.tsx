@@ -99,20 +99,7 @@ export function listHandlers<Filters extends z.ZodObject, Row>(path: string, lis
   };
 }
 
-/** A page with a list: what it is, its filters, its rows or why there are none, and the way to older rows. */
-export function ListPage({
-  name,
-  title = name,
-  note,
-  stream = null,
-  form = null,
-  empty,
-  children,
-  foot,
-  more,
-  next,
-  first,
-}: Links & {
+interface ListPageOf extends Links {
   name: PageName;
   title?: string | undefined;
   note: string;
@@ -125,15 +112,18 @@ export function ListPage({
   children?: Child;
   foot: Child;
   more: string;
-}) {
+}
+
+/** A page with a list: what it is, its filters, its rows or why there are none, and the way to older rows. */
+export function ListPage({ name, title = name, stream = null, form, children, ...of }: ListPageOf) {
   return (
     <Frame title={title} current={name} stream={stream}>
-      <Title note={note}>{title}</Title>
+      <Title note={of.note}>{title}</Title>
       {form}
       {stream === null ? null : <NewRows words={null} href="" />}
-      {empty === null ? children : <Empty>{empty}</Empty>}
-      {foot}
-      <Pager next={next} first={first} words={more} />
+      {of.empty === null ? children : <Empty>{of.empty}</Empty>}
+      {of.foot}
+      <Pager next={of.next} first={of.first} words={of.more} />
     </Frame>
   );
 }

@@ -22,66 +22,38 @@ export const VisitContext = createContext<Visit>({ identity: null, now: 0, outco
 
 export const useVisit = () => useContext(VisitContext);
 
-type At = string | number | null;
+/** `otherwise`: in place of no instant. */
+type At = { at: string | number | null; otherwise?: Child };
 
 /**
  * In UTC, as in the tables, the API and the log. Without the day if that is today; in full on hover. `precise`: with
- * milliseconds. `otherwise`: in place of no instant.
+ * milliseconds. `ago`: "12 minutes ago" instead.
  */
-export function Instant({
-  at,
-  precise = false,
-  otherwise,
-}: {
-  at: At;
-  precise?: boolean;
-  otherwise?: Child;
-}) {
+export function Instant({ at, otherwise, precise, ago }: At & { precise?: boolean; ago?: boolean }) {
   const { now } = useVisit();
   if (at === null) return <>{otherwise}</>;
   const iso = new Date(at).toISOString();
-  const sameDay = iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10);
+  const day = iso.slice(0, 10);
   const time = iso.slice(11, precise ? 23 : 19);
+  const isToday = new Date(now).toISOString().startsWith(day);
   return (
-    <time datetime={iso} title={inFull(iso)}>
-      {sameDay ? time : `${iso.slice(0, 10)} ${time}`}
+    <time datetime={iso} title={`${day} ${iso.slice(11, 23)} UTC`}>
+      {ago ? `${age(now - Date.parse(iso))} ago` : isToday ? time : `${day} ${time}`}
     </time>
   );
 }
 
-/** "12 minutes ago", with the instant on hover. */
-export function Ago({ at, otherwise }: { at: At; otherwise?: Child }) {
-  const { now } = useVisit();
-  if (at === null) return <>{otherwise}</>;
-  const iso = new Date(at).toISOString();
-  return (
-    <time datetime={iso} title={inFull(iso)}>
-      {age(now - Date.parse(iso))} ago
-    </time>
-  );
-}
+export const Ago = (when: At) => <Instant {...when} ago />;
 
 /** What is not known, or not there. */
 export const quiet = (words: Child) => <span class="quiet">{words}</span>;
 
-const inFull = (iso: string) => `${iso.slice(0, 10)} ${iso.slice(11, 23)} UTC`;
+type TileOf = PropsWithChildren<{ part: string; title: unknown; width?: 'third'; aside?: unknown }>;
 
-/** A part that the script replaces as a whole. `part` is unique on its page. */
-export function Tile({
-  part,
-  title,
-  width = '',
-  aside = null,
-  children,
-}: PropsWithChildren<{
-  part: string;
-  title: unknown;
-  width?: 'third' | '';
-  /** Beside the title. */
-  aside?: unknown;
-}>) {
+/** A part that the script replaces as a whole. `part` is unique on its page; `aside` is beside the title. */
+export function Tile({ part, title, width, aside, children }: TileOf) {
   return (
-    <section class={`tile ${width}`} data-part={part} aria-labelledby={`${part}-title`}>
+    <section class={`tile ${width ?? ''}`} data-part={part} aria-labelledby={`${part}-title`}>
       <div class="head">
         <h2 id={`${part}-title`}>{title}</h2>
         {aside}
@@ -91,12 +63,10 @@ export function Tile({
   );
 }
 
-/** The head of every page except the status page, and the outcome of a form. */
-export function Title({
-  children,
-  note,
-  say = noticeOf,
-}: PropsWithChildren<{ note?: unknown; say?: typeof noticeOf | undefined }>) {
+type TitleOf = PropsWithChildren<{ note?: unknown; say?: typeof noticeOf | undefined }>;
+
+/** The head of every page except the status page, and what `say` says of a form's outcome. */
+export function Title({ children, note, say = noticeOf }: TitleOf) {
   const { outcome } = useVisit();
   const notice = outcome && say(outcome);
   return (
@@ -114,14 +84,10 @@ export function Title({
   );
 }
 
+type Tab = { href: string; words: unknown; isShown: boolean; range?: string };
+
 /** Several views of one thing, of which one is shown. */
-export function Tabs({
-  label,
-  tabs,
-}: {
-  label: string;
-  tabs: readonly { href: string; words: unknown; isShown: boolean; range?: string }[];
-}) {
+export function Tabs({ label, tabs }: { label: string; tabs: readonly Tab[] }) {
   return (
     <nav class="tabs" aria-label={label}>
       <ul>
@@ -163,19 +129,16 @@ type CellClass = 'n' | 'wide' | 'wide quiet' | 'full' | 'full error' | 'half' | 
 /** A column: its head, what its cell holds of a row, and the cell's class. */
 export type Column<Row> = readonly [head: unknown, cell: (row: Row) => unknown, className?: CellClass];
 
-/** At phone width each row becomes a card, with its columns as labelled lines. The first column names the row. */
-export function Table<Row>({
-  label,
-  rows,
-  columns,
-  dense = false,
-}: {
+interface TableOf<Row> {
   label: string;
   rows: readonly Row[];
   columns: readonly Column<Row>[];
   /** Many columns: rows become cards at tablet width already. */
   dense?: boolean;
-}) {
+}
+
+/** At phone width each row becomes a card, with its columns as labelled lines. The first column names the row. */
+export function Table<Row>({ label, rows, columns, dense }: TableOf<Row>) {
   return (
     <section class={dense ? 'scroll dense' : 'scroll'} aria-label={label} tabindex={0}>
       <table>
@@ -212,16 +175,10 @@ function cellOf<Row>([head, cell, className]: Column<Row>, row: Row, isFirst: bo
 /** `id`: of the name, for an element that the name labels. */
 export type Fact = readonly [name: unknown, value: unknown, how?: { isWarning?: boolean; id?: string }];
 
-type FactsClass = 'facts' | 'pairs';
+type FactsOf = { facts: readonly (Fact | null | false)[]; className?: 'facts' | 'pairs' };
 
 /** Facts about one thing, a line each. `pairs`: values at the right. Null or false: the line is left out. */
-export function Facts({
-  facts,
-  className = 'facts',
-}: {
-  facts: readonly (Fact | null | false)[];
-  className?: FactsClass;
-}) {
+export function Facts({ facts, className = 'facts' }: FactsOf) {
   return (
     <dl class={className}>
       {facts
@@ -257,16 +214,10 @@ export function State({ state, words = state }: { state: string; words?: Child }
   return <span class={`state ${state}`}>{words}</span>;
 }
 
+type AboutOf = { kind: Kind | null; record_id: string | null; otherwise: string };
+
 /** The record of a delivery or event; `otherwise`: words where it is not known. */
-export function About({
-  kind,
-  record_id,
-  otherwise,
-}: {
-  kind: Kind | null;
-  record_id: string | null;
-  otherwise: string;
-}) {
+export function About({ kind, record_id, otherwise }: AboutOf) {
   if (kind === null || record_id === null) return quiet(otherwise);
   return <RecordLink kind={kind} id={record_id} />;
 }

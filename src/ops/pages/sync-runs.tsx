@@ -57,20 +57,16 @@ function OneRunning(syncRun: RunningSyncRun) {
   );
 }
 
-/** Those that are not running. `most`: so many of them. */
-export function EndedSyncRuns({
-  label,
-  syncRuns,
-  live,
-  most,
-  none,
-}: {
+interface EndedOf {
   label: string;
   syncRuns: readonly SyncRunReport[];
   live: Pick<LiveFacts, 'runningSyncRuns'>;
   most?: number;
   none: Child;
-}) {
+}
+
+/** Those that are not running. `most`: so many of them. */
+export function EndedSyncRuns({ label, syncRuns, live, most, none }: EndedOf) {
   const running = new Set(live.runningSyncRuns.map(({ id }) => id));
   const ended = syncRuns.filter(({ id }) => !running.has(id)).slice(0, most);
   if (ended.length === 0) return <>{none}</>;
@@ -140,16 +136,10 @@ const WHAT = {
 
 type Example = Differences['examples'][number];
 
+type DetailsOf = { kind: Kind; differences: object | null; dry?: boolean };
+
 /** `dry`: of a dry run, which repairs nothing. */
-export function DifferencesDetails({
-  kind,
-  differences,
-  dry = false,
-}: {
-  kind: Kind;
-  differences: object | null;
-  dry?: boolean;
-}) {
+export function DifferencesDetails({ kind, differences, dry = false }: DetailsOf) {
   if (differences === null) return <p class="note">It is known when the full sync has ended.</p>;
   const { missing, extra, different, repaired, examples, incomplete = null, ...rest } = differences as Found;
   const differing = missing + extra + different;
