@@ -11,7 +11,7 @@ export interface GapText {
 }
 
 /** How it shows, and what helps. docs/operations.md repeats it, by a test. */
-interface GapGuide {
+export interface GapGuide {
   /** What an operator sees. */
   symptom: string;
   /** What to look at, to know which case it is. */
@@ -240,15 +240,11 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   },
 };
 
-export function gapText(reason: string): GapText {
+/** Of a reason that this version does not know there is no guide. */
+export function gapText(reason: string): GapText & Partial<GapGuide> {
   return Object.hasOwn(GAP_TEXTS, reason)
     ? GAP_TEXTS[reason as GapReason]
     : { title: reason.replaceAll('_', ' '), remedy: 'See the error beside it.' };
-}
-
-/** Null: a reason that this version does not know. */
-export function gapGuide(reason: string): GapGuide | null {
-  return Object.hasOwn(GAP_TEXTS, reason) ? GAP_TEXTS[reason as GapReason] : null;
 }
 
 /** When the first of them was opened; null: there is none. ISO 8601. */

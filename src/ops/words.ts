@@ -1,24 +1,14 @@
 import type { Kind } from '../compliance/kinds.ts';
 
-const PLURALS: Readonly<Record<Kind, string>> = {
-  policy: 'policies',
-  risk_assessment: 'risk assessments',
-  vendor: 'vendors',
+const KIND_NOUNS: Readonly<Record<Kind, readonly [one: string, many: string]>> = {
+  policy: ['policy', 'policies'],
+  risk_assessment: ['risk assessment', 'risk assessments'],
+  vendor: ['vendor', 'vendors'],
 };
 
-export function kindPlural(kind: Kind): string {
-  return PLURALS[kind];
-}
+export const kindNoun = (kind: Kind, howMany: number): string => KIND_NOUNS[kind][howMany === 1 ? 0 : 1];
 
-const SINGULARS: Readonly<Record<Kind, string>> = {
-  policy: 'policy',
-  risk_assessment: 'risk assessment',
-  vendor: 'vendor',
-};
-
-export function kindNoun(kind: Kind, howMany: number): string {
-  return howMany === 1 ? SINGULARS[kind] : PLURALS[kind];
-}
+export const kindPlural = (kind: Kind): string => KIND_NOUNS[kind][1];
 
 let thousands: Intl.NumberFormat | null = null;
 

@@ -1,5 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import { KINDS } from '../../compliance/kinds.ts';
+import { eventState, listedOutcome } from '../../store/report-rows.ts';
 import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
 
 const PAGE_LIMIT_DEFAULT = 50;
@@ -30,6 +31,12 @@ const limit = z.coerce
 const numberWords = 'the number of a sync run';
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
 const kind = z.enum(KINDS);
+/** The id of a row that the database numbered. */
+export const rowId = z
+  .string()
+  .regex(/^[1-9]\d{0,14}$/)
+  .transform(Number)
+  .openapi({ type: 'integer', minimum: 1 });
 /** Keys of lists that are ordered by a number. */
 const numberCursor = z.string().regex(/^\d{1,15}$/, 'the value of `next` from the page before');
 /** A number, and before it its epoch; without one, the present epoch is meant. */
@@ -57,7 +64,7 @@ const period = { since: instant.optional(), until: instant.optional() };
 export const queries = {
   events: z.strictObject({
     ...{ ...pagedByNumber, ...period },
-    state: z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']).optional(),
+    state: eventState.optional(),
     type: some.optional(),
     kind: kind.optional(),
     record_id: some.optional(),
@@ -66,7 +73,7 @@ export const queries = {
     limit,
     after: deliveriesCursor('the value of `next` from the page before'),
     above: deliveriesCursor('the value of `newest` of a page'),
-    outcome: z.enum(['accepted', 'duplicate', 'quarantined', 'rejected']).optional(),
+    outcome: listedOutcome.optional(),
     type: some.optional(),
     kind: kind.optional(),
     ...period,

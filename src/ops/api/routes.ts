@@ -1,7 +1,7 @@
 import { createRoute, type RouteConfig, z } from '@hono/zod-openapi';
 import * as rows from '../../store/report-rows.ts';
 import { idFromPath } from './ids.ts';
-import { approveRequest, queries, refetchRequest, retryRequest, syncRequest } from './query.ts';
+import { approveRequest, queries, refetchRequest, retryRequest, rowId, syncRequest } from './query.ts';
 import * as schemas from './schemas.ts';
 
 /**
@@ -14,13 +14,6 @@ const id = z.string().transform(idFromPath).openapi({
   description:
     'Any text, percent-encoded. One that is `.` or `..` or begins with `=` is written as `=` and its base64url: `=Lg`, `=Li4`.',
 });
-/** The id of a row that the database numbered. */
-const rowId = z
-  .string()
-  .regex(/^[1-9]\d{0,14}$/)
-  .transform(Number)
-  .openapi({ type: 'integer', minimum: 1 });
-
 const byId = { params: z.object({ id }) };
 const byRowId = { params: z.object({ id: rowId }) };
 const byKind = { params: z.object({ kind: rows.kind }) };

@@ -3,11 +3,12 @@ import { isKind, KINDS } from '../../compliance/kinds.ts';
 import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
 import { formFields, type OpsHandlerContext, pathHere } from '../access.ts';
 import { refusal } from '../api/answers.ts';
+import { rowId } from '../api/query.ts';
 import type { OpsContext } from '../context.ts';
 import type { DryRuns } from '../dry-runs.ts';
 import type { Operations } from '../operations.ts';
 import { leaveOutcome, type Outcome } from './form-outcome.ts';
-import { recordHref, rowNumber, TEXT_MAX_LENGTH } from './query.ts';
+import { recordHref, TEXT_MAX_LENGTH } from './query.ts';
 
 /** As many as a list can show. Each is a transaction of its own. */
 const MAX_TICKED = PAGE_LIMIT_MAX;
@@ -123,8 +124,8 @@ export function createForms(
 const STALE = 'Go back, reload the page and try again.';
 
 function numberIn(fields: URLSearchParams): number {
-  const id = rowNumber(fields.get('id'));
-  if (id === null) throw invalid(STALE);
+  const { data: id } = rowId.safeParse(fields.get('id'));
+  if (id === undefined) throw invalid(STALE);
   return id;
 }
 

@@ -7,7 +7,7 @@ import type {
   RejectionReport,
 } from '../../store/reports.ts';
 import type { OpsContext } from '../context.ts';
-import { gapGuide, gapText, isEndedByPerson } from '../gap-texts.ts';
+import { type GapGuide, gapText, isEndedByPerson } from '../gap-texts.ts';
 import { bytes, codeWords, figure, kindPlural } from '../words.ts';
 import { ActionButton, mayOperate } from './controls.tsx';
 import { type List, type ListPaging, numbered } from './list-page.tsx';
@@ -140,14 +140,14 @@ interface GapsOfReason {
 }
 
 function Gaps({ reason, members, isOpen, eventsOnly }: GapsOfReason) {
-  const { title, remedy, needsPerson } = gapText(reason);
+  const { title, remedy, needsPerson, ...guide } = gapText(reason);
   return (
     <section class="group" aria-labelledby={`gap-${reason}`}>
       <h2 id={`gap-${reason}`}>
         {title} {isOpen && needsPerson ? <small class="warn">needs a person</small> : null}
       </h2>
       {isOpen ? <p class="lead">{remedy}</p> : null}
-      {isOpen ? <Guide reason={reason} /> : null}
+      {isOpen ? <Guide {...guide} /> : null}
       <Table
         label={`${title}: each of them`}
         rows={members}
@@ -163,22 +163,21 @@ function Gaps({ reason, members, isOpen, eventsOnly }: GapsOfReason) {
   );
 }
 
-function Guide({ reason }: { reason: string }) {
-  const guide = gapGuide(reason);
-  if (guide === null) return null;
-  const command = (
+function Guide({ symptom, check, command, note }: Partial<GapGuide>) {
+  if (command === undefined) return null;
+  const commandAndNote = (
     <>
-      <code>{guide.command}</code>
+      <code>{command}</code>
       <br />
-      {quiet(guide.note)}
+      {quiet(note)}
     </>
   );
   return (
     <Facts
       facts={[
-        ['Symptom', guide.symptom],
-        ['Check', guide.check],
-        ['Command', command],
+        ['Symptom', symptom],
+        ['Check', check],
+        ['Command', commandAndNote],
       ]}
     />
   );

@@ -3,7 +3,7 @@ import { isKind, type Kind } from '../../compliance/kinds.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { found, notFound, refusal } from '../api/answers.ts';
 import { idInPath } from '../api/ids.ts';
-import { queries } from '../api/query.ts';
+import { queries, rowId } from '../api/query.ts';
 
 export const PAGE_ROWS = 50;
 /** An id has at most 255 characters. */
@@ -32,8 +32,8 @@ export async function rowAt<Row>(
   show: (id: number) => Promise<Row | null>,
   orElse: string,
 ): Promise<Row> {
-  const id = rowNumber(c.req.param('id'));
-  return found(id === null ? null : await show(id), orElse);
+  const { data: id } = rowId.safeParse(c.req.param('id'));
+  return found(id === undefined ? null : await show(id), orElse);
 }
 
 /** The kind of records in the address. */
@@ -63,11 +63,6 @@ export function linksOf(c: OpsHandlerContext, after: string | null): Links {
 export function pathWith(path: string, query: Readonly<Record<string, string | undefined>>): string {
   const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
-}
-
-/** The number of a row in an address or a form; null: it is no number. */
-export function rowNumber(text: string | null | undefined): number | null {
-  return text != null && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : null;
 }
 
 export const eventHref = (id: string) => `/events/${idInPath(id)}`;
