@@ -1,13 +1,32 @@
 import { pointersSettingOf } from '../compliance/pointers.ts';
-import type { OpenGaps, StoreSummary, VerdictName } from '../store/reports.ts';
+import type { KindStatus, OpenGaps, StoreSummary, VerdictName } from '../store/reports.ts';
 import type { GapReason } from '../store/store.ts';
 import type { PendingCount } from './api/schemas.ts';
 import type { LiveFacts } from './context.ts';
-import { GAP_TEXTS, isEndedByPerson, oldestOf } from './gap-texts.ts';
-import { count, kindPlural } from './words.ts';
+import { GAP_TEXTS, gapText, isEndedByPerson, isUnreadable, oldestOf } from './gap-texts.ts';
+import { age, count, kindNoun, kindPlural } from './words.ts';
+
+/** The rules of the verdict; `judge.ts` has their order. All are pure. */
 
 /** More than the time between two heartbeats: a single failed one, as while a database server fails over, raises no alarm. */
 const UNWRITABLE_BLOCKS_MS = 6_000;
+
+/** After twice the interval a full sync was missed altogether; the rest is the time that one may take. */
+const FULL_SYNC_LATENESS_FACTOR = 2;
+const FULL_SYNC_LENGTH_MS = 10 * 60_000;
+
+/** A read is due six times SETTLE after a dirty mark at the latest; this is far more, with room for a small budget. */
+const UNVERIFIED_SETTLES = 20;
+const UNVERIFIED_FLOOR_MS = 30 * 60_000;
+
+/** Events are processed within a second or two. Late: longer than the alert BacklogGrowing allows; overdue: no burst takes so long. */
+const BACKLOG_LATE_MS = 30_000;
+const BACKLOG_OVERDUE_MS = 5 * 60_000;
+
+/** Heartbeats are more frequent than this: a service that started more recently may not have written one. */
+const FIRST_BEAT_MS = 60_000;
+
+const LIST = new Intl.ListFormat('en-GB');
 
 export interface Verdict {
   verdict: VerdictName;
@@ -34,58 +53,45 @@ export interface VerdictInput {
   now: number;
 }
 
-export type Facts = VerdictInput & { summary: StoreSummary };
+type Facts = VerdictInput & { summary: StoreSummary };
 
-export interface Rest {
+/** What a rule says of the verdict; what is left out is null there. */
+export interface Finding {
+  sentence: string;
   remedy?: string | null;
-  action?: Verdict['action'] | undefined;
+  action?: Verdict['action'];
   /** Wall-clock milliseconds, or ISO 8601. */
-  since?: number | string | null | undefined;
+  since?: number | string | null;
 }
 
-export function say(
-  verdict: VerdictName,
-  reason: string,
-  sentence: string,
-  { remedy = null, action = null, since = null }: Rest,
-): Verdict {
-  const iso = typeof since === 'number' ? new Date(since).toISOString() : since;
-  return { verdict, reason, sentence, remedy, action, since: iso };
-}
-
-/** What only a person can mend. */
-export function blocked(facts: Facts): Verdict | null {
-  return serviceBlocked(facts) ?? blockedByGap(facts) ?? blockedKind(facts);
-}
-
-function serviceBlocked({ summary, live, now }: Facts): Verdict | null {
-  if (live.unwritableSince !== null && now - live.unwritableSince >= UNWRITABLE_BLOCKS_MS) {
-    const sentence = 'The database takes no writes, so nothing that is delivered can be kept.';
-    return say('action_required', 'database_unwritable', sentence, {
-      remedy:
-        'See whether its disk is full, whether another program holds it, or whether its server is read-only; the log has its answer. Deliveries are answered 503, so that the sender tries again.',
-      since: live.unwritableSince,
-    });
-  }
-  if (live.signingSecrets === 0) {
-    const sentence = 'No signing secret is known, so every delivery is rejected.';
-    return say('action_required', 'no_signing_secret', sentence, {
-      remedy: 'Set WEBHOOK_SECRETS, or register the webhook with compliance-mirror register.',
-    });
-  }
-  if (live.paused) {
-    const waiting = count(summary.events.pending, 'event waits', 'events wait');
-    return say('action_required', 'paused', `The mirror is paused; ${waiting}.`, {
-      remedy: 'Deliveries are still received and kept. Resume when whatever it was paused for is done.',
-      action: 'resume',
-      since: live.pausedSince,
-    });
-  }
-  return null;
-}
+/** False: it does not apply. */
+export type Rule = (facts: Facts) => Finding | false;
 
 export const sumOf = (counted: readonly { count: number }[]) =>
   counted.reduce((sum, { count }) => sum + count, 0);
+
+export const unwritable: Rule = ({ live: { unwritableSince: since }, now }) =>
+  since !== null &&
+  now - since >= UNWRITABLE_BLOCKS_MS && {
+    sentence: 'The database takes no writes, so nothing that is delivered can be kept.',
+    remedy:
+      'See whether its disk is full, whether another program holds it, or whether its server is read-only; the log has its answer. Deliveries are answered 503, so that the sender tries again.',
+    since,
+  };
+
+export const noSigningSecret: Rule = ({ live }) =>
+  live.signingSecrets === 0 && {
+    sentence: 'No signing secret is known, so every delivery is rejected.',
+    remedy: 'Set WEBHOOK_SECRETS, or register the webhook with compliance-mirror register.',
+  };
+
+export const paused: Rule = ({ summary, live }) =>
+  live.paused && {
+    sentence: `The mirror is paused; ${count(summary.events.pending, 'event waits', 'events wait')}.`,
+    remedy: 'Deliveries are still received and kept. Resume when whatever it was paused for is done.',
+    action: 'resume',
+    since: live.pausedSince,
+  };
 
 interface GapRule {
   reason: GapReason;
@@ -99,7 +105,8 @@ interface GapRule {
   action?: Verdict['action'];
 }
 
-const BLOCKING_GAPS: readonly GapRule[] = [
+/** Gaps that only a person can end. */
+export const BLOCKING_GAPS: readonly GapRule[] = [
   {
     reason: 'credentials_rejected',
     sentence: () => 'The compliance service rejects our credentials, so nothing can be verified.',
@@ -136,22 +143,250 @@ const BLOCKING_GAPS: readonly GapRule[] = [
   },
 ];
 
-function blockedByGap(facts: Facts): Verdict | null {
-  for (const { reason, sentence, only = () => true, ...rule } of BLOCKING_GAPS) {
+export const ofGap =
+  ({ reason, holds, only = () => true, ...rule }: GapRule): Rule =>
+  (facts) => {
     const open = facts.gaps.filter((gap) => gap.reason === reason && only(gap, facts));
-    if (rule.holds?.(facts) ?? open.length > 0) {
-      const { remedy = GAP_TEXTS[reason].remedy, action } = rule;
-      return say('action_required', reason, sentence(facts), { remedy, action, since: oldestOf(open) });
+    const { remedy = GAP_TEXTS[reason].remedy, action = null } = rule;
+    return (
+      (holds?.(facts) ?? open.length > 0) && {
+        ...{ sentence: rule.sentence(facts), remedy, action, since: oldestOf(open) },
+      }
+    );
+  };
+
+export const blockedKind: Rule = ({ summary }) => {
+  const blocked = summary.kinds.find(({ verdict }) => verdict === 'action_required');
+  return (
+    blocked !== undefined && {
+      sentence: `The ${kindPlural(blocked.kind)} cannot be brought into sync without you.`,
+      remedy: 'The open gaps below say what is in the way.',
     }
-  }
-  return null;
+  );
+};
+
+export const unreachable: Rule = ({ live: { unreachableSince: since, upstream, state }, now }) =>
+  upstream.configured &&
+  since !== null &&
+  state === 'running' && {
+    sentence: `The compliance service has given no usable answer for ${age(now - since)}, so nothing can be verified.`,
+    remedy: `Last error: ${upstream.last_error ?? 'not known'}. It is asked again by itself, and deliveries are still received. Look at its status page, the network between, and COMPLIANCE_BASE_URL.`,
+    since,
+  };
+
+export const fullSyncOverdue: Rule = ({ summary, live, now }) => {
+  if (live.eventsOnly || live.fullSyncMs === 0) return false;
+  const longestMs = FULL_SYNC_LATENESS_FACTOR * live.fullSyncMs + FULL_SYNC_LENGTH_MS;
+  const overdue = summary.kinds.find(({ last_full_sync_at: last, verdict }) =>
+    last === null
+      ? // The view knows since when a first one has been tried.
+        verdict === 'stale' && now - live.startedAt > FIRST_BEAT_MS
+      : now - Date.parse(last) > longestMs,
+  );
+  if (overdue === undefined) return false;
+  const { kind, last_full_sync_at: since } = overdue;
+  const compared =
+    since === null
+      ? 'have never been compared in full'
+      : `were last compared in full ${age(now - Date.parse(since))} ago`;
+  return {
+    sentence: `The ${kindPlural(kind)} ${compared}.`,
+    remedy: 'Sync runs fail or take too long. Look at the last ones below, then run a full sync.',
+    action: 'sync',
+    since,
+  };
+};
+
+export const verificationOverdue: Rule = ({ summary, gaps, live, now }) => {
+  if (live.eventsOnly) return false;
+  const longestMs = Math.max(UNVERIFIED_FLOOR_MS, UNVERIFIED_SETTLES * live.settleMs);
+  const overdue = summary.kinds.find(
+    ({ kind, unverified, oldest_unverified_at: oldest }) =>
+      unverified > 0 &&
+      oldest !== null &&
+      now - Date.parse(oldest) > longestMs &&
+      // The oldest one may be a record that no read can verify, and then says nothing about the others.
+      !gaps.some((gap) => gap.kind === kind && isUnreadable(gap)),
+  );
+  if (overdue === undefined) return false;
+  const { kind, unverified, oldest_unverified_at: since } = overdue;
+  const records = count(unverified, `${kindNoun(kind, 1)} has`, `${kindPlural(kind)} have`);
+  return {
+    sentence: `${records} been unverified for up to ${age(now - Date.parse(since!))}.`,
+    remedy:
+      'Repairs do not keep up. Look at the compliance service and its budget below, then run a full sync.',
+    action: 'sync',
+    since,
+  };
+};
+
+/** `longestMs`: how long the oldest pending event may have waited. */
+const slowBacklog =
+  (longestMs: number, remedy: string): Rule =>
+  ({ summary: { events, oldest_pending_at: since }, now }) => {
+    const waitedMs = since === null ? 0 : now - Date.parse(since);
+    const waiting = count(events.pending, 'event waits', 'events wait');
+    return (
+      waitedMs > longestMs && { sentence: `${waiting}, the oldest for ${age(waitedMs)}.`, remedy, since }
+    );
+  };
+
+export const backlogOverdue = slowBacklog(
+  BACKLOG_OVERDUE_MS,
+  'Processing does not keep up. Look at the errors of the pending events and at the log.',
+);
+
+export const backlogLate = slowBacklog(
+  BACKLOG_LATE_MS,
+  'They are processed as they come in; if their number does not fall, look at their errors and at the log.',
+);
+
+const syncUnlessEventsOnly = ({ live }: Facts) => (live.eventsOnly ? null : 'sync');
+
+export const rejectedSignatures: Rule = (facts) => {
+  const since = oldestOf(facts.gaps.filter(({ reason }) => reason === 'rejected_signatures'));
+  return (
+    since !== null && {
+      sentence: 'Deliveries are rejected for their signature, so the mirror does not hear of changes.',
+      remedy: GAP_TEXTS.rejected_signatures.remedy,
+      action: syncUnlessEventsOnly(facts),
+      since,
+    }
+  );
+};
+
+export const silence: Rule = (facts) => {
+  const { summary, gaps, live, now } = facts;
+  const { last_delivery_at: since } = summary;
+  const quietSince = since === null ? live.startedAt : Math.max(Date.parse(since), live.startedAt);
+  const isQuiet = live.silenceMs > 0 && now - quietSince > live.silenceMs;
+  if (!isQuiet && !gaps.some(({ reason }) => reason === 'silence')) return false;
+  return {
+    sentence:
+      since === null
+        ? 'No delivery has ever arrived.'
+        : `No delivery has arrived for ${age(now - Date.parse(since))}.`,
+    remedy: GAP_TEXTS.silence.remedy,
+    action: syncUnlessEventsOnly(facts),
+    since,
+  };
+};
+
+/** Sync runs are in time, and still the view calls it stale: then it misses the heartbeat. */
+export const heartbeatMissed: Rule = ({ summary, live, now }) =>
+  summary.kinds.some(({ verdict }) => verdict === 'stale') &&
+  now - live.startedAt > FIRST_BEAT_MS && {
+    sentence: 'The service has stopped saying that it lives.',
+    remedy: 'Look at its log, then restart it. Nothing that was acknowledged is lost.',
+  };
+
+export const eventsOnly: Rule = ({ live, summary: { events } }) => {
+  const left = events.pending === 0 ? '' : `; ${count(events.pending, 'event')} still to do`;
+  return (
+    live.eventsOnly && {
+      sentence: `The mirror shows what the deliveries said, and cannot check it${left}.`,
+      remedy:
+        'Set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY to have every record verified and lost deliveries repaired.',
+      since: live.startedAt,
+    }
+  );
+};
+
+export const starting =
+  (state: LiveFacts['state']): Rule =>
+  ({ live }) =>
+    live.state === state && { sentence: 'The service is starting.', since: live.startedAt };
+
+export const draining: Rule = ({ live }) =>
+  live.state === 'draining' && { sentence: 'The service is finishing what it holds, and stops.' };
+
+const namesOf = (kinds: readonly KindStatus[]) => LIST.format(kinds.map(({ kind }) => kindPlural(kind)));
+
+/** The one that has been open the longest of those that keep one of the kinds from being in sync. */
+function firstGap(gaps: readonly OpenGaps[], kinds: readonly KindStatus[]): OpenGaps | undefined {
+  return gaps
+    .filter((gap) => (gap.kind === null || kinds.some(({ kind }) => kind === gap.kind)) && !isUnreadable(gap))
+    .sort((a, b) => Date.parse(a.oldest_at) - Date.parse(b.oldest_at))[0];
 }
 
-function blockedKind({ summary }: Facts): Verdict | null {
-  const kind = summary.kinds.find(({ verdict }) => verdict === 'action_required')?.kind;
-  if (kind === undefined) return null;
-  const sentence = `The ${kindPlural(kind)} cannot be brought into sync without you.`;
-  return say('action_required', 'action_required', sentence, {
-    remedy: 'The open gaps below say what is in the way.',
-  });
+const causeText = (cause: OpenGaps | undefined): string | null =>
+  cause === undefined ? null : `${gapText(cause.reason).title}. ${gapText(cause.reason).remedy}`;
+
+/** Null: it answers. */
+const upstreamNote = ({ live: { upstream } }: Facts): string | null =>
+  upstream.configured && upstream.ok === false
+    ? 'The compliance service does not answer right now; it is asked again by itself.'
+    : null;
+
+export const firstFullSync: Rule = ({ summary, gaps, live }) => {
+  const unsynced = summary.kinds.filter((kind) => kind.last_full_sync_at === null);
+  if (unsynced.length === 0) return false;
+  const isRunning = live.runningSyncRuns.length > 0;
+  const why =
+    causeText(firstGap(gaps, unsynced)) ??
+    'It starts by itself; the last full syncs below say what kept it from finishing.';
+  return {
+    sentence: `The first full sync of the ${namesOf(unsynced)} ${isRunning ? 'is under way' : 'is not finished yet'}.`,
+    remedy: isRunning ? null : why,
+    since: live.startedAt,
+  };
+};
+
+export const nothingRead: Rule = (facts) => {
+  const unread = facts.summary.kinds.filter((kind) => kind.readable_since === null);
+  return (
+    unread.length > 0 && {
+      sentence: `The ${namesOf(unread)} have not been read with the present credentials yet.`,
+      remedy:
+        upstreamNote(facts) ??
+        'They are asked for by themselves. If this lasts, the last full syncs below and “doctor” say what came of it.',
+      since: facts.live.startedAt,
+    }
+  );
+};
+
+export const backlog: Rule = (facts) => {
+  const { events, oldest_pending_at: since } = facts.summary;
+  const sentence = `The mirror is working off ${count(events.pending, 'event')}.`;
+  return events.pending > 0 && { sentence, remedy: upstreamNote(facts), since };
+};
+
+export const verifying: Rule = (facts) => {
+  const { kinds } = facts.summary;
+  const unverified = kinds.reduce((sum, kind) => sum + kind.unverified, 0);
+  return (
+    unverified > 0 && {
+      sentence: `${count(unverified, 'record is', 'records are')} being checked against the compliance service.`,
+      remedy: upstreamNote(facts),
+      since: kinds.flatMap((kind) => kind.oldest_unverified_at ?? []).sort()[0] ?? null,
+    }
+  );
+};
+
+export const gapsOpen: Rule = (facts) => {
+  const behind = facts.summary.kinds.find((kind) => kind.verdict === 'catching_up');
+  if (behind === undefined) return false;
+  const cause = firstGap(facts.gaps, [behind]);
+  return {
+    sentence: `The ${kindPlural(behind.kind)} are being brought into sync.`,
+    remedy: upstreamNote(facts) ?? causeText(cause),
+    since: cause?.oldest_at ?? null,
+  };
+};
+
+/** In sync as a whole since the last kind came into sync. */
+function inSyncSince({ kinds }: StoreSummary): string | null {
+  const instants = kinds.map((kind) => kind.in_sync_since);
+  return instants.includes(null) ? null : (instants.sort().at(-1) ?? null);
 }
+
+export const inSyncButUnresolved: Rule = ({ summary, gaps }) => {
+  const unreadable = sumOf(gaps.filter(isUnreadable));
+  const sentence = `The mirror is in sync with all that the compliance service shows; it does not show ${count(unreadable, 'record')} that events named.`;
+  return unreadable > 0 && { sentence, since: inSyncSince(summary) };
+};
+
+export const inSync = ({ summary }: Facts): Finding => ({
+  sentence: 'The mirror is in sync with the compliance service.',
+  since: inSyncSince(summary),
+});
