@@ -67,7 +67,7 @@ export function createPages(
   const seenIn = ({ kind }: PagesRequest, answer: Page): SeenPage => ({
     ids: answer.objects.flatMap((object) => recordIdIn(object, kind, options.pointers) ?? []),
     meta: answer.meta,
-    next: answer.next ?? null,
+    next: answer.next,
   });
 
   /** A page that nothing but curiosity asks for; null: the service has no such page. */
@@ -188,7 +188,7 @@ function identify(
   for (const [index, data] of page.entries()) {
     const id = recordIdIn(data, kind, pointers);
     if (id === null) {
-      others.push({ row: index + 1, why: unusable?.get(index) ?? whyNoId(data, kind, pointers) });
+      others.push({ row: index + 1, why: unusable.get(index) ?? whyNoId(data, kind, pointers) });
       continue;
     }
     const same = rows.get(id);

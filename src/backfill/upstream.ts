@@ -312,7 +312,7 @@ export function createUpstream(
         client.getRecord(kind, MADE_UP_ID, { ...call, lane }),
       );
       const isUnknown = answer.outcome === 'missing';
-      if (isUnknown && answer.isPage !== true) return await options.onReadable?.(kind, 'absence');
+      if (isUnknown && !answer.isPage) return await options.onReadable?.(kind, 'absence');
       // Known records say more than this.
       if (isUnknown && known > 0) return;
       text += isUnknown ? 'with a web page' : 'with a record, so that an answer proves nothing';

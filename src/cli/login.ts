@@ -107,10 +107,8 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
   const scopes = scopesFor(settings.scopes, options.write ? 'write' : 'read');
   const audit = (outcome: string) =>
     store.audit({ actor: ACTOR, action: 'token_grant', outcome, target: GRANT }, momentOf(clock));
-  const addressFor = (redirectUri: string) => {
-    const challenge = attempt.proof?.challenge ?? null;
-    return endpoint.authorizationUrl({ redirectUri, scopes, state: attempt.state, challenge }).href;
-  };
+  const addressFor = (redirectUri: string) =>
+    endpoint.authorizationUrl({ redirectUri, scopes, ...attempt }).href;
 
   return {
     async overListener(): Promise<Tokens> {
@@ -166,7 +164,7 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
         remedy: 'sign in again and allow it; COMPLIANCE_SCOPES is what is asked for',
       });
     }
-    const verifier = attempt.proof?.verifier ?? null;
+    const { verifier } = attempt;
     try {
       const never = new AbortController().signal;
       return await endpoint.exchangeCode({ code: answer.code, redirectUri, verifier, scopes }, never);

@@ -4,17 +4,19 @@ import { userAgent } from '../platform/package.ts';
 import type { Budget, Lane, Ticket } from './budget.ts';
 import type { Credentials } from './credentials.ts';
 import { holdsNothing, type List, listIn, recordIn, WRAPPERS } from './envelope.ts';
-import {
-  type Expectation,
-  judge,
-  UnaddressableError,
-  UpstreamError,
-  type UpstreamErrorKind,
-} from './errors.ts';
+import { UnaddressableError, UpstreamError, type UpstreamErrorKind } from './errors.ts';
 import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
 import { type IdPointers, isAddressable, isUsableId, type JsonObject, recordIdIn } from './pointers.ts';
 import { type RegistrationAnswer, type RegistrationRequest, registrationIn } from './registration.ts';
-import { clockSkewMs, ExchangeFailure, exchange, pauseAfter, retryAfterIn } from './transport.ts';
+import {
+  clockSkewMs,
+  ExchangeFailure,
+  type Expectation,
+  exchange,
+  judge,
+  pauseAfter,
+  retryAfterIn,
+} from './transport.ts';
 
 /** When the request was sent, after the wait for the budget, and when its answer had been read. */
 export interface Timing {
@@ -28,10 +30,7 @@ interface Exchanged<T> extends Timing {
 }
 
 /** Its meta's perPage and total count more than what was asked for. */
-export interface Page
-  extends Timing,
-    Pick<List, 'objects' | 'meta'>,
-    Partial<Pick<List, 'unusable' | 'next'>> {
+export interface Page extends Timing, List {
   status: number;
 }
 
@@ -39,7 +38,7 @@ export type RecordAnswer = Timing &
   (
     | { outcome: 'found'; object: JsonObject }
     /** `isPage`: the answer is a web page, as of a proxy or a web server, and not the API's own. */
-    | { outcome: 'missing'; isPage?: boolean }
+    | { outcome: 'missing'; isPage: boolean }
   );
 
 export interface CallOptions {
@@ -112,7 +111,7 @@ export interface ClientOptions {
 /** Its answers may hold a signing secret. */
 const REGISTRATIONS = '/webhooks';
 
-const NO_ROWS: Pick<Page, 'objects' | 'meta'> = { objects: [], meta: {} };
+const NO_ROWS: List = { objects: [], unusable: new Map(), meta: {}, next: null };
 
 const isOk = (status: number) => status === 200;
 const isAny2xx = (status: number) => status >= 200 && status < 300;
@@ -129,7 +128,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
       const query = new URLSearchParams(
         asked ?? { [pageParam]: String(page), [perPageParam]: String(pageSize) },
       );
-      const { value, ...rest } = await send<Omit<Page, 'status' | keyof Timing>>({
+      const { value, ...rest } = await send<List>({
         ...call,
         method: 'GET',
         path: `${COLLECTIONS[kind]}?${query}`,

@@ -95,7 +95,7 @@ export function apiKeyCredentials(apiKey: () => string): Credentials {
 function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenEndpoint): Credentials {
   const { settings, store, clock, actor } = options;
   const scopes = scopesFor(settings.scopes, options.needs);
-  const oneAtATime = createOneAtATime<Tokens>();
+  const oneAtATime = createOneAtATime();
   let tokens: Tokens | null = null;
 
   async function obtain(signal: AbortSignal): Promise<Tokens> {
@@ -139,13 +139,13 @@ function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenE
  * Resolves with what `usable` finds, or with the result of one renewal, however many ask at once. A refusal is for all of them. If
  * only the caller that began the renewal went away, the next one begins another.
  */
-function createOneAtATime<T>() {
-  let renewal: Promise<T> | null = null;
+function createOneAtATime() {
+  let renewal: Promise<Tokens> | null = null;
   return async (
-    usable: () => Promise<T | null>,
-    renew: () => Promise<T>,
+    usable: () => Promise<Tokens | null>,
+    renew: () => Promise<Tokens>,
     signal: AbortSignal,
-  ): Promise<T> => {
+  ): Promise<Tokens> => {
     for (;;) {
       const found = await usable();
       if (found !== null) return found;
@@ -183,7 +183,7 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
   const owner = `${process.pid}-${randomUUID()}`;
   const leaseMs = settings.timeoutMs + LEASE_MARGIN_MS;
   const now = () => momentOf(clock);
-  const oneAtATime = createOneAtATime<Tokens>();
+  const oneAtATime = createOneAtATime();
   let opened: { sealed: string; tokens: Tokens } | null = null;
 
   function open(row: StoredTokens): Tokens {
@@ -332,26 +332,17 @@ const PRINT_BYTES = 16;
  * own `salt`. A restored database has a new one, so its copy's notes about access do not count. A person's tokens change, so of
  * a grant only the client counts. Computed anew when a key's file changes.
  */
-export function accessPrint(
-  settings: Pick<
-    ComplianceSettings,
-    'baseUrl' | 'auth' | 'apiKey' | 'authUrl' | 'clientId' | 'clientSecret' | 'scopes'
-  >,
-  salt: () => string,
-): () => string {
-  let of = '';
-  let saltedWith = '';
-  let print = '';
+export function accessPrint(settings: ComplianceSettings, salt: () => string): () => string {
+  let last = { text: '', salt: '', print: '' };
   return () => {
     const { baseUrl, auth, apiKey, authUrl, clientId, clientSecret, scopes } = settings;
     const secret = (auth === 'api_key' ? apiKey : clientSecret)?.() ?? null;
     const text = JSON.stringify([baseUrl.href, auth, authUrl?.href, clientId, scopes, secret]);
-    const now = salt();
-    if (text !== of || now !== saltedWith) {
-      print = scryptSync(text, now, PRINT_BYTES).toString('hex');
-      of = text;
-      saltedWith = now;
+    const salted = salt();
+    if (text !== last.text || salted !== last.salt) {
+      const print = scryptSync(text, salted, PRINT_BYTES).toString('hex');
+      last = { text, salt: salted, print };
     }
-    return print;
+    return last.print;
   };
 }

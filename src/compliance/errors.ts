@@ -1,9 +1,4 @@
-import type { ComplianceSettings } from '../platform/config.ts';
 import { MirrorError } from '../platform/errors.ts';
-import { MalformedAnswer } from './envelope.ts';
-import { parseJson } from './json.ts';
-import { reasonIn } from './registration.ts';
-import { type Answer, ExchangeFailure, excerptOf, textOf } from './transport.ts';
 
 /**
  * Why the upstream's answer could not be used.
@@ -24,7 +19,7 @@ export type UpstreamErrorKind =
 
 const RETRYABLE: ReadonlySet<UpstreamErrorKind> = new Set(['rate_limited', 'server', 'timeout', 'network']);
 
-interface UpstreamErrorDetails {
+export interface UpstreamErrorDetails {
   status?: number | null;
   retryAfterMs?: number | null;
   excerpt?: string | null;
@@ -88,112 +83,4 @@ export function unreadableText(error: UpstreamError): string {
       (unit) => `\\u{${unit.codePointAt(0)!.toString(16)}}`,
     );
   return `${error.message}; it begins: ${plain.trim()}`;
-}
-
-/** What makes an answer a success, and its result. */
-export interface Expectation<T> {
-  method: 'GET' | 'POST';
-  path: string;
-  /** JSON text, sent as it is. */
-  body?: string;
-  isSuccess: (status: number) => boolean;
-  /** Turns the JSON answer (undefined: an empty one) into the result; throws MalformedAnswer. */
-  read: (json: unknown) => T;
-  /** `read` is given the answer's text instead. */
-  asText?: true;
-  /** The result of these statuses, which say that nothing is there. */
-  missing?: { at: readonly number[]; read: (answer: Answer) => T };
-  /** The answer may hold a secret: an error shows only the reason that a 4xx gives. */
-  isSecret?: boolean;
-}
-
-/** The result of a request, or why there is none. Pure. */
-export function judge<T>(
-  expected: Expectation<T>,
-  reply: Answer | ExchangeFailure,
-  // `authorization`: the header that was sent, to be removed from an answer that echoes it.
-  sent: { auth: ComplianceSettings['auth']; authorization: string; retryAfterMs: number | null },
-): { value: T } | UpstreamError {
-  if (reply instanceof ExchangeFailure) {
-    const { kind, message, maybeSent, status, cause } = reply;
-    return failure(kind, message, maybeSent, { status, cause });
-  }
-  const { status } = reply;
-  if (expected.missing?.at.includes(status)) return { value: expected.missing.read(reply) };
-  const shown = excerptOf(reply.body, sent.authorization);
-  const isRejection = status >= 400 && status < 500;
-  const reason = () => (isRejection ? reasonIn(shown ?? '', expected.body ?? '') : null);
-  const excerpt = expected.isSecret ? reason() : shown;
-  if (!expected.isSuccess(status)) {
-    const details = { status, excerpt, retryAfterMs: sent.retryAfterMs };
-    // A 4xx says that nothing was done; a 5xx or another 2xx says nothing certain.
-    return failure(kindOfStatus(status), `answered ${status}`, !isRejection, details);
-  }
-  try {
-    return { value: expected.read(expected.asText ? textOf(reply.body) : jsonIn(reply.body)) };
-  } catch (error) {
-    if (!(error instanceof MalformedAnswer)) throw error;
-    return failure('malformed', error.message, true, { status, excerpt, cause: error });
-  }
-
-  function failure(
-    kind: UpstreamErrorKind,
-    what: string,
-    mayHaveWorked: boolean,
-    details: UpstreamErrorDetails,
-  ) {
-    const { method, path, isSecret } = expected;
-    const outcomeUnknown = mayHaveWorked && method === 'POST';
-    const warning = outcomeUnknown ? '; whether it took effect is unknown, so it was not sent again' : '';
-    const ofSecret = details.excerpt ? REMEDY_OF_REASON : REMEDY_OF_HIDDEN_ANSWER;
-    const remedy =
-      isSecret && kind === 'unexpected_status' && !outcomeUnknown
-        ? ofSecret
-        : remedyFor(outcomeUnknown ? 'cancelled' : kind, sent.auth);
-    return new UpstreamError(kind, `${method} ${path}: ${what}${warning}`, {
-      ...details,
-      outcomeUnknown,
-      remedy,
-    });
-  }
-}
-
-function kindOfStatus(status: number): UpstreamErrorKind {
-  if (status === 401) return 'unauthorized';
-  if (status === 403) return 'forbidden';
-  if (status === 429) return 'rate_limited';
-  return status >= 500 ? 'server' : 'unexpected_status';
-}
-
-function jsonIn(body: Uint8Array): unknown {
-  if (body.length === 0) return undefined;
-  try {
-    return parseJson(new TextDecoder('utf-8', { fatal: true }).decode(body));
-  } catch {
-    // The parser's own message quotes the document, which for a registration may be its secret.
-    throw new MalformedAnswer('the answer is not JSON');
-  }
-}
-
-const REMEDY_OF_HIDDEN_ANSWER =
-  'Check what was asked for, and COMPLIANCE_BASE_URL. The answer is not shown: it may hold a signing secret.';
-
-const REMEDY_OF_REASON = 'Change what was asked for as the reason says, or check COMPLIANCE_BASE_URL.';
-
-const REMEDIES: Readonly<Record<Exclude<UpstreamErrorKind, 'unauthorized'>, string>> = {
-  forbidden: 'The credentials are known but may not do this: check their permissions and COMPLIANCE_SCOPES.',
-  rate_limited: 'The service wants fewer requests: lower COMPLIANCE_REQUESTS_PER_MINUTE.',
-  server: 'The service itself fails; nothing to do here unless it lasts.',
-  timeout: 'The service is slow or unreachable; COMPLIANCE_TIMEOUT_SECONDS allows it more time.',
-  network: 'Check COMPLIANCE_BASE_URL, name resolution, certificates and the way to the service.',
-  malformed: 'Check that COMPLIANCE_BASE_URL is the API itself and that ID_POINTERS_* fit its records.',
-  unexpected_status: 'Check COMPLIANCE_BASE_URL, and the request if it was your own.',
-  cancelled: 'Look in the service whether the request took effect before you repeat it.',
-};
-
-function remedyFor(kind: UpstreamErrorKind, auth: ComplianceSettings['auth']): string {
-  if (kind !== 'unauthorized') return REMEDIES[kind];
-  return auth === 'api_key'
-    ? 'The service refuses the API key: check COMPLIANCE_API_KEY and whether the key was revoked.'
-    : 'The service refuses our token: check the COMPLIANCE_CLIENT_* settings, or sign in again.';
 }

@@ -210,14 +210,9 @@ export function createTokenEndpoint(options: { settings: ComplianceSettings; clo
   const client = () => ({ client_id: clientId, client_secret: clientSecret() });
 
   return {
-    /** The address at which a person consents. Of `state` and `challenge`, null: it is not sent. */
-    authorizationUrl(asked: {
-      redirectUri: string;
-      scopes: readonly string[];
-      state: string | null;
-      challenge: string | null;
-    }): URL {
-      const { redirectUri, scopes, state, challenge } = asked;
+    /** The address at which a person consents. */
+    authorizationUrl(asked: { redirectUri: string; scopes: readonly string[] } & ConsentAttempt): URL {
+      const { redirectUri, scopes, state, verifier } = asked;
       const url = addressOf('/oauth/authorize');
       url.search = new URLSearchParams({
         client_id: clientId,
@@ -225,7 +220,9 @@ export function createTokenEndpoint(options: { settings: ComplianceSettings; clo
         redirect_uri: redirectUri,
         scope: scopes.join(' '),
         ...(state === null ? {} : { state }),
-        ...(challenge === null ? {} : { code_challenge: challenge, code_challenge_method: 'S256' }),
+        ...(verifier === null
+          ? {}
+          : { code_challenge: challengeOf(verifier), code_challenge_method: 'S256' }),
       }).toString();
       return url;
     },
@@ -266,7 +263,7 @@ function answerOf(reply: Answer | ExchangeFailure, wallMs: number): unknown {
     const retryAfterMs = retryAfterIn(reply, wallMs);
     throw failed(status === 429 ? 'rate_limited' : 'server', `answered ${status}`, { status, retryAfterMs });
   }
-  const reason = reasonIn(parse(reply.body)) ?? `http_${status}`;
+  const reason = codeIn(parse(reply.body)) ?? `http_${status}`;
   throw new GrantRefused(reason, status, reason === 'invalid_grant' ? GRANT_REMEDY : CLIENT_REMEDY);
 }
 
@@ -279,7 +276,7 @@ function parse(body: Uint8Array): unknown {
 }
 
 /** A code only: the description beside it is free text, and may hold anything. */
-function reasonIn(answer: unknown): string | null {
+function codeIn(answer: unknown): string | null {
   const error = typeof answer === 'object' && answer !== null ? (answer as { error?: unknown }).error : null;
   return typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? error : null;
 }
@@ -300,7 +297,7 @@ export interface ConsentAttempt {
   /** Comes back with the redirect; an answer without it is not ours. Null: switched off. */
   state: string | null;
   /** RFC 7636; null: PKCE is switched off. */
-  proof: { verifier: string; challenge: string } | null;
+  verifier: string | null;
 }
 
 export type ConsentAnswer =
@@ -314,10 +311,8 @@ export type ConsentAnswer =
 const SECRET_BYTES = 32;
 
 export function startConsent(options: { pkce: boolean; state: boolean }): ConsentAttempt {
-  const state = options.state ? randomBytes(SECRET_BYTES).toString('base64url') : null;
-  if (!options.pkce) return { state, proof: null };
-  const verifier = randomBytes(SECRET_BYTES).toString('base64url');
-  return { state, proof: { verifier, challenge: challengeOf(verifier) } };
+  const secret = () => randomBytes(SECRET_BYTES).toString('base64url');
+  return { state: options.state ? secret() : null, verifier: options.pkce ? secret() : null };
 }
 
 /** S256 of RFC 7636. */

@@ -14,7 +14,7 @@ function serviceOf(ids: readonly string[], number: number): Upstream {
   const page: Upstream['page'] = async (_kind, at) => ({
     answer: {
       ...{ objects: at === 1 ? ids.map((id) => ({ id })) : [], meta: { total: ids.length }, status: 200 },
-      ...{ began: moment, ended: moment },
+      ...{ unusable: new Map(), next: null, began: moment, ended: moment },
     },
     read: { number, beganAt: 0, endedAt: 0, endedWall: ORIGIN.wall },
   });

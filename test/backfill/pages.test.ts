@@ -17,7 +17,7 @@ async function read(
           answer: {
             objects: [...(rows ?? ids.map((id) => ({ id })))],
             meta: total === null ? {} : { total },
-            status: 200,
+            ...{ unusable: new Map(), next: null, status: 200 },
             began: { steady: 0, wall: 0 },
             ended: { steady: 0, wall: 0 },
           },
@@ -136,6 +136,7 @@ it('a page that failed is not asked for again once nobody reads on', async () =>
         return {
           answer: {
             ...{ objects: [{ id: 'a' }], meta: { total: 2 }, status: 200 },
+            ...{ unusable: new Map(), next: null },
             ...{ began: { steady: 0, wall: 0 }, ended: { steady: 0, wall: 0 } },
           },
           read: { number: 1, beganAt: 0, endedAt: 0, endedWall: 0 },

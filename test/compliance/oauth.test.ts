@@ -8,6 +8,7 @@ import { createClient } from '../../src/compliance/client.ts';
 import { type Credentials, credentialsFor } from '../../src/compliance/credentials.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
 import {
+  challengeOf,
   createTokenEndpoint,
   GRANT,
   GrantRefused,
@@ -135,7 +136,7 @@ describe('the token exchange', () => {
   it('asks for consent with the parameters of the specification, a state, and a challenge or none', () => {
     const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
     const ask = { redirectUri: request.redirectUri, scopes: ['read', 'write'], state: 's' };
-    const plain = endpoint.authorizationUrl({ ...ask, challenge: null });
+    const plain = endpoint.authorizationUrl({ ...ask, verifier: null });
     expect(plain.origin + plain.pathname).toBe(`${server.origin}/auth/oauth/authorize`);
     expect(Object.fromEntries(plain.searchParams)).toEqual({
       client_id: CLIENT_ID,
@@ -144,8 +145,8 @@ describe('the token exchange', () => {
       scope: 'read write',
       state: 's',
     });
-    const proven = endpoint.authorizationUrl({ ...ask, challenge: 'c' }).searchParams;
-    expect(proven.get('code_challenge')).toBe('c');
+    const proven = endpoint.authorizationUrl({ ...ask, verifier: 'v' }).searchParams;
+    expect(proven.get('code_challenge')).toBe(challengeOf('v'));
     expect(proven.get('code_challenge_method')).toBe('S256');
   });
 

@@ -203,7 +203,7 @@ describe('authentication, against the literal exchanges', () => {
       redirectUri: request.query!['redirect_uri']!,
       scopes: ['read', 'write'],
       state: 'any',
-      challenge: null,
+      verifier: null,
     });
     expect(url.pathname).toBe(`/auth${request.path}`);
     const { state: _, ...sent } = Object.fromEntries(url.searchParams);

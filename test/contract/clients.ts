@@ -55,8 +55,7 @@ export async function connect(sandbox: Sandbox, way: Way, scopes = 'read,write')
     const attempt = startConsent({ pkce: true, state: true });
     const { redirectUri } = application;
     const address = endpoint.authorizationUrl({
-      ...{ redirectUri, scopes: settings.scopes, state: attempt.state },
-      challenge: attempt.proof!.challenge,
+      ...{ redirectUri, scopes: settings.scopes, ...attempt },
     });
     const { location } = await consent(sandbox.url, Object.fromEntries(address.searchParams));
     const answer = readConsent(location.searchParams, attempt);
@@ -64,7 +63,7 @@ export async function connect(sandbox: Sandbox, way: Way, scopes = 'read,write')
     const tokens = await endpoint.exchangeCode(
       {
         ...{ code: answer.code, redirectUri },
-        ...{ verifier: attempt.proof!.verifier, scopes: settings.scopes },
+        ...{ verifier: attempt.verifier, scopes: settings.scopes },
       },
       new AbortController().signal,
     );

@@ -143,7 +143,8 @@ export function createUpstreamClient(options: {
     // A list that is cut short and says nothing of its length could not be told from a short one.
     const saysTotal = settings.givesTotal || (fault !== null && fault !== 'forgetful');
     const total = all.length + (fault === 'total_wrong' ? 1 : 0);
-    return { objects, meta: { page, perPage: pageSize, ...(saysTotal ? { total } : {}) }, status: 200 };
+    const meta = { page, perPage: pageSize, ...(saysTotal ? { total } : {}) };
+    return { objects, meta, unusable: new Map(), next: null, status: 200 };
   }
 
   /** As the real client reads it, and now and then it is about no record at all, with a status that says all is well. */

@@ -74,7 +74,7 @@ export async function upstreamOf(
     const list = async (page: number, query: Record<string, string> | null) => {
       const answer = await client.listPage(kind, page, { ...call(), ...(query === null ? {} : { query }) });
       const ids = answer.objects.flatMap((object) => recordIdIn(object, kind, config.idPointers) ?? []);
-      return { ids, meta: answer.meta, next: answer.next ?? null };
+      return { ids, meta: answer.meta, next: answer.next };
     };
     const firstPage = firstPageOf(paging);
     const first = await read(`GET ${COLLECTIONS[kind]}`, () => list(firstPage, null));
