@@ -11,9 +11,7 @@ import { DifferenceFound } from './exit.ts';
 import { helpNote, parseDuration } from './options.ts';
 import { reachApi } from './setup/api.ts';
 import { nobody, personAt } from './setup/asker.ts';
-import { learnRecipe } from './setup/deliveries.ts';
 import { createDraft } from './setup/draft.ts';
-import { askForHook, registerHook } from './setup/registration.ts';
 import {
   commandOf,
   makeKeys,
@@ -24,6 +22,7 @@ import {
   type Talk,
 } from './setup/talk.ts';
 import { type KindsSeen, kindsSeen, startTrial, type Trial, waitUntil } from './setup/trial.ts';
+import { askForHook, learnRecipe, registerHook } from './setup/webhook.ts';
 import { stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
 

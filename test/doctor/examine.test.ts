@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Screen } from '../../src/cli/cli.ts';
-import { examine } from '../../src/cli/doctor/examine.ts';
+import { examine } from '../../src/cli/findings.ts';
 import { judge } from '../../src/doctor/judge.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type AskPage, findPaging } from '../../src/cli/setup/paging.ts';
+import { type AskPage, findPaging } from '../../src/cli/setup/explore.ts';
 
 const DEFAULTS = { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 };
 const IDS = ['a', 'b', 'c', 'd', 'e'];

@@ -1,0 +1,276 @@
+import { existsSync } from 'node:fs';
+import { COLLECTIONS } from '../compliance/client.ts';
+import { credentialsFor } from '../compliance/credentials.ts';
+import { UpstreamError } from '../compliance/errors.ts';
+import type { ListedKind } from '../compliance/kinds.ts';
+import { examinePaging, firstPageOf, type PagingFinding } from '../compliance/paging.ts';
+import { isAddressable, pointersToSet, recordIdIn } from '../compliance/pointers.ts';
+import type { Findings, Read, StoredFindings, UpstreamFindings, WriteScope } from '../doctor/judge.ts';
+import { systemClock } from '../platform/clock.ts';
+import { type ComplianceSettings, type Config, configWarnings } from '../platform/config.ts';
+import { describeError, MirrorError, NotMigrated, UsageError } from '../platform/errors.ts';
+import { readRiskIds } from '../service/repairs.ts';
+import { stateOfSecret } from '../service/signing-secrets.ts';
+import { readPause } from '../service/state.ts';
+import type { Store, StoredRegistration } from '../store/store.ts';
+import type { Cli } from './cli.ts';
+import { commandClient } from './client.ts';
+import { nameOf, opened as openedWith } from './credentials.ts';
+import {
+  clockOf,
+  databasePath,
+  engines,
+  holderOfDatabase,
+  livingReplicas,
+  openForWriting,
+  withStore,
+} from './database.ts';
+import { secretSettings, unusableSecret } from './registrations.ts';
+
+/** Looks at everything that `judge` judges. It only reads; a token may be got or renewed on the way. */
+export async function examine(cli: Cli, config: Config): Promise<Findings> {
+  const path = await databasePath(config.databaseUrl);
+  const { store, ...problem } = await open(cli, config, path);
+  try {
+    const { databaseExposure } = await engines();
+    const registrations = (await store?.listRegistrations()) ?? [];
+    return {
+      now: Date.now(),
+      warnings: configWarnings(cli.env),
+      database: {
+        path: path ?? serverOf(config),
+        isServer: path === null,
+        ...problem,
+        exposure: store && (await databaseExposure(config.databaseUrl, config.database)),
+      },
+      service: await serviceOn(config, path, store),
+      upstream: config.compliance && (await upstreamOf(cli, config, config.compliance, store)),
+      settings: { ...config.sync, toleranceSeconds: config.webhook.toleranceSeconds },
+      receiver: { host: config.host, port: config.port },
+      secrets: secretsOf(config, registrations),
+      stored: store && (await storedIn(store, config, registrations)),
+    };
+  } finally {
+    await store?.close();
+  }
+}
+
+/** How many are searched for one that shows the sender's clock: as many as a busy day keeps. */
+const REJECTIONS_LOOKED_AT = 500;
+
+async function storedIn(
+  store: Store,
+  { credentialsKey, idPointers }: Config,
+  registrations: readonly StoredRegistration[],
+): Promise<StoredFindings> {
+  const summary = await store.summary();
+  const sealed = await store.listSealed();
+  const closed = sealed.filter(
+    (text) => credentialsKey === null || openedWith(text, credentialsKey) === null,
+  );
+  return {
+    summary,
+    isPaused: (await readPause(store)) !== null,
+    registrations,
+    sealed: { open: sealed.length - closed.length, closed: closed.map(nameOf) },
+    rejections: await store.list('rejections', { limit: REJECTIONS_LOOKED_AT }),
+    toSet: pointersToSet(summary.learned_pointers, idPointers),
+  };
+}
+
+/** Undefined: only the server knows, and it cannot be asked. */
+async function serviceOn({ databaseUrl }: Config, path: string | null, store: Store | null) {
+  if (path !== null) return existsSync(path) ? await holderOfDatabase(databaseUrl) : null;
+  if (store === null) return undefined;
+  const replicas = await livingReplicas(store, await clockOf(store));
+  return replicas === 0 ? null : { replicas };
+}
+
+/** Without user and password. */
+function serverOf({ databaseUrl, database }: Config): string {
+  const { host, pathname } = new URL(databaseUrl);
+  return `PostgreSQL, ${host}${pathname}, schema ${database.schema}`;
+}
+
+interface Opened extends Pick<Findings['database'], 'problem' | 'remedy' | 'isSetting'> {
+  /** Open for writing, or null with the problem. */
+  store: Store | null;
+}
+
+async function open(cli: Cli, config: Config, path: string | null): Promise<Opened> {
+  let store: Store | null = null;
+  try {
+    (await engines()).probePlace(config.databaseUrl);
+    if (path !== null && !existsSync(path)) {
+      return { store, problem: 'there is no database yet', remedy: null, isSetting: false };
+    }
+    // First to read only: opening for writing would migrate a database of another version.
+    await withStore(cli, 'read', async () => {});
+    // It asserts the write-ahead log and FULL, as for every connection that writes.
+    store = await openForWriting(config);
+    await store.checkWritable();
+    return { store, problem: null, remedy: null, isSetting: false };
+  } catch (error) {
+    await store?.close();
+    const remedy = error instanceof MirrorError ? error.remedy : undefined;
+    return {
+      store: null,
+      problem: describeError(error),
+      remedy: remedy ?? 'look at the file and its folder',
+      isSetting: error instanceof UsageError && !(error instanceof NotMigrated),
+    };
+  }
+}
+
+function secretsOf(config: Config, registrations: readonly StoredRegistration[]): Findings['secrets'] {
+  const settings = secretSettings(config, { wall: Date.now });
+  return {
+    configured: config.webhook.secrets().length,
+    stored: registrations.filter((each) => stateOfSecret(each, settings).state === 'verifies').length,
+    unusable: registrations.flatMap((each) => unusableSecret(each, settings) ?? []),
+  };
+}
+
+const ACTOR = 'doctor';
+/** A service that wants to be left alone for longer is asked nothing more: somebody waits for the doctor's word. */
+const BEARABLE_WAIT_MS = 5_000;
+const call = () => ({ lane: 'person' as const, signal: new AbortController().signal });
+
+/** Asks each of the addresses that reading needs, and what our credentials were granted. Writes nothing there. */
+async function upstreamOf(
+  cli: Cli,
+  config: Config,
+  settings: ComplianceSettings,
+  store: Store | null,
+): Promise<UpstreamFindings> {
+  const { baseUrl, auth, paging } = settings;
+  const reads: Read[] = [];
+  const seen: Pick<UpstreamFindings, 'answered' | 'skewMs'> = { answered: false, skewMs: null };
+  let sent = 0;
+  const client = commandClient(cli, config, store, {
+    actor: ACTOR,
+    needs: 'read',
+    observe: ({ status, dateHeaderSkewMs }) => {
+      sent++;
+      seen.answered ||= status !== null;
+      seen.skewMs = dateHeaderSkewMs ?? seen.skewMs;
+    },
+  });
+
+  /** The first answer that asked for a pause longer than bearable: it answers every request after it. */
+  let pause: UpstreamError | null = null;
+  async function send<T>(request: () => Promise<T>): Promise<T> {
+    if (pause !== null) throw pause;
+    try {
+      return await request();
+    } catch (error) {
+      if (error instanceof UpstreamError && isLong(error)) pause = error;
+      throw error;
+    }
+  }
+
+  /** Null: it failed. */
+  async function read<T>(route: string, request: () => Promise<T>): Promise<T | null> {
+    const before = pause === null ? sent : -1;
+    try {
+      const answer = await send(request);
+      reads.push({ route, outcome: 'ok', message: '', remedy: null });
+      return answer;
+    } catch (error) {
+      if (!(error instanceof MirrorError)) throw error;
+      // What failed before anything left us, a token that could not be got above all, is not the API's fault.
+      const outcome = sent > before ? outcomeOf(error) : 'unauthorized';
+      const { retryAfterMs = null } = error instanceof UpstreamError ? error : {};
+      const wait = retryAfterMs === null ? '' : `, and asks to wait ${Math.ceil(retryAfterMs / 1000)} s`;
+      reads.push({ route, outcome, message: describeError(error) + wait, remedy: error.remedy ?? null });
+      return null;
+    }
+  }
+
+  const misfits: { kind: ListedKind; finding: PagingFinding }[] = [];
+  for (const kind of ['policy', 'vendor'] as const) {
+    const list = async (page: number, query: Record<string, string> | null) => {
+      const answer = await client.listPage(kind, page, { ...call(), ...(query === null ? {} : { query }) });
+      const ids = answer.objects.flatMap((object) => recordIdIn(object, kind, config.idPointers) ?? []);
+      return { ids, meta: answer.meta, next: answer.next };
+    };
+    const firstPage = firstPageOf(paging);
+    const first = await read(`GET ${COLLECTIONS[kind]}`, () => list(firstPage, null));
+    // A list that cannot be read shows nothing of its paging.
+    if (first === null) continue;
+    const finding = await examinePaging(paging, async (page, query) => {
+      if (page === firstPage && query === null) return first;
+      return await send(() => list(page, query)).catch((error) => {
+        if (error instanceof MirrorError) return null;
+        throw error;
+      });
+    });
+    if (finding !== null) misfits.push({ kind, finding });
+  }
+
+  const id = await knownAssessment(config, store);
+  const answer =
+    id === null
+      ? null
+      : await read('GET /risk-assessments/{id}', () => client.getRecord('risk_assessment', id, call()));
+  const assessment = id === null ? null : { id, outcome: answer?.outcome ?? ('failed' as const) };
+  const write = await writeScopeOf(config, settings, store);
+  return { baseUrl: baseUrl.href, auth, reads, ...seen, paging: misfits, assessment, write };
+}
+
+/** One that names no time is given a pause of ours. */
+const isLong = ({ kind, retryAfterMs }: UpstreamError) =>
+  retryAfterMs === null ? kind === 'rate_limited' : retryAfterMs > BEARABLE_WAIT_MS;
+
+function outcomeOf(error: MirrorError): Read['outcome'] {
+  // Credentials that cannot even be written into a header.
+  if (!(error instanceof UpstreamError)) return 'unauthorized';
+  switch (error.kind) {
+    case 'unauthorized':
+    case 'forbidden':
+      return error.kind;
+    case 'network':
+    case 'timeout':
+      return 'unreachable';
+    case 'malformed':
+    case 'unexpected_status':
+      return 'not_the_api';
+    default:
+      return 'failing';
+  }
+}
+
+/** Assessments have no list, so their address can only be tried with an id from somewhere. Null: none is known. */
+async function knownAssessment({ riskIdsFile }: Config, store: Store | null): Promise<string | null> {
+  const held = (await store?.listRecords('risk_assessment', { deleted: false }, { limit: 1 }))?.items ?? [];
+  // The service itself refuses to start with a file that cannot be read, and says why.
+  const listed = riskIdsFile === null ? [] : await readRiskIds(riskIdsFile).catch(() => []);
+  return [...held.map(({ id }) => id), ...listed].find(isAddressable) ?? null;
+}
+
+/**
+ * Whether `register` and creates would be allowed, from what was granted: no POST is without effect, so none is sent.
+ * A service account asks for its token once more, with `write`.
+ */
+async function writeScopeOf(
+  config: Config,
+  settings: ComplianceSettings,
+  store: Store | null,
+): Promise<WriteScope> {
+  if (settings.auth === 'api_key' || store === null) return { granted: null, why: null };
+  const key = () => config.credentialsKey;
+  const options = { settings, store, key, clock: systemClock(), actor: ACTOR };
+  try {
+    const credentials = credentialsFor({ ...options, needs: 'write' });
+    await credentials.authorization(new AbortController().signal);
+    const scopes = (await credentials.standing?.())?.scopes ?? [];
+    // Of scopes that the specification does not name nobody here knows what they allow.
+    if (scopes.includes('write')) return { granted: true, why: null };
+    return { granted: scopes.every((scope) => scope === 'read') ? false : null, why: scopes.join(' ') };
+  } catch (error) {
+    if (!(error instanceof MirrorError)) throw error;
+    const isRefused =
+      error instanceof UpstreamError && (error.kind === 'forbidden' || error.kind === 'unauthorized');
+    return { granted: isRefused ? false : null, why: describeError(error) };
+  }
+}
