@@ -1,14 +1,11 @@
 import { randomInt } from 'node:crypto';
 import { Command, InvalidArgumentError } from 'commander';
-import type { Screen } from '../../sandbox/demo/report.ts';
+import type { Printer } from '../../sandbox/demo/report.ts';
 import { keepRunning, runOnce } from '../../sandbox/demo/run.ts';
-import { type Operator, onStage } from '../../sandbox/demo/stage.ts';
-import { answered, changed, remoteApi } from '../ops/api/client.ts';
+import { onStage } from '../../sandbox/demo/stage.ts';
 import { MirrorError } from '../platform/errors.ts';
-import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import { type Cli, writeTable } from './cli.ts';
 import { DifferenceFound } from './exit.ts';
-import type { Listener } from './ops-api.ts';
 import { integerBetween, parseDuration } from './options.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
@@ -63,12 +60,11 @@ export function demoCommand(cli: Cli): Command {
 
 async function demo(cli: Cli, options: DemoOptions): Promise<void> {
   using stop = stopSignals();
-  const screen: Screen = {
+  const screen: Printer = {
     write: (...lines) => cli.out.write(lines.map((line) => `${printable(line)}\n`).join('')),
     table: (heads, rows) => writeTable(cli.out, heads, rows),
   };
   const settings = {
-    operator: operatorAt,
     env: cli.env,
     sandboxPort: options.sandboxPort,
     postgres: options.postgres === true,
@@ -96,27 +92,6 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
     if (differing.length === 0) return;
     throw new DifferenceFound(['mirror and upstream differ', ...differing.map(printable)].join('\n'));
   });
-}
-
-/** As an operator would, through the listener. */
-function operatorAt(listener: Listener): Operator {
-  const api = remoteApi(listener);
-  return {
-    async requestFullSync() {
-      await answered(api['sync-runs'].$post({ json: {} }));
-    },
-    syncRuns: async () => (await answered(api['sync-runs'].$get({ query: { limit: PAGE_LIMIT_MAX } }))).items,
-    async approveDeletions() {
-      const { sync_runs } = await answered(api.deletions.$get({ query: { limit: 1 } }));
-      const approved = [];
-      for (const { kind, digest } of sync_runs) {
-        const done =
-          digest === null ? null : await changed(api.deletions.approve.$post({ json: { digest } }));
-        if (done !== null && 'done' in done) approved.push({ kind, count: done.done.ids.length });
-      }
-      return approved;
-    },
-  };
 }
 
 function parseRunLength(text: string): number {

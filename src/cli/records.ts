@@ -1,11 +1,18 @@
 import { Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
-import { answered, atRecord, found } from '../ops/api/client.ts';
-import type { ChangeReport, RecordOrder, RecordReport } from '../store/reports.ts';
+import type { JsonObject } from '../compliance/pointers.ts';
+import { type ApiClient, answered, atRecord, found } from '../ops/api/client.ts';
+import { MirrorError } from '../platform/errors.ts';
+import {
+  type ChangeReport,
+  PAGE_LIMIT_MAX,
+  type RecordOrder,
+  type RecordReport,
+  recordKey,
+} from '../store/reports.ts';
 import type { Cli, Columns } from './cli.ts';
 import { listing, notFound, showing } from './lists.ts';
 import { kindArgument, parseInstant } from './options.ts';
-import { recordsAt } from './records-at.ts';
 
 const RECORDS: Columns<Partial<RecordReport>> = [
   ...(['id', 'name', 'status', 'verified_at', 'deleted_at'] as const),
@@ -87,4 +94,96 @@ export function recordsCommand(cli: Cli): Command {
   );
 
   return records;
+}
+
+/** A record as it stood at an instant. */
+export interface PastRecord {
+  id: string;
+  name: string | null;
+  /** Policies only. */
+  version?: string | null;
+  status: string | null;
+  data: JsonObject;
+  deleted_at: string | null;
+}
+
+/**
+ * What `record` was at `instant` (ISO 8601 UTC), by taking back, newest first, the changes made since. Null: there was
+ * none. `changes`: at least those since. Pure.
+ */
+export function recordAt(
+  record: RecordReport,
+  changes: readonly ChangeReport[],
+  instant: string,
+): PastRecord | null {
+  const { id, name, status, data, deleted_at } = record;
+  const version = 'version' in record ? { version: record.version ?? null } : {};
+  let past: PastRecord = { id, name, ...version, status, data, deleted_at };
+  for (const change of changes.filter((one) => one.at > instant).toSorted((a, b) => b.seq - a.seq)) {
+    if (change.operation === 'insert') return null;
+    past = before(past, change);
+  }
+  return past;
+}
+
+function before(row: PastRecord, change: ChangeReport): PastRecord {
+  const { data: gone, ...columns } = change.before as JsonObject & { data?: JsonObject };
+  const come = (change.after['data'] ?? {}) as JsonObject;
+  const data = new Map(Object.entries(row.data));
+  for (const field of Object.keys(come)) data.delete(field);
+  for (const [field, value] of Object.entries(gone ?? {})) data.set(field, value);
+  return { ...row, ...columns, data: Object.fromEntries(data) };
+}
+
+/**
+ * The records of a kind as they were at `instant`, by id, up to `limit` after `after`. Rejects where the history of then
+ * has been trimmed.
+ */
+export async function recordsAt(
+  api: ApiClient,
+  kind: Kind,
+  instant: string,
+  { limit, after, deleted }: { limit: number; after?: string | undefined; deleted?: boolean | undefined },
+): Promise<{ items: PastRecord[]; next: string | null }> {
+  const { trimmed } = await answered(api.snapshot.$get({ query: { limit: 1 } }));
+  if (trimmed !== null && trimmed.at > instant) {
+    throw new MirrorError('not_kept', `the history is kept since ${trimmed.at} only`, {
+      remedy: 'RETENTION_HISTORY_DAYS says how long; what was trimmed cannot be had back',
+    });
+  }
+  const items: PastRecord[] = [];
+  for (let from = after; ; ) {
+    const page = await answered(
+      api.records[':kind'].$get({ param: { kind }, query: { limit, after: from } }),
+    );
+    for (const record of page.items) {
+      const past = await pastOf(api, kind, record, instant);
+      if (past === null || (deleted && past.deleted_at === null)) continue;
+      items.push(past);
+      if (items.length === limit) return { items, next: recordKey(past.id) };
+    }
+    if (page.next === null) return { items, next: null };
+    from = page.next;
+  }
+}
+
+async function pastOf(
+  api: ApiClient,
+  kind: Kind,
+  record: RecordReport,
+  instant: string,
+): Promise<PastRecord | null> {
+  if (record.first_seen_at > instant) return null;
+  // The row has not been written since: there is nothing to take back.
+  if (record.synced_at <= instant) return recordAt(record, [], instant);
+  const changes: ChangeReport[] = [];
+  for (let after: string | undefined; ; ) {
+    const query = { limit: PAGE_LIMIT_MAX, after };
+    const some = await answered(
+      api.records[':kind'][':id'].history.$get({ ...atRecord(kind, record.id), query }),
+    );
+    changes.push(...some.items);
+    if (some.next === null || some.items.at(-1)!.at <= instant) return recordAt(record, changes, instant);
+    after = some.next;
+  }
 }

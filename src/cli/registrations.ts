@@ -240,10 +240,9 @@ function writeCoverage(cli: Cli, patterns: readonly string[], url: string): void
       `Warning: ${printable(url)} does not end in ${RECEIVER_PATH}, the only path at which deliveries are taken, unless a proxy rewrites it\n`,
     );
   }
-  const { missing, families } = coverageOf(patterns);
+  const { missing, without } = coverageOf(patterns);
   if (missing.length > 0) {
-    const none = Object.entries(families).flatMap(([family, share]) => (share === 'none' ? [family] : []));
-    const whole = none.length === 0 ? '' : ` (nothing at all of: ${none.join(', ')})`;
+    const whole = without.length === 0 ? '' : ` (nothing at all of: ${without.join(', ')})`;
     cli.err.write(
       `Warning: not covered at ${printable(url)}, so found by full syncs only: ${missing.join(', ')}${whole}\n`,
     );
@@ -259,15 +258,11 @@ export function warnOfUnmatched(cli: Cli, patterns: readonly string[]): void {
 }
 
 /** Of what another registration for the same address brings already: each such event then comes twice. */
-export function warnOfOverlap(
-  cli: Cli,
-  held: readonly StoredRegistration[],
-  made: { upstreamId: string; url: string },
-): void {
-  const at = held.filter(({ url }) => url === made.url);
-  const selected = coverageOf(at.find(({ upstreamId }) => upstreamId === made.upstreamId)?.delivers ?? []);
-  for (const { upstreamId, delivers } of at.filter((each) => each.upstreamId !== made.upstreamId)) {
-    const twice = coverageOf(delivers).covered.filter((type) => selected.covered.includes(type));
+export function warnOfOverlap(cli: Cli, held: readonly StoredRegistration[], made: StoredRegistration): void {
+  const { covered } = coverageOf(made.delivers);
+  for (const { upstreamId, url, delivers } of held) {
+    if (url !== made.url || upstreamId === made.upstreamId) continue;
+    const twice = coverageOf(delivers).covered.filter((type) => covered.includes(type));
     if (twice.length === 0) continue;
     cli.err.write(
       `Warning: ${printable(upstreamId)} delivers to ${printable(made.url)} as well; if the compliance service still has it, these come twice, which does no harm: ${twice.join(', ')}\n`,

@@ -16,7 +16,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
     serve: async (cli) => (await import('./serve.ts')).serveCommand(cli),
     demo: async (cli) => (await import('./demo.ts')).demoCommand(cli),
     sandbox: async (cli) => (await import('./sandbox.ts')).sandboxCommand(cli),
-    trigger: async (cli) => (await import('./trigger.ts')).triggerCommand(cli),
+    trigger: async (cli) => (await import('./sandbox.ts')).triggerCommand(cli),
   },
   'Is it right?': {
     status: async (cli) => (await import('./status.ts')).statusCommand(cli),
@@ -37,7 +37,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   'Repair:': {
     sync: async (cli) => (await import('./full-sync.ts')).fullSyncCommand(cli),
     refetch: async (cli) => (await import('./repair-commands.ts')).refetchCommand(cli),
-    deletions: async (cli) => (await import('./deletions.ts')).deletionsCommand(cli),
+    deletions: async (cli) => (await import('./repair-commands.ts')).deletionsCommand(cli),
     pause: async (cli) => (await import('./repair-commands.ts')).pauseCommand(cli),
     resume: async (cli) => (await import('./repair-commands.ts')).resumeCommand(cli),
   },

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { parseJson, wholeNumber } from './json.ts';
-import { EVENT_TYPES, type EventType, FAMILIES, type Family } from './kinds.ts';
+import { EVENT_TYPES, type EventType, FAMILIES } from './kinds.ts';
 import { isObject, isUsableId, type JsonObject } from './pointers.ts';
 
 /** The default of a registration: all twelve types, and types that a family gains later. */
@@ -22,8 +22,8 @@ export interface Coverage {
   covered: EventType[];
   /** Known types that will not be delivered. */
   missing: EventType[];
-  /** How much of each family is covered. */
-  families: Record<Family, 'all' | 'some' | 'none'>;
+  /** Families of which nothing is covered. */
+  without: string[];
   /** Patterns that match no known type: a misspelling, or a type this version does not know. */
   unmatched: string[];
 }
@@ -36,16 +36,11 @@ export function patternSelects(pattern: string, type: string): boolean {
 
 /** Which of the twelve event types a registration's patterns select. */
 export function coverageOf(patterns: readonly string[]): Coverage {
-  const isCovered = (type: string) => patterns.some((pattern) => patternSelects(pattern, type));
-  const shareOf = (family: Family) => {
-    const types = EVENT_TYPES.filter((type) => type.startsWith(`${family}.`));
-    if (types.every(isCovered)) return 'all';
-    return types.some(isCovered) ? 'some' : 'none';
-  };
+  const covered = EVENT_TYPES.filter((type) => patterns.some((pattern) => patternSelects(pattern, type)));
   return {
-    covered: EVENT_TYPES.filter(isCovered),
-    missing: EVENT_TYPES.filter((type) => !isCovered(type)),
-    families: { policy: shareOf('policy'), risk: shareOf('risk'), vendor: shareOf('vendor') },
+    covered,
+    missing: EVENT_TYPES.filter((type) => !covered.includes(type)),
+    without: Object.keys(FAMILIES).filter((family) => !covered.some((type) => type.startsWith(`${family}.`))),
     unmatched: patterns.filter((pattern) => !EVENT_TYPES.some((type) => patternSelects(pattern, type))),
   };
 }

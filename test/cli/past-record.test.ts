@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it, onTestFinished } from 'vitest';
-import { recordAt, recordsAt } from '../../src/cli/records-at.ts';
+import { recordAt, recordsAt } from '../../src/cli/records.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import { apiHere, createApi } from '../../src/ops/api/app.ts';
 import type { ApiClient } from '../../src/ops/api/client.ts';
