@@ -95,8 +95,9 @@ const CONTROLS: readonly Control[] = [
     }),
     act({ upstream, settings: { shapes } }, { silent, ...mutation }) {
       const { kind, id } = mutation;
-      const kept = { ...mutation, id: id === undefined ? id : upstream.idShownAs(kind, id) };
-      const { change, announced } = upstream.perform(kept, { silent });
+      const kept = id === undefined ? id : upstream.idShownAs(kind, id);
+      const change = upstream.apply({ ...mutation, id: kept });
+      const announced = silent ? null : upstream.announce(change);
       return {
         kind,
         id: String(shownId(kind, change.id, shapes)),

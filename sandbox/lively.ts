@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type EventType, KINDS, type Kind, kindOfType } from '../src/compliance/kinds.ts';
 import type { JsonObject } from '../src/compliance/pointers.ts';
-import { daysFrom } from './builtin.ts';
 import type { EventAbout } from './deliveries.ts';
 import { isAllowed, MACHINES, operationNamed } from './machines.ts';
 import type { Random } from './random.ts';
 import { recordId } from './records.ts';
+import { daysFrom } from './seed.ts';
 import type { Mutation, Upstream } from './upstream.ts';
 
 export interface LivelySettings {
@@ -117,7 +117,8 @@ export function trigger(
   const [op, operation] = Object.entries(MACHINES[kind]).find(([, { event }]) => event === type)!;
   const made: EventAbout[] = [];
   const perform = (op: string, id: string | undefined, values: JsonObject): string => {
-    const { change, announced } = upstream.perform({ kind, op, id, fields: values }, { silent: false });
+    const change = upstream.apply({ kind, op, id, fields: values });
+    const announced = upstream.announce(change);
     if (announced !== null) made.push(announced);
     return change.id;
   };

@@ -3,15 +3,13 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import type { JsonObject } from '../src/compliance/pointers.ts';
 import { describeError, UsageError } from '../src/platform/errors.ts';
-import { isLoopbackHost } from './access.ts';
-import { parseScopes, SCOPES } from './authentication.ts';
-import { builtinSeed } from './builtin.ts';
+import { isLoopbackHost, parseScopes, SCOPES } from './access.ts';
 import type { DeliverySettings } from './deliveries.ts';
 import { type Faults, NO_FAULTS } from './faults.ts';
 import { merged, type Patch, withAt } from './places.ts';
 import { Problem } from './problems.ts';
 import { seededRandom } from './random.ts';
-import { loadSeed, normaliseSeed, type SeedData } from './seed.ts';
+import { builtinSeed, loadSeed, normaliseSeed, type SeedData } from './seed.ts';
 import {
   changedShapes,
   DEFAULT_SHAPES,

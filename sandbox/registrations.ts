@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { FAMILIES, isKnownType } from '../src/compliance/kinds.ts';
-import { registrationRequestSchema } from '../src/compliance/registration.ts';
+import { coverageOf, patternSelects, registrationRequestSchema } from '../src/compliance/registration.ts';
 import { isLoopbackHost } from './access.ts';
 import { Problem } from './problems.ts';
 import type { Random } from './random.ts';
@@ -26,7 +25,12 @@ export const registrationBodySchema = registrationRequestSchema
     url: z.url().refine(isDeliverable, 'an https address, or http on loopback, without credentials in it'),
     events: z
       .array(
-        z.string().refine(isKnownPattern, 'one of the twelve event types, or policy.*, risk.* or vendor.*'),
+        z
+          .string()
+          .refine(
+            (pattern) => coverageOf([pattern]).unmatched.length === 0,
+            'one of the twelve event types, or policy.*, risk.* or vendor.*',
+          ),
       )
       .min(1),
     secret: z.string().min(16).max(255).optional().meta({ description: 'Assumed; one is made without it.' }),
@@ -61,23 +65,15 @@ export class Registrations {
   }
 
   subscribedTo(type: string): Registration[] {
-    return this.#registrations.filter(({ disabled, events }) => !disabled && subscribes(events, type));
+    return this.#registrations.filter(
+      ({ disabled, events }) => !disabled && events.some((pattern) => patternSelects(pattern, type)),
+    );
   }
 
   /** Without their secrets. */
   list(): Omit<Registration, 'secret'>[] {
     return this.#registrations.map(({ secret: _, ...shown }) => shown);
   }
-}
-
-function subscribes(patterns: readonly string[], type: string): boolean {
-  const family = `${type.slice(0, type.indexOf('.'))}.*`;
-  return patterns.some((pattern) => pattern === type || pattern === family);
-}
-
-function isKnownPattern(pattern: string): boolean {
-  if (isKnownType(pattern)) return true;
-  return pattern.endsWith('.*') && Object.hasOwn(FAMILIES, pattern.slice(0, -2));
 }
 
 function isDeliverable(text: string): boolean {

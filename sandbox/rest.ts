@@ -3,7 +3,6 @@ import type { Context, MiddlewareHandler } from 'hono';
 import type { Kind } from '../src/compliance/kinds.ts';
 import { restFaults } from './faults.ts';
 import { MACHINES } from './machines.ts';
-import { pageOf } from './paging.ts';
 import { Problem, unfit } from './problems.ts';
 import type { Random } from './random.ts';
 import { NAMES } from './records.ts';
@@ -15,7 +14,7 @@ import {
   problemSchema,
   registrationAnswerSchema,
 } from './schemas.ts';
-import { listAnswer, recordAnswer, registrationAnswer, shapedRecord, shownId } from './shaping.ts';
+import { listAnswer, pageOf, recordAnswer, registrationAnswer, shapedRecord, shownId } from './shaping.ts';
 import type { Settings, Upstream } from './upstream.ts';
 
 interface RestParts {

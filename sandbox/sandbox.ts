@@ -9,14 +9,12 @@ import { except } from 'hono/combine';
 import { methodNotAllowed } from 'hono/method-not-allowed';
 import { KINDS } from '../src/compliance/kinds.ts';
 import { describeError, UsageError } from '../src/platform/errors.ts';
-import { requireLoopbackName, requireToken } from './access.ts';
-import { authenticate } from './authentication.ts';
+import { authenticate, requireLoopbackName, requireToken } from './access.ts';
 import { controlRoutes } from './controls.ts';
 import { Deliveries } from './deliveries.ts';
 import { consentRoutes } from './oauth/consent.tsx';
 import { Grants } from './oauth/grants.ts';
 import { tokenRoutes } from './oauth/tokens.ts';
-import { describeDeliveries, openApiDocument } from './openapi.ts';
 import {
   type GivenOptions,
   isMadeSecret,
@@ -24,7 +22,7 @@ import {
   resolveOptions,
   type SandboxOptions,
 } from './options.ts';
-import { assetRoutes } from './page/layout.tsx';
+import { assetRoutes } from './page/assets.ts';
 import { pageRoutes } from './page/routes.tsx';
 import { Problem, problemResponse, toProblem } from './problems.ts';
 import { type Random, seededRandom } from './random.ts';
@@ -32,6 +30,7 @@ import { NAMES } from './records.ts';
 import { Registrations } from './registrations.ts';
 import { restRoutes } from './rest.ts';
 import { Scenarios } from './scenarios.ts';
+import { describeDeliveries, openApiDocument } from './schemas.ts';
 import { RecordState } from './state.ts';
 import { ScaledTimers } from './time.ts';
 import { Upstream } from './upstream.ts';

@@ -68,12 +68,6 @@ export class Upstream {
     return this.state.get(kind, text) === null ? keptId(kind, text, this.shapes) : text;
   }
 
-  /** Changes a record and, unless `silent`, announces it. Throws as `apply` does. */
-  perform(mutation: Mutation, { silent }: { silent: boolean }) {
-    const change = this.apply(mutation);
-    return { change, announced: silent ? null : this.announce(change) };
-  }
-
   /** Changes a record without an event. Throws a Problem: 404, 409 for an impossible step, 422 for bad fields. */
   apply(mutation: Mutation): Change {
     const operation = operationNamed(mutation.kind, mutation.op);

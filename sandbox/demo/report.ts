@@ -1,9 +1,9 @@
 import type { Difference } from './compare.ts';
-import type { DeliveryLogEntry } from './upstream.ts';
+import type { DeliveryLogEntry } from './services.ts';
 import type { Observation } from './watch.ts';
 
 /** Where the demo writes. It must make the texts safe for a terminal: records may hold any text. */
-export interface Screen {
+export interface Printer {
   /** One line each. */
   write(...lines: string[]): void;
   table(heads: readonly string[], rows: readonly (readonly Cell[])[]): void;

@@ -5,7 +5,7 @@ import {
   describeDifferences,
   differenceRows,
   isInTransit,
-  type Screen,
+  type Printer,
   TABLE_HEADS,
   tally,
 } from './report.ts';
@@ -77,7 +77,7 @@ const SETTLE_TIMEOUT_MS = 90_000;
 const STATUS_EVERY_MS = 500;
 
 /** One run of a given length. Resolves to what differs at its end, a line each: none where mirror and upstream are equal. */
-export async function runOnce(screen: Screen, stage: Stage, settings: RunSettings): Promise<string[]> {
+export async function runOnce(screen: Printer, stage: Stage, settings: RunSettings): Promise<string[]> {
   const say = narrator(screen);
   introduce(screen, stage);
   const lookout = createLookout(stage);
@@ -167,7 +167,7 @@ function isSettled(sight: Sight): boolean {
 }
 
 /** What differed on the way, and what ended each difference. */
-async function writeHistory(screen: Screen, stage: Stage, lookout: Lookout): Promise<void> {
+async function writeHistory(screen: Printer, stage: Stage, lookout: Lookout): Promise<void> {
   const observations = lookout.watch.all;
   const { rows, left } = differenceRows(observations, await stage.sandbox.deliveries());
   screen.write('', 'Before repair these differed:', '');
@@ -189,7 +189,7 @@ async function writeHistory(screen: Screen, stage: Stage, lookout: Lookout): Pro
   }
 }
 
-function conclude(screen: Screen, sight: Sight): string[] {
+function conclude(screen: Printer, sight: Sight): string[] {
   const lines = describeDifferences(sight.differences);
   const unverified = unverifiedRows(sight.mirror);
   for (const { kind, id } of unverified) lines.push(`${kind} ${id}: not verified`);
@@ -218,7 +218,7 @@ const NAMES = { policy: 'policies', risk_assessment: 'risk assessments', vendor:
 type Say = (line: string) => void;
 
 /** Lines with the seconds since the first one. */
-function narrator(screen: Screen): Say {
+function narrator(screen: Printer): Say {
   const startedMs = Date.now();
   return (line) => {
     const seconds = ((Date.now() - startedMs) / 1000).toFixed(1).padStart(5);
@@ -236,7 +236,7 @@ function* endlessly(): Generator<Scheduled, undefined> {
 }
 
 /** The lively scenario and the staged stories, one after another, until `signal` aborts. */
-export async function keepRunning(screen: Screen, stage: Stage, signal: AbortSignal): Promise<void> {
+export async function keepRunning(screen: Printer, stage: Stage, signal: AbortSignal): Promise<void> {
   const say: Say = (line) => screen.write(`${new Date().toISOString().slice(11, 19)}  ${line}`);
   introduce(screen, stage);
   screen.write('Ctrl-C ends it.', '');
@@ -258,7 +258,7 @@ export async function keepRunning(screen: Screen, stage: Stage, signal: AbortSig
   screen.write('', 'Stopping both services.');
 }
 
-function introduce(screen: Screen, stage: Stage): void {
+function introduce(screen: Printer, stage: Stage): void {
   const { sandboxUrl, shapesNumber, found } = stage;
   screen.write(
     `Sandbox, in the place of the compliance service: ${sandboxUrl}/`,

@@ -5,12 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseEnv } from 'node:util';
-import type { Kind } from '../../src/compliance/kinds.ts';
 import { type Child, freePort, runCommand, startChild } from './children.ts';
 import type { Shapes } from './compare.ts';
-import { type MirrorTables, openMirrorTables } from './mirror-tables.ts';
-import { startDatabase } from './postgres.ts';
-import { type SandboxControls, sandboxControls } from './upstream.ts';
+import { type MirrorTables, openMirrorTables, startDatabase } from './mirror-tables.ts';
+import { type Operator, operatorAt, type SandboxControls, sandboxControls } from './services.ts';
 
 /** Both services, running, and every way in which the demo reaches them. */
 export interface Stage {
@@ -30,17 +28,7 @@ export interface Stage {
   found: readonly string[];
 }
 
-/** What the demo asks of the operators' listener. */
-export interface Operator {
-  requestFullSync(): Promise<void>;
-  /** The newest ones. */
-  syncRuns(): Promise<{ id: number; kind: Kind; finished_at: string | null }[]>;
-  /** Approves all that wait. */
-  approveDeletions(): Promise<{ kind: Kind; count: number }[]>;
-}
-
 export interface StageSettings {
-  operator(listener: { url: string; token: string }): Operator;
   /** The shell's; of it only what any program needs is passed on. */
   env: NodeJS.ProcessEnv;
   /** 0: any free one. */
@@ -167,7 +155,7 @@ async function setUp(
   return {
     sandbox: controls,
     tables,
-    ops: settings.operator({ url: opsUrl, token }),
+    ops: operatorAt(opsUrl, token),
     signInLink: `${opsUrl}/sign-in#token=${token}`,
     sandboxUrl,
     listedAssessments: new Set(listedAssessments),

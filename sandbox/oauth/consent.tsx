@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Hono } from 'hono';
-import { requireOwnOrigin } from '../access.ts';
-import { parseScopes, SCOPES } from '../authentication.ts';
+import { parseScopes, requireOwnOrigin, SCOPES } from '../access.ts';
 import type { OauthOptions } from '../options.ts';
 import { Layout, pageHeaders } from '../page/layout.tsx';
 import type { Grants } from './grants.ts';

@@ -1,5 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { includesAll, type Scopes } from '../authentication.ts';
+import { includesAll, type Scopes } from '../access.ts';
 
 /** RFC 6749 wants ten minutes at most; a redirect takes seconds. */
 const CODE_LIFE_MS = 60_000;

@@ -1,7 +1,6 @@
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
-import { sameText } from '../access.ts';
-import { includesAll, parseScopes } from '../authentication.ts';
+import { includesAll, parseScopes, sameText } from '../access.ts';
 import type { OauthOptions } from '../options.ts';
 import type { Grants, IssuedTokens } from './grants.ts';
 

@@ -1,9 +1,7 @@
-import { createHash } from 'node:crypto';
-import { Hono, type MiddlewareHandler } from 'hono';
+import type { MiddlewareHandler } from 'hono';
 import { raw } from 'hono/html';
 import type { Child, PropsWithChildren } from 'hono/jsx';
-import { SCRIPT } from './script.ts';
-import { STYLE } from './style.ts';
+import { script, styleSheet } from './assets.ts';
 
 /**
  * Nothing from elsewhere and nothing inline, so that a hostile name that slipped through the escaping would
@@ -30,30 +28,6 @@ export function pageHeaders(formTarget = ''): MiddlewareHandler {
     headers.set('referrer-policy', 'same-origin');
     if (!headers.has('cache-control')) headers.set('cache-control', 'no-store');
   };
-}
-
-interface Asset {
-  path: string;
-  type: string;
-  text: string;
-}
-
-/** The name changes with the content, so that a browser may keep each for good. */
-function asset(extension: string, type: string, text: string): Asset {
-  const hash = createHash('sha256').update(text).digest('hex').slice(0, 12);
-  return { path: `/assets/page.${hash}.${extension}`, type, text };
-}
-
-const styleSheet = asset('css', 'text/css; charset=utf-8', STYLE);
-const script = asset('js', 'text/javascript; charset=utf-8', SCRIPT);
-
-export function assetRoutes(): Hono {
-  const routes = new Hono();
-  for (const { path, type, text } of [styleSheet, script]) {
-    const headers = { 'content-type': type, 'cache-control': 'public, max-age=31536000, immutable' };
-    routes.get(path, (c) => c.body(text, 200, headers));
-  }
-  return routes;
 }
 
 /** Also keeps browsers from asking for /favicon.ico. */

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect, it, vi } from 'vitest';
 import { compare, unknowableAssessments, unverifiedRows } from '../../sandbox/demo/compare.ts';
 import { openMirrorTables } from '../../sandbox/demo/mirror-tables.ts';
-import { sandboxControls } from '../../sandbox/demo/upstream.ts';
+import { sandboxControls } from '../../sandbox/demo/services.ts';
 import { normaliseSeed } from '../../sandbox/seed.ts';
 import { SECRET } from '../receive/sign.ts';
 import { API_KEY, testSandbox } from '../sandbox/support.ts';

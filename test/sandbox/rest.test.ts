@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { pageOf } from '../../sandbox/paging.ts';
 import { DEFAULT_SHAPES } from '../../sandbox/shapes.ts';
+import { pageOf } from '../../sandbox/shaping.ts';
 import { API_KEY, request, testReceiver, testSandbox } from './support.ts';
 
 const nineVendors = {

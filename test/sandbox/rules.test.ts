@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { builtinSeed } from '../../sandbox/builtin.ts';
 import { Deliveries } from '../../sandbox/deliveries.ts';
 import { NO_FAULTS } from '../../sandbox/faults.ts';
 import { nextMutation } from '../../sandbox/lively.ts';
@@ -8,6 +7,7 @@ import { isAllowed, MACHINES, nextVersion, operationNamed } from '../../sandbox/
 import { resolveOptions } from '../../sandbox/options.ts';
 import { seededRandom } from '../../sandbox/random.ts';
 import { Registrations } from '../../sandbox/registrations.ts';
+import { builtinSeed } from '../../sandbox/seed.ts';
 import { retryDelayMs } from '../../sandbox/send.ts';
 import { DEFAULT_SHAPES } from '../../sandbox/shapes.ts';
 import { RecordState } from '../../sandbox/state.ts';
