@@ -179,6 +179,10 @@ CREATE VIEW current_vendors AS SELECT * FROM vendors WHERE deleted_at IS NULL;
 -- Gives a view of typed columns those that `fields` has. As the owner of the views, who alone may: the service's own role need not be.
 -- Nothing is dropped, so that grants and other views on it stay: columns get other names, and more come behind them. Values that
 -- have come since and do not fit are null. A query that holds the view is waited for only briefly, since readers wait behind us.
+-- It looks into the caller's temporary schema last: unless that is named, it comes before all others, and a type of the caller's own
+-- that is called "text" would run his code with the owner's rights.
+SELECT set_config('search_path', current_setting('search_path') || ', pg_temp', true);
+--> statement-breakpoint
 CREATE FUNCTION show_fields(given_kind text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
   SET search_path FROM CURRENT SET lock_timeout = '250ms' AS $$
 DECLARE
@@ -216,6 +220,8 @@ BEGIN
   END LOOP;
   EXECUTE format('CREATE OR REPLACE VIEW %s AS SELECT %s FROM %I.%I WHERE deleted_at IS NULL', flat, columns, own, records);
 END $$;
+--> statement-breakpoint
+SELECT set_config('search_path', regexp_replace(current_setting('search_path'), ', pg_temp$', ''), true);
 --> statement-breakpoint
 SELECT show_fields('policy'), show_fields('risk_assessment'), show_fields('vendor');
 --> statement-breakpoint

@@ -73,6 +73,17 @@ describe('the grants in docs/postgresql.md', () => {
       await expect(server.query("SELECT mirror.show_fields('policy')", ann)).rejects.toThrow(
         /permission denied/,
       );
+      // The one function that runs with the owner's rights takes no type of the caller's own for a built-in one.
+      await expect(
+        server.query(
+          `CREATE FUNCTION pg_temp.run(given pg_catalog.text) RETURNS pg_catalog.bool LANGUAGE plpgsql AS $$
+             BEGIN RAISE 'this runs as %', current_user; END $$;
+           CREATE DOMAIN pg_temp.text AS pg_catalog.text CHECK (pg_temp.run(VALUE));
+           CREATE TEMPORARY TABLE pg_attribute (attname pg_catalog.text, attnum integer, attrelid regclass);
+           SELECT mirror.show_fields('policy')`,
+          ann,
+        ),
+      ).rejects.toThrow(/permission denied for show_fields/);
       expect(await server.query('SELECT kind FROM mirror.sync_status', ann)).toHaveLength(3);
       await expect(server.query('SELECT * FROM mirror.tokens', ann)).rejects.toThrow(/permission denied/);
       await expect(server.query('DELETE FROM mirror.policies', ann)).rejects.toThrow(/permission denied/);
