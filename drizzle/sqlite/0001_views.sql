@@ -244,5 +244,5 @@ SELECT kind, verdict, CASE WHEN verdict = 'in_sync' THEN coalesce(since, strftim
   CASE WHEN events_only THEN 'payloads of events only' WHEN readable_since IS NULL THEN 'not read with the present credentials yet'
     WHEN reach IS NOT NULL THEN reach
     WHEN listed IS NULL THEN 'what the API lists, not read in full yet'
-    ELSE 'all ' || listed || ' the API lists' END AS coverage
+    ELSE listed || ' listed by the API at the last full sync' END AS coverage
 FROM judged;

@@ -170,7 +170,7 @@ export const unreachable: Rule = ({ live: { unreachableSince: since, upstream, s
   since !== null &&
   state === 'running' && {
     sentence: `The compliance service has given no usable answer for ${age(now - since)}, so nothing can be verified.`,
-    remedy: `Last error: ${upstream.last_error ?? 'not known'}. It is asked again by itself, and deliveries are still received. Look at its status page, the network between, and COMPLIANCE_BASE_URL.`,
+    remedy: `Last error: ${upstream.last_error ?? 'not known'}. It is asked again by itself, and deliveries are still received. Check its status page, the network in between, and COMPLIANCE_BASE_URL.`,
     since,
   };
 
@@ -276,7 +276,7 @@ export const silence: Rule = (facts) => {
 export const heartbeatMissed: Rule = ({ summary, live, now }) =>
   summary.kinds.some(({ verdict }) => verdict === 'stale') &&
   now - live.startedAt > FIRST_BEAT_MS && {
-    sentence: 'The service has stopped saying that it lives.',
+    sentence: 'The service has stopped writing its heartbeat.',
     remedy: 'Look at its log, then restart it. Nothing that was acknowledged is lost.',
   };
 

@@ -76,13 +76,15 @@ describe('status', () => {
       ...tokenless,
       OPS_TOKENS: 'rita:read:rita-reads-with-this-one',
     });
-    expect([code, out.includes(sentence), out.includes('all 8 the API lists')]).toEqual([0, false, true]);
+    expect([code, out.includes(sentence), out.includes('8 listed by the API at the last full sync')]).toEqual(
+      [0, false, true],
+    );
   });
 
   it('counts what is covered, says until when, and how long a cycle over the assessments takes', async () => {
     const { out } = await cli(['status'], service.settings);
     expect(out).toMatch(/GAPS +COMPLETE THROUGH +IN SYNC SINCE +LAST FULL SYNC +COVERAGE/);
-    expect(out).toMatch(/policy .* 0 +\d{4}-\S+Z .*Z +all 8 the API lists/);
+    expect(out).toMatch(/policy .* 0 +\d{4}-\S+Z .*Z +8 listed by the API at the last full sync/);
     expect(out).toMatch(/risk_assessment .* known ids only: 0/);
     expect(out).toMatch(/reading assessments +the last took (\d+|under 1) s\n/);
     const { assessment_cycle } = await service.get<{ assessment_cycle: object }>('/api/status');

@@ -241,7 +241,7 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     input({ summary: summary({}, { verdict: 'stale' }) }),
     'stale',
     'heartbeat_missed',
-    /stopped saying/,
+    /stopped writing its heartbeat/,
   ],
   // unverified
   [
@@ -402,7 +402,7 @@ test('without credentials no button offers a full sync', () => {
 });
 
 test('where the error of an unreadable answer names a setting, that comes before all else', () => {
-  expect(GAP_TEXTS.unreadable_answer.remedy).toMatch(/^Do what its error says, where it names a setting\. /);
+  expect(GAP_TEXTS.unreadable_answer.remedy).toMatch(/^If its error names a setting, change that\. /);
 });
 
 test('every reason for a gap has words and a remedy', () => {

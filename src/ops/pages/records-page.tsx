@@ -110,7 +110,7 @@ export function recordsDownload(context: OpsContext, c: OpsHandlerContext): Resp
 }
 
 const nameOf = ({ name }: RecordReport) =>
-  name === null ? quiet('no name') : shortened(name, NAME_SHOWN_CHARACTERS);
+  name === null || name === '' ? quiet('no name') : shortened(name, NAME_SHOWN_CHARACTERS);
 const VERSION: Column<RecordReport> = ['Version', (record) => record.version];
 const DELETED = <span class="state">deleted</span>;
 

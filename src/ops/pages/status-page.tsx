@@ -120,13 +120,13 @@ function VerdictSection({ snapshot }: { snapshot: Snapshot }) {
 function Actions({ snapshot: { verdict, live, pending } }: { snapshot: Snapshot }) {
   return (
     <div class="actions">
-      {/* Of several kinds, the list below has them. */}
-      {pending.length === 1 ? <Pending {...pending[0]!} /> : null}
       {live.paused ? (
         <ActionButton action="/actions/resume" id="resume" first={verdict.action === 'resume'}>
           Resume
         </ActionButton>
       ) : null}
+      {/* Of several kinds, the list below has them. */}
+      {pending.length === 1 ? <Pending deletions={pending[0]!} first={verdict.action === 'approve'} /> : null}
       {verdict.action === 'retry' ? (
         <ActionButton action="/actions/retry" id="retry" first>
           Retry these events
@@ -152,9 +152,14 @@ function Actions({ snapshot: { verdict, live, pending } }: { snapshot: Snapshot 
 }
 
 /** They are approved on the sync run's page, which lists the ids. */
-function Pending({ sync_run_id: syncRunId, kind, count: pending }: PendingCount) {
+function Pending({ deletions, first }: { deletions: PendingCount; first: boolean }) {
+  const { sync_run_id: syncRunId, kind, count: pending } = deletions;
   return (
-    <a class="button first" id={`pending-${syncRunId}`} href={`/sync-runs/${syncRunId}#pending`}>
+    <a
+      class={first ? 'button first' : 'button'}
+      id={`pending-${syncRunId}`}
+      href={`/sync-runs/${syncRunId}#pending`}
+    >
       Look at the {count(pending, 'deletion')} of {kindPlural(kind)}
     </a>
   );

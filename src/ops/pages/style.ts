@@ -90,8 +90,8 @@ main > .actions, form > .actions { margin-top: var(--s4) } .bulk .note { margin:
 .facts + .note { max-width: 72ch; margin-top: var(--s4) } .facts + .actions { margin-top: var(--s4) }
 .filters { display: flex; flex-wrap: wrap; align-items: end; gap: var(--s3); padding: var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card) }
 .filters label:not(.tick) { display: grid; gap: var(--s1); flex: 1 1 9rem; min-width: 0; font-size: .8125rem; color: var(--soft) }
-.filters label:has([aria-keyshortcuts]) { flex-basis: 100% } .filters label:has([type="datetime-local"]) { flex-basis: 14rem }
-.filters select, .filters input:not([type="checkbox"]):not([type="hidden"]) { width: 100%; min-height: 2.5rem; padding: var(--s1) var(--s3); border: 1px solid var(--field); border-radius: .5rem; background: var(--card); color: var(--ink); font: .9375rem/1.3 var(--sans) }
+.filters label:has([aria-keyshortcuts]) { flex-basis: 100% } .filters label:has([type="datetime-local"]) { flex-basis: 17rem }
+.filters select, .filters input:not([type="checkbox"]):not([type="hidden"]) { width: 100%; min-width: 0; min-height: 2.5rem; padding: var(--s1) var(--s3); border: 1px solid var(--field); border-radius: .5rem; background: var(--card); color: var(--ink); font: .9375rem/1.3 var(--sans) }
 .filters fieldset { display: flex; flex-wrap: wrap; gap: var(--s1) var(--s4); flex: 1 1 16rem; margin: 0; padding: 0; border: 0; min-width: 0 }
 .filters legend { padding: 0 0 var(--s1); font-size: .8125rem; color: var(--soft) }
 .filters + * { margin-top: var(--s4) }
@@ -125,7 +125,7 @@ th a { text-decoration-color: transparent } th[aria-sort] a { color: var(--ink);
 td, tbody th { overflow-wrap: anywhere; padding: var(--s2) var(--s4) var(--s2) 0; border-top: 1px solid var(--line); vertical-align: baseline }
 tbody th { font-size: .875rem; color: var(--ink) } tbody th a { text-decoration-color: color-mix(in srgb, currentColor 40%, transparent) }
 th.n, td.n { text-align: right } .n + :not(.n) { padding-left: var(--s4) } th:last-child, td:last-child { padding-right: 0 }
-td time, td.n, .whole { white-space: nowrap }
+td time, td.n, .whole { white-space: nowrap } td.wide { min-width: 6rem }
 
 /* ─── the status page ─── */
 .verdict { display: flex; flex-wrap: wrap; align-items: end; justify-content: space-between; gap: var(--s3) var(--s5); padding-bottom: var(--s5) }

@@ -50,7 +50,7 @@ export function KindCards({ snapshot }: { snapshot: Snapshot }) {
                 <a href={`/records/${kind}?unverified=yes`}>{verifiedOf}</a>
               ),
             ],
-            ['Complete through', <Instant at={reads.complete_through} otherwise={quiet('no instant yet')} />],
+            ['Complete through', <Instant at={reads.complete_through} otherwise={quiet('not yet')} />],
             ['Last full sync', <Ago at={reads.last_full_sync_at} otherwise={quiet('none yet')} />],
           ]}
         />
@@ -213,7 +213,7 @@ const AUTH_WORDS = {
 
 function expiryWords({ auth, expiresAt, refusal }: CredentialFacts, now: number): string {
   if (refusal !== null) return refusal;
-  if (auth === 'api_key') return 'its end is not known here';
+  if (auth === 'api_key') return 'end date not known';
   if (expiresAt === null) return 'no token yet';
   return expiresAt <= now ? 'token ran out, is renewed' : `token for ${age(expiresAt - now)}, then renewed`;
 }
@@ -241,7 +241,7 @@ export function ServiceTile({ snapshot: { live, summary } }: { snapshot: Snapsho
         className="pairs"
         facts={[
           ['Full sync every', live.fullSyncMs === 0 ? 'on demand only' : minutesWords(live.fullSyncMs)],
-          ['Reads settle after', `${figure(live.settleMs / 1000)} s`],
+          ['Consistency window', `${figure(live.settleMs / 1000)} s`],
           summary && ['Database', bytes(summary.database_bytes)],
           summary && ['Write-ahead log', bytes(summary.wal_bytes)],
         ]}

@@ -186,7 +186,7 @@ export function describeStatus(open: OpenEngine): void {
         await beat(scene);
         expect(await status(scene)).toMatchObject({
           ...{ verdict: 'in_sync', in_sync_since: since, last_full_sync_at: since, open_gaps: 0 },
-          ...{ coverage: 'all 7 the API lists', last_full_sync_seconds: 2.5, known: 0 },
+          ...{ coverage: '7 listed by the API at the last full sync', last_full_sync_seconds: 2.5, known: 0 },
         });
       }),
     );
@@ -432,7 +432,7 @@ export function describeStatus(open: OpenEngine): void {
       {
         facts: { blocked: true, unreachable: false },
         verdict: 'action_required',
-        coverage: 'all 7 the API lists',
+        coverage: '7 listed by the API at the last full sync',
       },
       { facts: { eventsOnly: true }, verdict: 'unverified', coverage: 'payloads of events only' },
     ])('says $verdict when the service says $facts', async ({ facts, verdict, coverage }) => {
