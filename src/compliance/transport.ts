@@ -264,10 +264,25 @@ function textOf(body: Uint8Array): string {
 function excerptOf(body: Uint8Array, authorization: string): string | null {
   if (body.length === 0) return null;
   const token = authorization.slice(authorization.indexOf(' ') + 1);
+  // As it is, as some libraries write it in JSON, and as in a URL.
+  const spellings = [...new Set([token, token.replaceAll('/', '\\/'), encodeURIComponent(token)])];
+  const longest = Math.max(...spellings.map((spelling) => spelling.length));
   // Replaced before the cut, which could otherwise leave a part of them.
-  const text = new TextDecoder().decode(body.subarray(0, EXCERPT_BYTES + token.length));
-  const safe = token === '' ? text : text.replaceAll(token, '[credentials]');
-  return safe.slice(0, EXCERPT_BYTES);
+  let text = new TextDecoder().decode(body.subarray(0, EXCERPT_BYTES + longest));
+  for (const spelling of token === '' ? [] : spellings) {
+    text = text.replaceAll(spelling, '[credentials]');
+    // What was replaced was longer, and a character may be several bytes: so the end of the bytes may be shown, too.
+    if (body.length > EXCERPT_BYTES) text = withoutBeginning(text, spelling);
+  }
+  return text.slice(0, EXCERPT_BYTES);
+}
+
+/** Without an end of `text` with which `secret` begins. */
+function withoutBeginning(text: string, secret: string): string {
+  for (let length = Math.min(secret.length, text.length); length > 0; length -= 1) {
+    if (text.endsWith(secret.slice(0, length))) return text.slice(0, -length);
+  }
+  return text;
 }
 
 /** A longer wait is cut to this: one bad header must not stop all repairs for a day. */

@@ -208,6 +208,30 @@ describe('failures', () => {
     expect(error.excerpt).not.toContain(API_KEY.slice(0, 6));
   });
 
+  test.each([
+    ['what was replaced before is longer', (sent: string) => `${sent}${'x'.repeat(2048 - 30)}${sent}`],
+    ['characters are several bytes', (sent: string) => `${'あ'.repeat(690)}${sent}`],
+    [
+      'it is written as in JSON or in a URL',
+      (sent: string) => `${sent.replaceAll('/', '\\/')} ${encodeURIComponent(sent)}`,
+    ],
+  ])('no part of the credentials is in the excerpt where %s', async (_, textOf) => {
+    const key = 'abcdef0123456789abcdef/0123456789+abcdef=';
+    const { client } = await start(
+      (response, request) => {
+        const sent = request.headers.authorization!.replace('Bearer ', '');
+        response.writeHead(500).end(textOf(sent));
+      },
+      { settings: { apiKey: () => key } },
+    );
+    const error = await client.listPage('vendor', 1, call).then(
+      () => null,
+      (reason) => reason,
+    );
+    expect(error.excerpt).toMatch(/x|あ|credentials/);
+    expect(error.excerpt).not.toContain(key.slice(0, 6));
+  });
+
   test("an aborted read ends with its caller's reason, and its place in the budget stays taken", async () => {
     const stop = new AbortController();
     const { client, budget } = await start(() => stop.abort(new Error('stopping')));
