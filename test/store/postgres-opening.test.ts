@@ -180,6 +180,18 @@ describe('every connection', () => {
       default_transaction_isolation: 'read committed',
     });
   });
+
+  it("reads the server's clock to the millisecond, however many digits the database shows by default", async () => {
+    const url = await server.createDatabase();
+    await server.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET extra_float_digits = -5`);
+    const store = await openStore(url);
+    const asked = Date.now();
+    const { wall } = (await store.sharedTime(null))!;
+    const answered = Date.now();
+    await store.close();
+    expect(wall).toBeGreaterThanOrEqual(asked - 5);
+    expect(wall).toBeLessThanOrEqual(answered + 5);
+  });
 });
 
 describe('a server that will not do', () => {

@@ -280,6 +280,8 @@ function sessionSettings(schema: string, settings: PostgresSettings & { readOnly
     // Instants are read in this form; the role or the database may have another default.
     ['timezone', "'UTC'"],
     ['datestyle', "'ISO'"],
+    // With fewer digits the server's clock is read to the second.
+    ['extra_float_digits', '1'],
     // Compiling costs more than any of these statements.
     ['jit', 'off'],
     ...(settings.readOnly === true ? ([['default_transaction_read_only', 'on']] as const) : []),
