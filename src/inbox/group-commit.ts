@@ -1,4 +1,5 @@
 import type { Clock } from '../platform/clock.ts';
+import { StoreUnavailable } from '../platform/errors.ts';
 import type {
   AcceptOutcome,
   CountedRejection,
@@ -42,8 +43,13 @@ const MAX_WAITING_REJECTIONS = 500;
  */
 const GATHER_MS = 2;
 
+/** A sender gives up after about 15 s and comes again: what is not committed by then is answered before. */
+const ANSWERED_WITHIN_MS = 10_000;
+
 interface Waiting<T> {
   item: T;
+  /** Steady time of its arrival. */
+  since: number;
   resolve: (outcome: AcceptOutcome) => void;
   reject: (error: unknown) => void;
 }
@@ -68,6 +74,8 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   let scheduled = false;
   let flushing: Promise<void> = Promise.resolve();
   let isCommitting = false;
+  let committing: Waiting<unknown>[] = [];
+  let patience: AbortController | null = null;
   let answering = 0;
   let lastGroup = 0;
   let lastBegan = 0;
@@ -102,7 +110,9 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
     if (events.length > 0 || unusable.length > 0) schedule();
     if (group.length > 0 || kept.length > 0) {
       isCommitting = true;
+      committing = [...group, ...kept];
       await commit(group, kept);
+      committing = [];
       isCommitting = false;
     }
     const noted = rejections;
@@ -136,6 +146,26 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
     }
   }
 
+  /** Rejects what has waited for too long, as long as anything waits. One sleep for all of them: few ever wait so long. */
+  async function keepPatience(own: AbortController): Promise<void> {
+    const lists: Waiting<unknown>[][] = [events, unusable];
+    for (;;) {
+      const oldest = Math.min(
+        ...[committing, ...lists].map((list) => list[0]?.since ?? Number.POSITIVE_INFINITY),
+      );
+      if (oldest === Number.POSITIVE_INFINITY || own.signal.aborted) break;
+      await clock.sleep(oldest + ANSWERED_WITHIN_MS - clock.steady(), own.signal);
+      const isLate = ({ since }: Waiting<unknown>) => since + ANSWERED_WITHIN_MS <= clock.steady();
+      const late = [committing, ...lists].flatMap((list) => list.filter(isLate));
+      // Its commit may still come true, and then the sender's next attempt is a duplicate.
+      committing = committing.filter((entry) => !isLate(entry));
+      for (const list of lists) list.splice(0, list.filter(isLate).length);
+      const error = new StoreUnavailable('the database has not taken a delivery for too long');
+      for (const { reject } of late) reject(error);
+    }
+    if (patience === own) patience = null;
+  }
+
   /**
    * If another group waits, sends it off first: a database server works on it while we write answers, which takes as long as a
    * commit.
@@ -161,8 +191,11 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
 
   function wait<T>(list: Waiting<T>[], item: T): Promise<AcceptOutcome> {
     return new Promise((resolve, reject) => {
-      list.push({ item, resolve, reject });
+      list.push({ item, since: clock.steady(), resolve, reject });
       schedule();
+      if (patience !== null) return;
+      patience = new AbortController();
+      void keepPatience(patience);
     });
   }
 
@@ -197,6 +230,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
         await flushing;
       }
       await flushing;
+      patience?.abort();
     },
   };
 }

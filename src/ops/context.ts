@@ -80,7 +80,7 @@ export interface LiveFacts {
   paused: boolean;
   /** Wall-clock milliseconds; null: it is not paused. */
   pausedSince: number | null;
-  /** Wall-clock milliseconds since which no heartbeat could be written; null: the last one was. */
+  /** Wall-clock milliseconds since which no heartbeat could be written, or no delivery be kept; null: the last one was. */
   unwritableSince: number | null;
   eventsOnly: boolean;
   /** Signing secrets that may verify a delivery now, configured and stored. None: every delivery is rejected. */

@@ -140,7 +140,12 @@ function createReadiness({ facts, store, clock, logger }: OpsContext): () => Pro
     const { state } = facts();
     if (state !== 'running') return state;
     const checked = writable.current();
-    const isKept = clock.steady() - goodAt < READY_KEPT_MS;
-    return isKept || (await checked) ? null : 'database_not_writable';
+    if (clock.steady() - goodAt < READY_KEPT_MS) return null;
+    const answered = new AbortController();
+    // One that lets a commit wait for a lock is no better.
+    const late = clock.sleep(READY_KEPT_MS, answered.signal).then(() => false);
+    const isReady = await Promise.race([checked, late]);
+    answered.abort();
+    return isReady ? null : 'database_not_writable';
   };
 }

@@ -9,6 +9,10 @@ import type { BackfillStore, DirtyTiming, GapKey, GapReason, OperatorStore } fro
 const DOWNTIME_AFTER_MS = 30_000;
 /** Anyone can replay a captured delivery or invent a signature: full syncs because of either are at least this far apart. */
 const FORGEABLE_FULL_SYNC_DISTANCE_MS = 10 * 60_000;
+/** Deliveries that the database did not take for so long are no hiccup: it takes heartbeats, perhaps, and no events. */
+const UNKEPT_AFTER_MS = 6_000;
+/** What the last of them showed still holds for so long: a sender that found another replica comes here no more. */
+const UNKEPT_HOLDS_MS = 60_000;
 /** So many rejected signatures in a row look like a rotated secret rather than a stranger. */
 const REJECTED_BURST = 5;
 
@@ -99,6 +103,8 @@ export function createDeliveryWatch(options: {
   let rejectedTimestamp: string | null = null;
   let lastReplayFullSync = Number.NEGATIVE_INFINITY;
   let wasSilent = false;
+  /** Deliveries that could not be kept, since one was; steady, but for `wall`. */
+  let unkept: { wall: number; since: number; last: number; isTold: boolean } | null = null;
 
   const open = (reason: GapReason, error: string) => void gaps.open(gapOf(reason), error).catch(onError);
   const resolve = (reason: GapReason) => void gaps.resolve(gapOf(reason)).catch(onError);
@@ -133,6 +139,25 @@ export function createDeliveryWatch(options: {
     resolve('rejected_signatures');
   }
 
+  function onUnkept(): void {
+    const { wall, steady } = momentOf(clock);
+    unkept ??= { wall, since: steady, last: steady, isTold: false };
+    unkept.last = steady;
+  }
+
+  /** The sender may give them up, as when the service is away. Of those until the end as well, once it is over. */
+  async function openUnkept(isOver: boolean): Promise<void> {
+    if (unkept === null) return;
+    const ms = unkept.last - unkept.since;
+    const isNews = ms >= DOWNTIME_AFTER_MS && (isOver || !unkept.isTold);
+    unkept.isTold ||= isNews;
+    if (isOver) unkept = null;
+    // Without the API nothing could ever resolve it.
+    if (!isNews || backfill === null) return;
+    await gaps.open(gapOf('downtime'), `deliveries could not be kept for ${Math.round(ms / 1000)} s`);
+    backfill.wake();
+  }
+
   async function openRejectedTimestamp(): Promise<void> {
     if (rejectedTimestamp === null || clock.steady() - lastReplayFullSync < distanceMs) return;
     const error = `a correctly signed delivery was rejected: ${rejectedTimestamp}`;
@@ -147,6 +172,15 @@ export function createDeliveryWatch(options: {
     onDelivery(outcome: DeliveryOutcome, reason: string): void {
       if (outcome === 'accepted') onAccepted();
       else if (outcome === 'rejected') onRejected(reason);
+      else if (outcome === 'failed' || reason === 'store_unavailable') onUnkept();
+      if (outcome === 'accepted' || outcome === 'duplicate' || outcome === 'quarantined')
+        openUnkept(true).catch(onError);
+    },
+
+    /** Wall-clock milliseconds since which no delivery could be kept; null: the last one was, or none comes. */
+    unkeptSince(): number | null {
+      if (unkept === null || clock.steady() - unkept.last >= UNKEPT_HOLDS_MS) return null;
+      return unkept.last - unkept.since < UNKEPT_AFTER_MS ? null : unkept.wall;
     },
 
     /** A correctly signed delivery came at the wrong time, so what it said is lost: put off where it comes too soon, not dropped. */
@@ -158,6 +192,7 @@ export function createDeliveryWatch(options: {
     /** Checks whether deliveries have stopped, and opens gaps that were deferred. Called by the heartbeat. */
     async check(): Promise<void> {
       await openRejectedTimestamp();
+      await openUnkept(false);
       if (options.silenceMs === 0) return;
       const delivery = await options.store.lastDelivery(USUAL_AMONG);
       const last = delivery.wall ?? options.startedAt;

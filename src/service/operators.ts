@@ -21,6 +21,7 @@ import { version } from '../platform/package.ts';
 import { prove } from '../receive/connections.ts';
 import { isPostgres, sqlitePath } from '../store/open.ts';
 import type { Store } from '../store/store.ts';
+import type { DeliveryWatch } from './missed-deliveries.ts';
 import type { Base } from './opening.ts';
 import type { Repairs } from './repairs.ts';
 import type { Replicas } from './replicas.ts';
@@ -34,6 +35,7 @@ interface OperatorsOptions extends Base {
   replicas: Replicas;
   secrets: Pick<SigningSecrets, 'keys' | 'facts'>;
   telemetry: Pick<Telemetry, 'traffic' | 'answerTimes'>;
+  watch: Pick<DeliveryWatch, 'unkeptSince'>;
   /** Their listener, as they reach it. */
   operatorsUrl: string;
   receiverUrl: string;
@@ -75,9 +77,11 @@ export function createOperators(options: OperatorsOptions) {
 
 /** What of the running service its database does not hold. */
 function liveFacts(running: OperatorsOptions): LiveFacts {
-  const { config, state, repairs, secrets, telemetry, clock } = running;
+  const { config, state, repairs, secrets, telemetry, watch, clock } = running;
+  const own = state.facts();
   return {
-    ...{ version: version(), ...state.facts(), eventsOnly: config.compliance === null, ...config.sync },
+    ...{ version: version(), ...own, eventsOnly: config.compliance === null, ...config.sync },
+    unwritableSince: own.unwritableSince ?? watch.unkeptSince(),
     signingSecrets: secrets.keys().length,
     secrets: secrets.facts(),
     runningSyncRuns: (repairs.backfill?.runningSyncRuns() ?? []).map(({ id, kind, pages, seen, ...run }) => ({

@@ -119,7 +119,7 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
   const { operatorsUrl, receiverUrl } = listeners;
   const operators = createOperators({
     ...shared,
-    ...{ repairs, state, secrets, operatorsUrl, receiverUrl, signal },
+    ...{ repairs, state, secrets, watch, operatorsUrl, receiverUrl, signal },
   });
   return { heart, telemetry, replicas, repairs, worker, state, inbox, watch, receiver, operators };
 }

@@ -236,6 +236,35 @@ describe('the inbox', () => {
     expect(await inbox.accept(event('a'))).toMatchObject({ status: 'accepted' });
   });
 
+  it('has a delivery come again before its sender gives up, however many commits wait for a lock before its own', async () => {
+    const { inbox, store, clock, hold } = await opened();
+    const release = hold();
+    const said: string[] = [];
+    const deliver = (id: string) =>
+      void inbox.accept(event(id)).then(
+        ({ status }) => said.push(`${id} ${status}`),
+        (error: unknown) => said.push(`${id} ${error instanceof StoreUnavailable}`),
+      );
+    deliver('a');
+    await clock.advance(6_000);
+    deliver('b');
+    await clock.advance(3_999);
+    expect(said).toEqual([]);
+    await clock.advance(1);
+    expect(said).toEqual(['a true']);
+    await clock.advance(6_000);
+    expect(said).toEqual(['a true', 'b true']);
+    // The commit of the first comes true after all, and what waited behind it is not committed any more.
+    release();
+    deliver('a');
+    deliver('c');
+    await vi.waitUntil(() => said.length === 4);
+    expect(said.slice(2)).toEqual(['a duplicate', 'c accepted']);
+    expect((await store.summary()).events.pending).toBe(2);
+    await inbox.drain();
+    expect(clock.sleepers).toBe(0);
+  });
+
   it('notes the first rejections of a sender at once, and the newest at the end of the minute for all others', async () => {
     const { clock, reject, rejections } = await opened();
     await clock.advance(60_000 - (clock.steady() % 60_000));

@@ -53,6 +53,14 @@ describe('readiness', () => {
     expect((await ready())[0]).toBe(503);
   });
 
+  test('is not told later because the look at the database waits for somebody’s lock', async () => {
+    h.context.store.checkWritable = () => new Promise(() => undefined);
+    const slept: number[] = [];
+    h.context.clock.sleep = async (ms) => void slept.push(ms);
+    expect(await ready()).toEqual([503, { status: 'not_ready', reason: 'database_not_writable' }]);
+    expect(slept).toEqual([5_000]);
+  });
+
   test('live says only that it lives', async () => {
     h.live.state = 'draining';
     const response = await h.app.request('/livez');

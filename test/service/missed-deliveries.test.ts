@@ -34,6 +34,7 @@ function scene(fullSyncMs: number) {
       this.deliver();
     },
     deliver: () => watch.onDelivery('accepted', ''),
+    now: () => nowMs,
     pass: (ms: number) => {
       nowMs += ms;
     },
@@ -105,4 +106,50 @@ it('a delivery without a known secret opens a gap, which the first accepted one 
     open: [],
     syncRuns: ['rejected deliveries'],
   });
+});
+
+it('deliveries that the database does not take are told once they are no hiccup, and leave a gap like a downtime when they end', async () => {
+  const here = scene(MINUTE_MS);
+  const fail = (seconds: number) => {
+    here.pass(seconds * 1000);
+    here.watch.onDelivery('unavailable', 'store_unavailable');
+  };
+  const began = here.now() + 1000;
+  fail(1);
+  fail(5);
+  expect(here.watch.unkeptSince()).toBeNull();
+  fail(1);
+  expect(here.watch.unkeptSince()).toBe(began);
+  await here.watch.check();
+  expect([...here.open]).toEqual([]);
+  for (let count = 0; count < 6; count += 1) fail(5);
+  await here.watch.check();
+  expect([...here.open]).toEqual(['downtime']);
+  here.open.clear();
+  fail(5);
+  await here.watch.check();
+  expect([...here.open]).toEqual([]);
+  // What was sent between the full sync and the end may have been given up as well.
+  here.deliver();
+  expect(here.watch.unkeptSince()).toBeNull();
+  expect([...here.open]).toEqual(['downtime']);
+  expect(here.failures).toEqual([]);
+});
+
+it('a delivery that the database did not take is no lasting trouble where the next is taken, or none comes', async () => {
+  const here = scene(MINUTE_MS);
+  here.watch.onDelivery('unavailable', 'store_unavailable');
+  here.pass(20_000);
+  here.deliver();
+  here.watch.onDelivery('failed', 'internal_error');
+  here.pass(10_000);
+  here.watch.onDelivery('failed', 'internal_error');
+  expect(here.watch.unkeptSince()).not.toBeNull();
+  here.pass(MINUTE_MS);
+  expect(here.watch.unkeptSince()).toBeNull();
+  // Turned away for other reasons than the database.
+  here.watch.onDelivery('unavailable', 'bodies_in_flight');
+  expect(here.watch.unkeptSince()).toBeNull();
+  await here.watch.check();
+  expect([...here.open]).toEqual([]);
 });
