@@ -109,7 +109,7 @@ async function follow(cli: Cli, api: ApiClient, options: Filter & Period & { jso
     }
     for (const delivery of news.toReversed()) {
       shown.set(keyOf(delivery), { state: stateOf(delivery), receivedAt: delivery.received_at });
-      cli.out.write(options.json ? `${JSON.stringify(delivery)}\n` : lineOf(delivery));
+      cli.out.write(options.json ? `${printable(JSON.stringify(delivery))}\n` : lineOf(delivery));
     }
     const newest = news[0] === undefined ? 0 : Date.parse(news[0].received_at);
     since = new Date(Math.max(newest - CHANGING_MS, Date.parse(since))).toISOString();

@@ -31,7 +31,7 @@ export function explain(error: unknown, options: { debug: boolean }): string {
   const message = describeLines(error);
   const remedy =
     error instanceof MirrorError && error.remedy !== undefined ? ` (${printable(error.remedy)})` : '';
-  const stack = options.debug && error instanceof Error ? `\n${error.stack ?? ''}` : '';
+  const stack = options.debug && error instanceof Error ? `\n${printableLines(error.stack ?? '')}` : '';
   return `compliance-mirror: ${message}${remedy}${stack}\n`;
 }
 

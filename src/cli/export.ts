@@ -16,7 +16,7 @@ import { withApi } from './ops-api.ts';
 import { helpNote, sinceOption } from './options.ts';
 import { progressOn, progressText } from './progress.ts';
 import { stopSignals } from './stop-signals.ts';
-import { printable } from './text.ts';
+import { linesForTerminal, printable } from './text.ts';
 
 const STANDARD_OUTPUT = '-';
 
@@ -91,16 +91,22 @@ async function exportTable(
       progress.show(() => progressText(`Exporting ${name}`, 'rows', rows, total, cli.err.isTerminal));
     }
   }
-  if (file === STANDARD_OUTPUT) await print(lines());
+  if (file === STANDARD_OUTPUT) await print(lines(), cli.out);
   else await writeFile(file, lines(), flags.force === true);
   progress.end();
   const where = file === STANDARD_OUTPUT ? '' : ` to ${printable(file)}`;
   cli.err.write(`Exported ${rows} ${rows === 1 ? 'row' : 'rows'} of ${name}${where}\n`);
 }
 
-/** At the pace of those who read it. Not by a pipeline, which would end standard output with the first error. */
-async function print(lines: AsyncIterable<string>): Promise<void> {
-  for await (const line of lines) if (!process.stdout.write(line)) await once(process.stdout, 'drain');
+/**
+ * At the pace of those who read it; as it is stored, unless a terminal would obey it. Not by a pipeline, which would end standard
+ * output with the first error.
+ */
+async function print(lines: AsyncIterable<string>, { isTerminal }: Cli['out']): Promise<void> {
+  for await (const line of lines) {
+    if (!process.stdout.write(isTerminal ? linesForTerminal(line) : line))
+      await once(process.stdout, 'drain');
+  }
 }
 
 /** Text gathered before it is written. Bytes. */

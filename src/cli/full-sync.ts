@@ -109,7 +109,7 @@ async function waitFor(
       if (!kinds.includes(syncRun.kind) || ended.has(syncRun.kind)) continue;
       ended.set(syncRun.kind, syncRun);
       progress.end();
-      cli.out.write(`${describe(syncRun)}\n`);
+      cli.out.write(`${printable(describe(syncRun))}\n`);
       if (syncRun.differences !== null)
         cli.out.write(describeDifferences('  differences', differencesOf(syncRun)));
     }

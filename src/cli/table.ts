@@ -124,9 +124,11 @@ function withoutYear(column: Column): Column {
 
 /** `name: value` lines with the values aligned. */
 export function renderPairs(pairs: readonly (readonly [name: string, value: Cell])[]): string {
-  const width = Math.max(0, ...pairs.map(([name]) => name.length));
-  return pairs
-    .map(([name, value]) => `${name.padEnd(width)}  ${cellText(value)}`.trimEnd())
+  // A name may be a field's, which is anyone's as well.
+  const shown = pairs.map(([name, value]) => [printable(name), cellText(value)] as const);
+  const width = Math.max(0, ...shown.map(([name]) => name.length));
+  return shown
+    .map(([name, value]) => `${name.padEnd(width)}  ${value}`.trimEnd())
     .join('\n')
     .concat('\n');
 }

@@ -17,6 +17,9 @@ export function printableLines(text: string): string {
   return text.split('\n').map(printable).join('\n');
 }
 
+/** Lines of CSV or JSON, which end as a terminal has it. */
+export const linesForTerminal = (text: string): string => printableLines(text.replaceAll('\r\n', '\n'));
+
 /** JSON for people and scripts: still valid JSON, and without what `printable` escapes. */
 export function printableJson(value: unknown): string {
   return printableLines(indentedJson(JSON.stringify(value)));

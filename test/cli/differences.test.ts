@@ -11,3 +11,10 @@ test('records that differ and are not named are counted', () => {
   const all = ['v1', 'v2', 'v3'].map(one);
   expect(describeDifferences('differences', { ...differences, examples: all })).not.toContain('more');
 });
+
+test('the names of fields that differ cannot command a terminal', () => {
+  const fields = { 'data.\u001b]0;owned\u0007': 1 };
+  expect(describeDifferences('differences', { ...differences, fields, examples: [] })).not.toMatch(
+    /[\u001b\u0007]/,
+  );
+});

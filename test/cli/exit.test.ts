@@ -44,6 +44,7 @@ describe('the message on stderr', () => {
     expect(explain(new MirrorError('x', 'no event \u001b[2J', { remedy: '\u0007' }), quiet)).toBe(
       'compliance-mirror: no event \\u001b[2J (\\u0007)\n',
     );
+    expect(explain(new Error('no event \u001b[2J'), { debug: true })).not.toContain('\u001b');
   });
 
   it('repeats nothing that the parser of arguments has said itself', () => {

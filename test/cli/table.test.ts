@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { screenOf } from '../../src/cli/cli.ts';
 import { renderPairs, renderTable } from '../../src/cli/table.ts';
-import { printable, printableJson } from '../../src/cli/text.ts';
+import { linesForTerminal, printable, printableJson } from '../../src/cli/text.ts';
 
 describe('a table', () => {
   it('aligns texts to the left, numbers to the right and shows nothing as a dash', () => {
@@ -91,7 +91,7 @@ describe('a table', () => {
   it('never passes a character on that a terminal would obey', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
-        const out = renderTable(['H'], [[text]], { width: 30 }) + renderPairs([['name', text]]);
+        const out = renderTable(['H'], [[text]], { width: 30 }) + renderPairs([[text, text]]);
         expect(out.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\u202a-\u202e\u2066-\u2069\u2028\u2029]/u);
         expect(out.split('\n')).toHaveLength(4);
       }),
@@ -109,6 +109,12 @@ describe('printable text', () => {
     ['Grüße, 你好 😀', 'Grüße, 你好 😀'],
   ])('%j is shown as %j', (text, shown) => {
     expect(printable(text)).toBe(shown);
+  });
+
+  it('is what a terminal is shown of lines of CSV, too', () => {
+    expect(linesForTerminal('1,\u001b]52;c;x\u0007\r\n2,"a\r\nb"\r\n')).toBe(
+      '1,\\u001b]52;c;x\\u0007\n2,"a\nb"\n',
+    );
   });
 
   it('as JSON still says the same to a program', () => {
