@@ -7,7 +7,7 @@ import type { AuditLog } from './audit.ts';
 import type { OpsContext } from './context.ts';
 import { createAttempts, createRefusedNotes } from './guess-limit.ts';
 import { createSessions, SESSION_LIFETIME_MS } from './sessions.ts';
-import { createTokens } from './tokens.ts';
+import { createTokens, type KnownToken } from './tokens.ts';
 
 export interface Identity {
   /** The token's, as the audit shows it. */
@@ -28,7 +28,8 @@ export type OpsHandlerContext = Context<OpsEnv>;
 /** Name of the form field that repeats the session's secret; as a header for scripts, `X-CSRF-Token`. */
 export const CSRF_FIELD = 'csrf';
 
-type SignInOutcome = { status: 'ok' } | { status: 'refused' } | { status: 'wait'; retryAfterSeconds: number };
+/** `waitSeconds` 0: the token is wrong. More: and too many were before it. */
+type Presented = { token: KnownToken; waitSeconds: null } | { token: null; waitSeconds: number };
 
 /** Where a token is presented: in the form, or with a request. */
 const DOORS = ['sign_in', 'bearer'] as const;
@@ -71,23 +72,20 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
   };
 
   /** One presented token, from the form or a request: compared, and if it is wrong, limited and audited at a bounded rate. */
-  const present = async (c: OpsHandlerContext, presented: string, action: Door) => {
+  const present = async (c: OpsHandlerContext, presented: string, action: Door): Promise<Presented> => {
     const address = remoteAddress(c);
     const token = tokens.match(presented);
     // Never made to wait: behind a proxy everybody has one address, and anyone there could shut all others out.
     if (token !== null) {
       count(action, 'accepted');
-      return { status: 'ok', token } as const;
+      return { token, waitSeconds: null };
     }
     const waitMs = attempts.waitMs(address);
     count(action, waitMs > 0 ? 'limited' : 'refused');
     await noteRefused(action, address);
-    if (waitMs > 0) {
-      await slowed();
-      return { status: 'wait', retryAfterSeconds: Math.ceil(waitMs / 1000) } as const;
-    }
-    attempts.failed(address);
-    return { status: 'refused' } as const;
+    if (waitMs > 0) await slowed();
+    else attempts.failed(address);
+    return { token: null, waitSeconds: Math.ceil(waitMs / 1000) };
   };
 
   const fromThisSite = (c: OpsHandlerContext): boolean => {
@@ -110,10 +108,9 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
   const identify: MiddlewareHandler<OpsEnv> = async function identify(c, next) {
     const authorization = c.req.header('authorization');
     if (authorization !== undefined) {
-      const outcome = await present(c, bearerOf(authorization), 'bearer');
-      if (outcome.status === 'wait') return tooManyAttempts(outcome.retryAfterSeconds);
-      if (outcome.status === 'refused') return unauthorized();
-      c.set('identity', { name: outcome.token.name, role: outcome.token.role, csrf: null });
+      const { token, waitSeconds } = await present(c, bearerOf(authorization), 'bearer');
+      if (token === null) return waitSeconds > 0 ? tooManyAttempts(waitSeconds) : unauthorized();
+      c.set('identity', { name: token.name, role: token.role, csrf: null });
       proven(c);
       return next();
     }
@@ -141,15 +138,15 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
     identify,
     operateToChange,
 
-    async signIn(c: OpsHandlerContext, presented: string): Promise<SignInOutcome> {
+    async signIn(c: OpsHandlerContext, presented: string): Promise<Presented> {
       const outcome = await present(c, presented, 'sign_in');
-      if (outcome.status !== 'ok') return outcome;
+      if (outcome.token === null) return outcome;
       const before = getCookie(c, cookieName);
       if (before !== undefined) await sessions.close(before);
       const id = await sessions.open(outcome.token.key);
       setCookie(c, cookieName, id, { ...cookie, maxAge: SESSION_LIFETIME_MS / 1000 });
       await audit.note(outcome.token.name, 'sign_in', 'ok', remoteAddress(c));
-      return { status: 'ok' };
+      return outcome;
     },
 
     async signOut(c: OpsHandlerContext): Promise<void> {
@@ -185,9 +182,9 @@ function unauthorized(): Response {
   );
 }
 
-function tooManyAttempts(retryAfterSeconds: number): Response {
-  return problem(429, 'too_many_attempts', 'Too many attempts.', `Try again in ${retryAfterSeconds} s.`, {
-    'retry-after': String(retryAfterSeconds),
+function tooManyAttempts(waitSeconds: number): Response {
+  return problem(429, 'too_many_attempts', 'Too many attempts.', `Try again in ${waitSeconds} s.`, {
+    'retry-after': String(waitSeconds),
   });
 }
 

@@ -23,7 +23,7 @@ export function createTokens(current: () => readonly OpsToken[]) {
   let hashedOf: readonly OpsToken[] | null = null;
   let hashed: (KnownToken & { hash: Buffer })[] = [];
 
-  const known = (): readonly (KnownToken & { hash: Buffer })[] => {
+  const known = () => {
     const tokens = current();
     if (tokens !== hashedOf) {
       hashedOf = tokens;
@@ -42,11 +42,8 @@ export function createTokens(current: () => readonly OpsToken[]) {
     match(presented: string): KnownToken | null {
       if (presented.length === 0 || presented.length > MAX_TOKEN_LENGTH) return null;
       const hash = sha256(presented);
-      let match: KnownToken | null = null;
-      for (const { name, role, key, hash: expected } of known()) {
-        if (timingSafeEqual(expected, hash)) match = { name, role, key };
-      }
-      return match;
+      const matching = known().filter((each) => timingSafeEqual(each.hash, hash));
+      return matching[0] ?? null;
     },
   };
 }

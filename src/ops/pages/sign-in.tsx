@@ -12,14 +12,11 @@ export function createSignIn(access: Access) {
       if (!access.fromThisSite(c)) return foreignOrigin();
       const fields = await formFields(c);
       const next = pathHere(fields.get('next'));
-      const outcome = await access.signIn(c, (fields.get('token') ?? '').trim());
-      if (outcome.status === 'ok') return c.redirect(next, 303);
-      if (outcome.status === 'refused') return c.html(signInPage(next, 'This token is not known.'), 401);
-      c.header('Retry-After', String(outcome.retryAfterSeconds));
-      return c.html(
-        signInPage(next, `Too many attempts. Try again in ${outcome.retryAfterSeconds} seconds.`),
-        429,
-      );
+      const { token, waitSeconds } = await access.signIn(c, (fields.get('token') ?? '').trim());
+      if (token !== null) return c.redirect(next, 303);
+      if (waitSeconds === 0) return c.html(signInPage(next, 'This token is not known.'), 401);
+      c.header('Retry-After', String(waitSeconds));
+      return c.html(signInPage(next, `Too many attempts. Try again in ${waitSeconds} seconds.`), 429);
     },
 
     async signOut(c: OpsHandlerContext): Promise<Response> {
