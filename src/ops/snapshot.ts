@@ -4,7 +4,7 @@ import type { PendingCount } from './api/schemas.ts';
 import { cached } from './cached.ts';
 import type { ApiContext, CredentialFacts, LiveFacts } from './context.ts';
 import { judge } from './judge.ts';
-import { reasonsOf, seriesOf, seriesStart } from './series.ts';
+import { reasonsOf, seriesOf, seriesStart } from './traffic.ts';
 import type { Verdict } from './verdict.ts';
 
 /** Everything the status page, `/api/status` and `/metrics` show, read together. */

@@ -9,9 +9,8 @@ import type { RepairStore } from '../store/store.ts';
 import { createLeaderBackfill } from './leader-backfill.ts';
 import { forgeableDistanceMs } from './missed-deliveries.ts';
 import type { Base } from './opening.ts';
-import { createRememberedBudget } from './remembered-budget.ts';
 import type { Replicas } from './replicas.ts';
-import { createSharedBudget } from './shared-budget.ts';
+import { createRememberedBudget, createSharedBudget } from './request-budget.ts';
 import type { Telemetry } from './telemetry.ts';
 
 export type Repairs = Awaited<ReturnType<typeof createRepairs>>;

@@ -10,8 +10,8 @@ import {
   TEXT_SHOWN_CHARACTERS,
   utf8Text,
 } from '../../src/ops/body-text.ts';
-import { noticeOf } from '../../src/ops/pages/form-outcome.ts';
-import { reasonsOf, seriesOf, seriesStart } from '../../src/ops/series.ts';
+import { noticeOf } from '../../src/ops/pages/forms.ts';
+import { reasonsOf, seriesOf, seriesStart } from '../../src/ops/traffic.ts';
 
 test.each([
   ['{"a":1,"b":[true,null]}', '{\n  "a": 1,\n  "b": [\n    true,\n    null\n  ]\n}'],

@@ -22,7 +22,7 @@ import {
   recover,
 } from '../../src/service/missed-deliveries.ts';
 import { createReplicas, REPLICA_LIFE_MS } from '../../src/service/replicas.ts';
-import { createSharedBudget } from '../../src/service/shared-budget.ts';
+import { createSharedBudget } from '../../src/service/request-budget.ts';
 import type { ProvisionalOutcome, RepairStore, Store } from '../../src/store/store.ts';
 import { DiskFull, type Mortal } from './life.ts';
 import type { Settings } from './plan.ts';

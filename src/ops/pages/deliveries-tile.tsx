@@ -1,8 +1,14 @@
 import { scaleBand, scaleLinear } from 'd3-scale';
 import { stack } from 'd3-shape';
-import { RANGES, type Range, reasonsOf, type TrafficCounts, type TrafficSeries } from '../series.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { rejectedIn } from '../traffic.ts';
+import {
+  RANGES,
+  type Range,
+  reasonsOf,
+  rejectedIn,
+  type TrafficCounts,
+  type TrafficSeries,
+} from '../traffic.ts';
 import { codeWords, count, duration, figure } from '../words.ts';
 import { Ago, Tabs, Tile } from './pieces.tsx';
 

@@ -8,7 +8,7 @@ import { answerTo } from '../delivery-answers.ts';
 import { codeWords, count, figure } from '../words.ts';
 import { Body, BodyText } from './body.tsx';
 import { ActionButton, ActionForm, Button } from './controls.tsx';
-import { noticeOfEvent } from './form-outcome.ts';
+import { noticeOfEvent } from './forms.ts';
 import { OneThing } from './layout.tsx';
 import { Cause, Facts, Instant, RecordLink, SignedAt, State } from './pieces.tsx';
 import { eventHref, rowAt } from './query.ts';

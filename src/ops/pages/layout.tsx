@@ -7,7 +7,7 @@ import type { Waiting } from '../attention.ts';
 import type { OpsContext } from '../context.ts';
 import { count, figure } from '../words.ts';
 import { PostForm } from './controls.tsx';
-import type { noticeOf } from './form-outcome.ts';
+import type { noticeOf } from './forms.ts';
 import { type Fact, Facts, Title, useVisit, type Visit, VisitContext } from './pieces.tsx';
 import { SCRIPT } from './script.ts';
 import { STYLE } from './style.ts';

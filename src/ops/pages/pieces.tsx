@@ -3,7 +3,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { Identity } from '../access.ts';
 import type { Waiting } from '../attention.ts';
 import { age, kindNoun } from '../words.ts';
-import { noticeOf, type Outcome } from './form-outcome.ts';
+import { noticeOf, type Outcome } from './forms.ts';
 import { causeHref, eventHref, recordHref } from './query.ts';
 
 /** What every piece of a page may need. */

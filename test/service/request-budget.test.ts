@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { WINDOW_MS } from '../../src/compliance/budget.ts';
-import { createSharedBudget, partOf } from '../../src/service/shared-budget.ts';
+import { createSharedBudget, partOf } from '../../src/service/request-budget.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
 
