@@ -5,7 +5,7 @@ import type { Snapshot } from './snapshot.ts';
 /** What `/api/status` answers: the status page's figures, instants as ISO 8601 UTC text. */
 export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdict }: Snapshot) {
   return {
-    at: instant(at),
+    at: new Date(at).toISOString(),
     verdict: verdict.verdict,
     reason: verdict.reason,
     sentence: verdict.sentence,
@@ -14,9 +14,9 @@ export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdi
     service: {
       version: live.version,
       state: live.state,
-      started_at: instant(live.startedAt),
+      started_at: new Date(live.startedAt).toISOString(),
       paused: live.paused,
-      paused_since: instant(live.pausedSince),
+      paused_since: live.pausedSince === null ? null : new Date(live.pausedSince).toISOString(),
       events_only: live.eventsOnly,
       signing_secrets: live.signingSecrets,
       settle_seconds: live.settleMs / 1000,
@@ -92,10 +92,4 @@ export function tenth(value: number): number;
 export function tenth(value: number | null): number | null;
 export function tenth(value: number | null): number | null {
   return value === null ? null : Math.round(value * 10) / 10;
-}
-
-function instant(ms: number): string;
-function instant(ms: number | null): string | null;
-function instant(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString();
 }

@@ -34,13 +34,7 @@ export interface RecentDeliveries {
  * Counts deliveries and lags by the minute. Written with the heartbeat and not with each delivery: a crash loses a
  * few seconds of a chart, and no delivery waits for it.
  */
-export function createTraffic({
-  store,
-  clock,
-}: {
-  store: Pick<Store, 'addTraffic' | 'listTraffic'>;
-  clock: Clock;
-}) {
+export function createTraffic(store: Pick<Store, 'addTraffic' | 'listTraffic'>, clock: Clock) {
   const recent = createRecent(clock);
   const reasons = new Set<string>();
   let unwritten = new Map<string, TrafficReport>();

@@ -105,11 +105,20 @@ export async function sharedClock(
   read: (atLeast: number | null) => Promise<Moment>,
   own: Pick<Clock, 'sleep'> & { monotonic: () => number },
 ): Promise<SharedClock> {
-  let held: { wall: number; steady: number; errorMs: number; at: number } | null = null;
+  /** How far the database's clocks are ahead of ours. */
+  async function look(atLeast: number | null) {
+    const sentAt = own.monotonic();
+    const { wall, steady } = await read(atLeast);
+    const at = own.monotonic();
+    const errorMs = (at - sentAt) / 2;
+    return { wall: wall - at + errorMs, steady: steady - at + errorMs, errorMs, at };
+  }
+
+  let ahead = await look(null);
   let last = Number.NEGATIVE_INFINITY;
 
-  const errorNow = (at: number) => (held === null ? 0 : held.errorMs + (at - held.at) * DRIFT);
-  const estimate = (at: number) => (held?.steady ?? 0) + at;
+  const errorNow = (at: number) => ahead.errorMs + (at - ahead.at) * DRIFT;
+  const estimate = (at: number) => ahead.steady + at;
 
   function steady(): number {
     // It never goes back: it stays at the last value until the time has come.
@@ -119,25 +128,19 @@ export async function sharedClock(
 
   async function measure(): Promise<void> {
     const sentAt = own.monotonic();
-    const atLeast = held === null ? null : Math.floor(estimate(sentAt) - errorNow(sentAt));
-    const now = await read(atLeast);
-    const at = own.monotonic();
-    const errorMs = (at - sentAt) / 2;
-    const found = { wall: now.wall - at + errorMs, steady: now.steady - at + errorMs, errorMs, at };
-    const off = held === null ? 0 : Math.abs(found.steady - held.steady);
-    const isBetter = errorMs <= errorNow(at);
-    const contradicts = off > errorMs + errorNow(at);
-    if (held === null || isBetter || contradicts) held = found;
+    const found = await look(Math.floor(estimate(sentAt) - errorNow(sentAt)));
+    const isBetter = found.errorMs <= errorNow(found.at);
+    const contradicts = Math.abs(found.steady - ahead.steady) > found.errorMs + errorNow(found.at);
+    if (isBetter || contradicts) ahead = found;
   }
 
-  await measure();
   return {
-    wall: () => Math.round((held?.wall ?? 0) + own.monotonic()),
+    wall: () => Math.round(ahead.wall + own.monotonic()),
     steady,
     marginMs() {
       const at = own.monotonic();
-      const ahead = Math.max(0, steady() - estimate(at));
-      return Math.ceil(errorNow(at) + ahead + ROUNDING_MS);
+      const early = Math.max(0, steady() - estimate(at));
+      return Math.ceil(errorNow(at) + early + ROUNDING_MS);
     },
     sleep: own.sleep,
     measure,

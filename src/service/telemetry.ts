@@ -3,18 +3,10 @@ import type { ObservedRequest } from '../compliance/client.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { createAnswerTimes } from '../ops/delivery-answers.ts';
 import { createTraffic } from '../ops/traffic.ts';
-import type { Clock } from '../platform/clock.ts';
-import { type Logger, stage } from '../platform/logger.ts';
-import type { Metrics } from '../platform/metrics.ts';
+import { stage } from '../platform/logger.ts';
 import type { Answered, DeliveryOutcome } from '../receive/routes.ts';
-import type {
-  Applied,
-  ClaimedEvent,
-  Conclusion,
-  GapChange,
-  ProvisionalOutcome,
-  Store,
-} from '../store/store.ts';
+import type { Applied, ClaimedEvent, Conclusion, GapChange, ProvisionalOutcome } from '../store/store.ts';
+import type { Base } from './opening.ts';
 
 export type Telemetry = ReturnType<typeof createTelemetry>;
 
@@ -22,18 +14,19 @@ export type Telemetry = ReturnType<typeof createTelemetry>;
  * Logs, metrics and charts of what the stages did, so that the stages need to know none of them. The lines of events, full
  * syncs and gaps have the fields of a delivery's line, null where there is nothing to say.
  */
-export function createTelemetry(options: {
-  store: Pick<Store, 'addTraffic' | 'listTraffic'>;
-  logger: Logger;
-  metrics: Metrics;
-  clock: Clock;
+export function createTelemetry({
+  store,
+  logger,
+  metrics,
+  clock,
+  onRepaired,
+}: Pick<Base, 'store' | 'logger' | 'metrics' | 'clock'> & {
   /** A record was verified, a full sync has ended, or a gap is resolved. */
   onRepaired: () => void;
 }) {
-  const { metrics, clock, onRepaired } = options;
-  const process = stage(options.logger, 'process');
-  const backfill = stage(options.logger, 'backfill');
-  const traffic = createTraffic(options);
+  const process = stage(logger, 'process');
+  const backfill = stage(logger, 'backfill');
+  const traffic = createTraffic(store, clock);
   const answerTimes = createAnswerTimes();
 
   return {

@@ -1,28 +1,21 @@
 import type { Verdict } from '../notify/decide.ts';
 import { notify } from '../notify/notify.ts';
-import type { Clock } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
 import { describeError } from '../platform/errors.ts';
-import { type Logger, stage } from '../platform/logger.ts';
-import type { Metrics } from '../platform/metrics.ts';
+import { stage } from '../platform/logger.ts';
 import { createTrim } from '../retention/retention.ts';
-import type { FieldLook, Store } from '../store/store.ts';
+import type { FieldLook } from '../store/store.ts';
+import type { Base } from './opening.ts';
 
 /** Retention is counted in days: what is an hour late is not late. */
 const TRIM_EVERY_MS = 60 * 60_000;
 /** Not at once: a start has a backlog and full syncs to see to first. But early enough for one that restarts often. */
 const TRIM_FIRST_MS = 60_000;
 
-interface UpkeepOptions {
+interface UpkeepOptions extends Pick<Base, 'store' | 'clock' | 'random' | 'metrics' | 'logger' | 'onError'> {
   config: Pick<Config, 'retention' | 'notify'>;
-  store: Store;
-  clock: Clock;
-  random: () => number;
-  metrics: Metrics;
-  logger: Logger;
   about: { version: string; operators: string };
   verdict(): Promise<Verdict>;
-  onError: (error: unknown) => void;
 }
 
 /** What one replica does besides handling data, until `signal` aborts: retention, notifications, typed columns. */

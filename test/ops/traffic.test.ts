@@ -13,7 +13,7 @@ const clock = { wall: () => at, steady: () => at, sleep: async () => {} };
 const MINUTE = '2026-11-20T12:00:00.000Z';
 
 test('what is counted shows at once, and is counted once whether it is written yet or not', async () => {
-  const traffic = createTraffic({ store: h.store, clock });
+  const traffic = createTraffic(h.store, clock);
   traffic.delivered('accepted');
   traffic.rejected('bad_signature');
   traffic.lagged('verification', 300);
@@ -43,7 +43,7 @@ test('what could not be written is written the next time', async () => {
     addTraffic: (...args: Parameters<typeof h.store.addTraffic>) =>
       full ? Promise.reject(new Error('disk full')) : h.store.addTraffic(...args),
   };
-  const traffic = createTraffic({ store, clock });
+  const traffic = createTraffic(store, clock);
   for (let n = 0; n < 3; n += 1) {
     traffic.delivered('accepted');
     await expect(traffic.flush()).rejects.toThrow('disk full');
@@ -54,7 +54,7 @@ test('what could not be written is written the next time', async () => {
 });
 
 test('a sender’s words cannot fill the table', async () => {
-  const traffic = createTraffic({ store: h.store, clock });
+  const traffic = createTraffic(h.store, clock);
   for (let n = 0; n < 500; n += 1) traffic.rejected(`reason ${n}`);
   await traffic.flush();
   const rows = await h.store.listTraffic(0);
@@ -64,7 +64,7 @@ test('a sender’s words cannot fill the table', async () => {
 
 function lastHour() {
   const clock = { now: 1_700_000_000_000, steady: () => clock.now, wall: () => at, sleep: async () => {} };
-  return { clock, traffic: createTraffic({ store: h.store, clock }) };
+  return { clock, traffic: createTraffic(h.store, clock) };
 }
 
 test('deliveries of this minute count in the minute and in the hour', () => {
