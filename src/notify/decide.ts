@@ -34,9 +34,7 @@ export interface NotifyState {
   nextAttemptAt: number;
 }
 
-export const NOTHING_SENT: Omit<NotifyState, 'sent'> = {
-  ...{ topic: null, topicAt: 0, failures: 0, nextAttemptAt: 0 },
-};
+export const NOTHING_SENT = { topic: null, topicAt: 0, failures: 0, nextAttemptAt: 0 };
 
 /**
  * Verdicts of one topic are one piece of news. Where a person must act, the reason is part of the topic, because another

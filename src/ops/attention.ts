@@ -1,4 +1,3 @@
-import type { GapReason } from '../store/store.ts';
 import { gapText } from './gap-texts.ts';
 import { pendingWords } from './pending-deletions.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -23,10 +22,8 @@ export interface Waiting {
   gaps: number;
 }
 
-/** Gaps that come with failed events, with quarantine, with rejections, and with deletions that wait. */
-const COUNTED_BY_THEIR_ROWS: ReadonlySet<string> = new Set<GapReason>([
-  ...(['failed_event', 'unusable_delivery', 'rejected_signatures', 'deletion_pending'] as const),
-]);
+/** Gaps of failed events, quarantine, rejections and pending deletions, whose rows are counted instead. */
+const COUNTED_BY_ROWS = ['failed_event', 'unusable_delivery', 'rejected_signatures', 'deletion_pending'];
 
 export function waitingIn({
   summary,
@@ -39,7 +36,7 @@ export function waitingIn({
     quarantined: summary?.quarantined ?? 0,
     rejected: rejected.reduce((sum, [, times]) => sum + times, 0),
     gaps: (summary?.open_gaps_by ?? [])
-      .filter(({ reason }) => gapText(reason).needsPerson && !COUNTED_BY_THEIR_ROWS.has(reason))
+      .filter(({ reason }) => gapText(reason).needsPerson && !COUNTED_BY_ROWS.includes(reason))
       // An event that failed for it is counted as failed.
       .filter(({ reason }) => reason !== 'no_record_id' || summary?.events.failed === 0)
       .reduce((sum, each) => sum + each.count, 0),

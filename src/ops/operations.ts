@@ -187,7 +187,7 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
       const named = await namedBy(store, digest, clock.wall());
       if (named === 'none') throw conflict('nothing_pending', 'No deletion waits for approval.');
       if (named === 'changed') throw deletionsChanged();
-      const { syncRunId, kind } = named;
+      const { sync_run_id: syncRunId, kind } = named;
       const until = clock.wall() + APPROVAL_MS;
       const { ids } = await audit.change(
         actor,
@@ -199,7 +199,7 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
       if (ids.length === 0) throw deletionsChanged();
       // An approval deletes nothing by itself, and would lapse before a slow timer's next proof.
       await actions.requestFullSync([kind], `approval:${syncRunId}`);
-      return { syncRunId, kind, ids, until: new Date(until).toISOString() };
+      return { sync_run_id: syncRunId, kind, ids, until: new Date(until).toISOString() };
     },
 
     async refetch(actor: string, kind: Kind, ids: readonly string[]): Promise<{ queued: number }> {

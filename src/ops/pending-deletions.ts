@@ -10,7 +10,7 @@ export const APPROVAL_MS = 60 * 60_000;
 
 /** Pending deletions of one kind that one sync run found. Those without a sync run are grouped by kind. */
 export interface PendingOfSyncRun {
-  syncRunId: number;
+  sync_run_id: number;
   kind: Kind;
   /** How many wait for a person, and how many are approved and wait for their proof. */
   waiting: number;
@@ -39,7 +39,7 @@ export async function pendingBySyncRun(
     const rows = await store.listPendingDeletions({ syncRunId }, { limit: PAGE_LIMIT_MAX, after });
     for (const { sync_run_id, kind, id, approved_until } of rows) {
       const key = `${sync_run_id} ${kind}`;
-      const of = bySyncRun.get(key) ?? { syncRunId: sync_run_id, kind, approved: 0, ids: [] };
+      const of = bySyncRun.get(key) ?? { sync_run_id, kind, approved: 0, ids: [] };
       bySyncRun.set(key, of);
       if (approved_until !== null && Date.parse(approved_until) > wall) of.approved += 1;
       else of.ids.push(id);

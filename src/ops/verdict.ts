@@ -148,11 +148,8 @@ export const ofGap =
   (facts) => {
     const open = facts.gaps.filter((gap) => gap.reason === reason && only(gap, facts));
     const { remedy = GAP_TEXTS[reason].remedy, action = null } = rule;
-    return (
-      (holds?.(facts) ?? open.length > 0) && {
-        ...{ sentence: rule.sentence(facts), remedy, action, since: oldestOf(open) },
-      }
-    );
+    const finding = { sentence: rule.sentence(facts), remedy, action, since: oldestOf(open) };
+    return (holds?.(facts) ?? open.length > 0) && finding;
   };
 
 export const blockedKind: Rule = ({ summary }) => {

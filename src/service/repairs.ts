@@ -28,10 +28,9 @@ export async function createRepairs(
   const { config, rules, store, clock, random, gaps, replicas, telemetry, onError } = options;
   const settings = config.compliance;
   const requestsPerMinute = settings?.requestsPerMinute ?? 1;
+  const address = settings?.baseUrl.href ?? '';
   const budget = replicas.isAlone
-    ? await createRememberedBudget({
-        ...{ store, requestsPerMinute, clock, address: settings?.baseUrl.href ?? '' },
-      })
+    ? await createRememberedBudget({ store, address, requestsPerMinute, clock })
     : createSharedBudget({
         ...{ store, replica: replicas.id, requestsPerMinute, clock, onError },
         requestTimeoutMs: settings?.timeoutMs ?? 0,

@@ -49,8 +49,8 @@ export function createChanges(operations: Operations) {
       })
       .openapi(routes.approveDeletions, async (c) => {
         const { digest } = c.req.valid('json');
-        const { syncRunId, ...approved } = await operations.approveDeletions(actor(c), digest);
-        return c.json({ status: 'approved' as const, sync_run_id: syncRunId, ...approved }, 200);
+        const approved = await operations.approveDeletions(actor(c), digest);
+        return c.json({ status: 'approved' as const, ...approved }, 200);
       })
       .openapi(routes.refetchMany, async (c) => {
         const { kind } = c.req.valid('param');

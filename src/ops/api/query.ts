@@ -161,8 +161,9 @@ export const syncRequest = z
     /** Compare, write nothing, and answer with what differs. */
     dry_run: z.boolean().optional(),
   })
-  .refine((body) => body.kind === undefined || body.kinds === undefined, {
-    ...{ path: ['kind'], error: 'give it or `kinds`, not both' },
+  .refine(({ kind, kinds }) => kind === undefined || kinds === undefined, {
+    path: ['kind'],
+    error: 'give it or `kinds`, not both',
   })
   .transform(({ kind: one, kinds, dry_run }) => ({ kinds: one === undefined ? kinds : [one], dry_run }));
 

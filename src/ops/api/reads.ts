@@ -69,9 +69,7 @@ export function createReads({ store, clock, answerTimes }: ApiContext, snapshots
       const pending =
         paging.after === undefined ? await pendingBySyncRun(store, clock.wall(), syncRunId) : [];
       const items = await store.listPendingDeletions({ syncRunId }, paging);
-      const sync_runs = pending.map(({ syncRunId: sync_run_id, kind, waiting, approved, digest }) => ({
-        ...{ sync_run_id, kind, waiting, approved, digest },
-      }));
+      const sync_runs = pending.map(({ ids: _, ...of }) => of);
       return c.json({ sync_runs, items, next: nextKey(items, paging.limit, pendingDeletionKey) }, 200);
     })
     .openapi(routes.listQuarantine, async (c) =>

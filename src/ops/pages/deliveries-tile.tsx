@@ -34,7 +34,10 @@ export function DeliveriesTile({ snapshot, series }: { snapshot: Snapshot; serie
   if (summary !== null && summary.last_delivery_at === null) return <FirstSteps snapshot={snapshot} />;
   const { range, total } = series;
   const tabs = (Object.keys(RANGES) as Range[]).map((each) => ({
-    ...{ href: `/?range=${each}`, range: streamOf(each), words: each, isShown: each === range },
+    href: `/?range=${each}`,
+    range: streamOf(each),
+    words: each,
+    isShown: each === range,
   }));
   return (
     <Tile

@@ -107,8 +107,8 @@ export function createForms(
         throw invalid('The box must be ticked: go back and tick it, if you are sure.');
       }
       // The digest names the ids that the page showed, so that no later deletion is approved with them.
-      const { syncRunId, ids } = await operations.approveDeletions(actor, fields.get('digest') ?? '');
-      return { to: `/sync-runs/${syncRunId}`, what: 'approved', done: ids.length };
+      const approved = await operations.approveDeletions(actor, fields.get('digest') ?? '');
+      return { to: `/sync-runs/${approved.sync_run_id}`, what: 'approved', done: approved.ids.length };
     },
   };
 
