@@ -151,7 +151,7 @@ const COOKIE = 'compliance-mirror-notice';
 const COOKIE_AGE = 60;
 
 /** The page after a form shows the outcome once: it comes in a cookie, which that page deletes, so that a reload is silent. */
-export function leaveOutcome(c: OpsHandlerContext, publicUrl: URL | null, outcome: Outcome): void {
+function leaveOutcome(c: OpsHandlerContext, publicUrl: URL | null, outcome: Outcome): void {
   const { what, done, not } = outcome;
   setCookie(c, COOKIE, `${what}.${done}.${not}`, { ...cookieOptions(publicUrl), maxAge: COOKIE_AGE });
 }
