@@ -78,7 +78,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     ...{ paused: pausedSince !== null, pausedSince },
     ...{ unwritableSince: null, signingSecrets: config.webhook.secrets().length, secrets: [] },
     ...{ runningSyncRuns: [], upstream: unknownUpstream(config), unreachableSince: null },
-    deliveries: { lastMinute: noDeliveries(), lastHour: noDeliveries() },
+    deliveries: { last_minute: noDeliveries(), last_hour: noDeliveries() },
   });
   const complain = (what: { error?: unknown }) => cli.err.write(`${printable(String(what.error))}\n`);
   const context: ApiContext = {

@@ -8,10 +8,9 @@ import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { ReportStore, TrafficReport, TrafficStep } from '../store/reports.ts';
 import type { Now, RetryOutcome, Store } from '../store/store.ts';
-import type { Comparison, RunningSyncRun, Upstream } from './api/schemas.ts';
+import type { Comparison, RunningSyncRun, Status, Upstream } from './api/schemas.ts';
 import type { AnswerTimes } from './delivery-answers.ts';
 import type { SessionStore } from './sessions.ts';
-import type { RecentDeliveries } from './traffic.ts';
 
 /** The store's verbs that operators reach; the other stages' verbs stay out of this listener's hands. */
 export type OpsStore = ReportStore &
@@ -96,7 +95,7 @@ export interface LiveFacts {
   upstream: Upstream;
   /** Since when the API has given no usable answer, for longer than one failed one; null: it answers. */
   unreachableSince: number | null;
-  deliveries: RecentDeliveries;
+  deliveries: Status['deliveries'];
   /** Where the settings look for ids. */
   idPointers: IdPointers;
 }

@@ -29,7 +29,7 @@ export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdi
     backlog:
       summary === null ? null : { events: summary.events.pending, oldest_at: summary.oldest_pending_at },
     last_delivery_at: summary?.last_delivery_at ?? null,
-    deliveries: { last_minute: live.deliveries.lastMinute, last_hour: live.deliveries.lastHour },
+    deliveries: live.deliveries,
     quarantined: summary?.quarantined ?? null,
     gaps:
       summary === null

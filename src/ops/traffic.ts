@@ -25,11 +25,6 @@ export interface DeliveryCounts extends Record<CountedOutcome, number> {
   rejected: Record<string, number>;
 }
 
-export interface RecentDeliveries {
-  lastMinute: DeliveryCounts;
-  lastHour: DeliveryCounts;
-}
-
 /**
  * Counts deliveries and lags by the minute. Written with the heartbeat and not with each delivery: a crash loses a
  * few seconds of a chart, and no delivery waits for it.
@@ -132,17 +127,17 @@ function createRecent(clock: Pick<Clock, 'steady'>) {
       ring[place] = { epoch, counts };
       return counts;
     },
-    report(): RecentDeliveries {
+    report() {
       const newest = epochNow();
-      const [lastMinute, lastHour] = [noDeliveries(), noDeliveries()];
+      const [last_minute, last_hour] = [noDeliveries(), noDeliveries()];
       // Places not used yet are holes.
       for (const { epoch, counts } of ring.filter(Boolean)) {
         const age = newest - epoch;
         if (age < 0 || age >= BUCKETS) continue;
-        addCounts(lastHour, counts);
-        if (age < BUCKETS_PER_MINUTE) addCounts(lastMinute, counts);
+        addCounts(last_hour, counts);
+        if (age < BUCKETS_PER_MINUTE) addCounts(last_minute, counts);
       }
-      return { lastMinute, lastHour };
+      return { last_minute, last_hour };
     },
   };
 }

@@ -156,7 +156,7 @@ export async function goodHour(): Promise<Harness> {
   database.pragma('wal_checkpoint(TRUNCATE)');
   database.close();
   h.live.startedAt = began;
-  h.live.deliveries.lastMinute = { ...noDeliveries(), ...last };
+  h.live.deliveries.last_minute = { ...noDeliveries(), ...last };
   h.live.secrets = [{ position: 1, registration: 'wh_1', lastUsedAt: Date.now() }];
   return h;
 }
@@ -336,7 +336,7 @@ async function fillTraffic(h: Harness): Promise<void> {
     ];
   }).flat();
   await h.store.addTraffic(rows, now - 25 * 3_600_000);
-  h.live.deliveries.lastMinute = { ...noDeliveries(), accepted: 31, duplicate: 2 };
+  h.live.deliveries.last_minute = { ...noDeliveries(), accepted: 31, duplicate: 2 };
   h.live.secrets = [
     { position: 1, registration: null, lastUsedAt: Date.now() - 70_000 },
     { position: 2, registration: null, lastUsedAt: null },

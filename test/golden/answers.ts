@@ -94,7 +94,7 @@ async function fill(h: Harness): Promise<number> {
   h.live.upstream.budget_waits_for = [
     { replica: 'one', requests: 1, until: new Date(Date.now() + 60_000).toISOString() },
   ];
-  h.live.deliveries.lastHour.rejected = { bad_signature: 1 };
+  h.live.deliveries.last_hour.rejected = { bad_signature: 1 };
   h.live.runningSyncRuns = h.live.runningSyncRuns.flatMap((one) => [
     one,
     { ...one, kind: 'risk_assessment' },

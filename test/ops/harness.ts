@@ -59,8 +59,8 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
     unreachableSince: null,
     idPointers: POINTERS,
     deliveries: {
-      lastMinute: noDeliveries(),
-      lastHour: noDeliveries(),
+      last_minute: noDeliveries(),
+      last_hour: noDeliveries(),
     },
     ...over,
   };

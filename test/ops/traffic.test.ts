@@ -33,7 +33,7 @@ test('what is counted shows at once, and is counted once whether it is written y
   expect(await h.store.listTraffic(0)).toContainEqual({
     ...{ minute: MINUTE, what: 'accepted', times: 2, total_ms: 0, max_ms: 0 },
   });
-  expect(traffic.recent().lastHour.accepted).toBe(2);
+  expect(traffic.recent().last_hour.accepted).toBe(2);
 });
 
 test('what could not be written is written the next time', async () => {
@@ -75,21 +75,21 @@ test('deliveries of this minute count in the minute and in the hour', () => {
   traffic.delivered('quarantined');
   traffic.rejected('bad_signature');
   const report = traffic.recent();
-  expect(report.lastMinute).toEqual({
+  expect(report.last_minute).toEqual({
     ...{ accepted: 2, duplicate: 1, quarantined: 1 },
     rejected: { bad_signature: 1 },
   });
-  expect(report.lastHour).toEqual(report.lastMinute);
+  expect(report.last_hour).toEqual(report.last_minute);
 });
 
 test('what is older than a minute leaves the minute, and what is older than an hour leaves both', () => {
   const { clock, traffic } = lastHour();
   traffic.delivered('accepted');
   clock.now += 70_000;
-  expect(traffic.recent().lastMinute.accepted).toBe(0);
-  expect(traffic.recent().lastHour.accepted).toBe(1);
+  expect(traffic.recent().last_minute.accepted).toBe(0);
+  expect(traffic.recent().last_hour.accepted).toBe(1);
   clock.now += 3_600_000;
-  expect(traffic.recent().lastHour.accepted).toBe(0);
+  expect(traffic.recent().last_hour.accepted).toBe(0);
 });
 
 test('a place that comes round again starts from nothing', () => {
@@ -97,13 +97,13 @@ test('a place that comes round again starts from nothing', () => {
   traffic.delivered('accepted');
   clock.now += 3_600_000;
   traffic.delivered('accepted');
-  expect(traffic.recent().lastHour.accepted).toBe(1);
+  expect(traffic.recent().last_hour.accepted).toBe(1);
 });
 
 test('reasons beyond the limit are counted together', () => {
   const { traffic } = lastHour();
   for (let n = 0; n < 100; n += 1) traffic.rejected(`reason_${n}`);
-  const { rejected } = traffic.recent().lastHour;
+  const { rejected } = traffic.recent().last_hour;
   expect(Object.keys(rejected)).toHaveLength(65);
   expect(rejected['other']).toBe(36);
   expect(Object.values(rejected).reduce((sum, times) => sum + times)).toBe(100);

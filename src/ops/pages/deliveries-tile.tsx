@@ -49,7 +49,7 @@ export function DeliveriesTile({ snapshot, series }: { snapshot: Snapshot; serie
         {figure(total.accepted)} <small>accepted in the last {range}</small>
       </p>
       <p class="note">
-        {figure(live.deliveries.lastMinute.accepted)} in the last minute.{' '}
+        {figure(live.deliveries.last_minute.accepted)} in the last minute.{' '}
         {summary === null ? null : (
           <>
             The last one arrived <Ago at={summary.last_delivery_at} />.{' '}
@@ -167,7 +167,7 @@ function Chart({ range, points, total }: TrafficSeries) {
 
 /** Replaces the chart until the first delivery: the steps of the set-up that are left. */
 function FirstSteps({ snapshot: { live } }: { snapshot: Snapshot }) {
-  const rejected = rejectedIn(live.deliveries.lastHour);
+  const rejected = rejectedIn(live.deliveries.last_hour);
   const steps: [what: string, how: unknown, isDone: boolean][] = [
     [
       'Give it access to the API',
