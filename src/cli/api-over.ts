@@ -76,7 +76,12 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     ...{ eventsOnly: rules.eventsOnly, idPointers: rules.pointers },
     state: isServed ? 'elsewhere' : 'stopped',
     ...{ paused: pausedSince !== null, pausedSince },
-    ...{ unwritableSince: null, signingSecrets: config.webhook.secrets().length, secrets: [] },
+    ...{
+      unwritableSince: null,
+      rejectsSignatures: false,
+      signingSecrets: config.webhook.secrets().length,
+      secrets: [],
+    },
     ...{ runningSyncRuns: [], upstream: unknownUpstream(config), unreachableSince: null },
     deliveries: { last_minute: noDeliveries(), last_hour: noDeliveries() },
   });

@@ -82,6 +82,8 @@ export interface LiveFacts {
   /** Wall-clock milliseconds since which no heartbeat could be written, or no delivery be kept; null: the last one was. */
   unwritableSince: number | null;
   eventsOnly: boolean;
+  /** The last deliveries were rejected for their signature, several in a row. */
+  rejectsSignatures: boolean;
   /** Signing secrets that may verify a delivery now, configured and stored. None: every delivery is rejected. */
   signingSecrets: number;
   /** The same ones, each with its last use. */

@@ -78,7 +78,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     check:
       'The newest rejection from the sender’s address, on the page Rejections: a new secret, a changed body, or a stranger?',
     command: `${CLI} doctor --delivery rejection:NUMBER`,
-    note: 'Add a new secret to WEBHOOK_SECRETS, or to its file, beside the old one. The first accepted delivery resolves the gap and starts a full sync.',
+    note: 'Add a new secret to WEBHOOK_SECRETS, or to its file, beside the old one. The first accepted delivery starts a full sync and resolves the gap: at most once in 10 minutes, or in SYNC_FULL_MINUTES if that is longer, since strangers can cause it.',
   },
   no_signing_secret: {
     title: 'Deliveries came before a signing secret was known',

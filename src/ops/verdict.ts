@@ -240,10 +240,16 @@ export const backlogLate = slowBacklog(
 
 const syncUnlessEventsOnly = ({ live }: Facts) => (live.eventsOnly ? null : 'sync');
 
+/** Strangers can open such a gap at any time. A delivery that came in since shows that the sender's secret is known. */
 export const rejectedSignatures: Rule = (facts) => {
+  const { summary, live } = facts;
   const since = oldestOf(facts.gaps.filter(({ reason }) => reason === 'rejected_signatures'));
+  const last = summary.last_delivery_at;
+  const isHeard =
+    since !== null && last !== null && Date.parse(last) > Date.parse(since) && !live.rejectsSignatures;
   return (
-    since !== null && {
+    since !== null &&
+    !isHeard && {
       sentence: 'Deliveries are rejected for their signature, so the mirror does not hear of changes.',
       remedy: GAP_TEXTS.rejected_signatures.remedy,
       action: syncUnlessEventsOnly(facts),

@@ -127,12 +127,18 @@ export function createDeliveryWatch(options: {
     // What was rejected before a start is read by the start's full sync.
     if (lackedSecret || isFirst) resolve('no_signing_secret');
     lackedSecret = false;
-    if (rejectedInARow >= REJECTED_BURST) burstIsOver = true;
+    if (isRejecting()) burstIsOver = true;
     rejectedInARow = 0;
     if (isFirst && !burstIsOver) resolve('rejected_signatures');
     isFirst = false;
-    // The gap stays open until then.
-    if (!burstIsOver || clock.steady() - lastBurstFullSync < distanceMs) return;
+    endBurst();
+  }
+
+  const isRejecting = () => rejectedInARow >= REJECTED_BURST;
+
+  /** Reads again what a burst of rejections may have said. The gap stays open until then. */
+  function endBurst(): void {
+    if (!burstIsOver || isRejecting() || clock.steady() - lastBurstFullSync < distanceMs) return;
     burstIsOver = false;
     lastBurstFullSync = clock.steady();
     readAgain();
@@ -183,6 +189,9 @@ export function createDeliveryWatch(options: {
       return unkept.last - unkept.since < UNKEPT_AFTER_MS ? null : unkept.wall;
     },
 
+    /** Several deliveries in a row were rejected for their signature, and none has been accepted since. */
+    isRejecting,
+
     /** A correctly signed delivery came at the wrong time, so what it said is lost: put off where it comes too soon, not dropped. */
     onRejectedTimestamp(reason: string): void {
       rejectedTimestamp = reason;
@@ -193,6 +202,7 @@ export function createDeliveryWatch(options: {
     async check(): Promise<void> {
       await openRejectedTimestamp();
       await openUnkept(false);
+      endBurst();
       if (options.silenceMs === 0) return;
       const delivery = await options.store.lastDelivery(USUAL_AMONG);
       const last = delivery.wall ?? options.startedAt;

@@ -35,7 +35,7 @@ interface OperatorsOptions extends Base {
   replicas: Replicas;
   secrets: Pick<SigningSecrets, 'keys' | 'facts'>;
   telemetry: Pick<Telemetry, 'traffic' | 'answerTimes'>;
-  watch: Pick<DeliveryWatch, 'unkeptSince'>;
+  watch: Pick<DeliveryWatch, 'unkeptSince' | 'isRejecting'>;
   /** Their listener, as they reach it. */
   operatorsUrl: string;
   receiverUrl: string;
@@ -82,6 +82,7 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
   return {
     ...{ version: version(), ...own, eventsOnly: config.compliance === null, ...config.sync },
     unwritableSince: own.unwritableSince ?? watch.unkeptSince(),
+    rejectsSignatures: watch.isRejecting(),
     signingSecrets: secrets.keys().length,
     secrets: secrets.facts(),
     runningSyncRuns: (repairs.backfill?.runningSyncRuns() ?? []).map(({ id, kind, pages, seen, ...run }) => ({

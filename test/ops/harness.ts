@@ -36,6 +36,7 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
     pausedSince: null,
     unwritableSince: null,
     eventsOnly: false,
+    rejectsSignatures: false,
     signingSecrets: 1,
     secrets: [{ position: 1, registration: null, lastUsedAt: null }],
     settleMs: 10_000,

@@ -224,10 +224,24 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
   ['the silence is a gap already', input({ gaps: [gap('silence')] }), 'stale', 'silence', /3 minutes/],
   [
     'signatures are rejected',
-    input({ gaps: [gap('rejected_signatures')] }),
+    input({ gaps: [gap('rejected_signatures')], summary: summary({ last_delivery_at: ago(9) }) }),
     'stale',
     'rejected_signatures',
     /rejected for their signature/,
+  ],
+  [
+    'signatures are rejected again after one was accepted',
+    input({ gaps: [gap('rejected_signatures')] }, { rejectsSignatures: true }),
+    'stale',
+    'rejected_signatures',
+    /rejected for their signature/,
+  ],
+  [
+    'signatures were rejected, and a delivery was accepted since',
+    input({ gaps: [gap('rejected_signatures')], summary: summary({}, { verdict: 'catching_up' }) }),
+    'catching_up',
+    'gaps_open',
+    /./,
   ],
   [
     'events wait for long',

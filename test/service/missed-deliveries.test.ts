@@ -30,8 +30,11 @@ function scene(fullSyncMs: number) {
     failures,
     /** What a stranger can do at will, and then an honest delivery. */
     forgeAndDeliver() {
-      for (let count = 0; count < 5; count += 1) watch.onDelivery('rejected', 'bad_signature');
+      this.forge();
       this.deliver();
+    },
+    forge() {
+      for (let count = 0; count < 5; count += 1) watch.onDelivery('rejected', 'bad_signature');
     },
     deliver: () => watch.onDelivery('accepted', ''),
     now: () => nowMs,
@@ -70,6 +73,27 @@ it.each([
     expect(here.failures).toEqual([]);
   },
 );
+
+it('after a burst that is over nobody waits for a delivery: its full sync begins when it may, unless another burst is on', async () => {
+  const here = scene(MINUTE_MS);
+  here.forgeAndDeliver();
+  here.forgeAndDeliver();
+  expect(here.watch.isRejecting()).toBe(false);
+  await here.watch.check();
+  expect(here.syncRuns).toHaveLength(1);
+  here.forge();
+  expect(here.watch.isRejecting()).toBe(true);
+  here.pass(10 * MINUTE_MS);
+  await here.watch.check();
+  expect([...here.open]).toEqual(['rejected_signatures']);
+  here.forgeAndDeliver();
+  expect(here.syncRuns).toHaveLength(2);
+  here.forgeAndDeliver();
+  here.pass(10 * MINUTE_MS);
+  await here.watch.check();
+  expect(here.syncRuns).toHaveLength(3);
+  expect([...here.open]).toEqual([]);
+});
 
 it('a gap of wrong signatures that the last process left open is mended by the first delivery', () => {
   const here = scene(MINUTE_MS);
