@@ -16,62 +16,42 @@ import {
  * newer. Everything here is a pure function; the store's verbs carry it out, so that every engine decides the same.
  */
 
-/** What is known of a record besides its content. Instants: steady milliseconds, except where they say wall. */
-export interface RecordState {
+/** What is known of a record besides its content, as of one that nobody knows. Instants: steady milliseconds, except where they say wall. */
+export const UNKNOWN_STATE = {
   /** Number of the last accepted event about it. */
-  dirty: number;
-  /** When there was last a reason to read it again; null: nothing is outstanding. */
-  dirtyAt: number | null;
-  /** When the earliest such reason came that no read covers yet. */
-  firstDirtyAt: number | null;
-  /** Wall. Null: verified. */
-  unverifiedSince: number | null;
-  /** Number of the row's last write. */
-  write: number;
-  /** `created` of the last event whose payload was shown, wall. */
-  provisionalCreated: number | null;
-  /** Fields of the row's `data` that events have shown and no read covers yet, each with `dirtyAt` as that was. Null: none. */
-  shown: Readonly<Record<string, number>> | null;
-  /** The counter as the last applied read began. */
-  readNumber: number;
-  readEndedAt: number | null;
-  /** The API has shown it at least once. */
-  returned: boolean;
-  /** When the first of an unbroken run of 404 answers was asked for, and the counter then. */
-  missingSince: number | null;
-  missingNumber: number | null;
-  /** Its absence is proven. Whether it may be deleted is decided together with the others. */
-  proven: boolean;
-  /** Number of the delivered event that said it is gone, until something shows it again. */
-  deleteEvent: number | null;
-  /** While the API does not know it: the events that name it have been searched up to this number, and it is a gap. */
-  searched: number;
-  /** Reads refused in a row because the row was newer. */
-  refusals: number;
-  attempts: number;
-  dueAt: number | null;
-}
-
-export const UNKNOWN_STATE: Readonly<RecordState> = {
   dirty: 0,
-  dirtyAt: null,
-  firstDirtyAt: null,
-  unverifiedSince: null,
+  /** When there was last a reason to read it again; null: nothing is outstanding. */
+  dirtyAt: null as number | null,
+  /** When the earliest such reason came that no read covers yet. */
+  firstDirtyAt: null as number | null,
+  /** Wall. Null: verified. */
+  unverifiedSince: null as number | null,
+  /** Number of the row's last write. */
   write: 0,
-  provisionalCreated: null,
-  shown: null,
+  /** `created` of the last event whose payload was shown, wall. */
+  provisionalCreated: null as number | null,
+  /** Fields of the row's `data` that events have shown and no read covers yet, each with `dirtyAt` as that was. Null: none. */
+  shown: null as Readonly<Record<string, number>> | null,
+  /** The counter as the last applied read began. */
   readNumber: 0,
-  readEndedAt: null,
-  returned: false,
-  missingSince: null,
-  missingNumber: null,
-  proven: false,
-  deleteEvent: null,
+  readEndedAt: null as number | null,
+  /** The API has shown it at least once. */
+  returned: false as boolean,
+  /** When the first of an unbroken run of 404 answers was asked for, and the counter then. */
+  missingSince: null as number | null,
+  missingNumber: null as number | null,
+  /** Its absence is proven. Whether it may be deleted is decided together with the others. */
+  proven: false as boolean,
+  /** Number of the delivered event that said it is gone, until something shows it again. */
+  deleteEvent: null as number | null,
+  /** While the API does not know it: the events that name it have been searched up to this number, and it is a gap. */
   searched: 0,
+  /** Reads refused in a row because the row was newer. */
   refusals: 0,
   attempts: 0,
-  dueAt: null,
+  dueAt: null as number | null,
 };
+export type RecordState = typeof UNKNOWN_STATE;
 
 /** A record with many events is read at the latest this many SETTLEs after the first event that no read covers. */
 const LONGEST_WAIT_IN_SETTLES = 6;
@@ -184,26 +164,9 @@ function noteDeletion(state: RecordState, seq: number, deletes: boolean, created
  */
 export function standsInRow(
   stored: RecordState,
-  { state: now, row }: { state: RecordState; row: RowContent | null },
+  { state, row }: { state: RecordState; row: RowContent | null },
 ): boolean {
-  return (
-    (row !== null || (stored.provisionalCreated === now.provisionalCreated && stored.shown === now.shown)) &&
-    stored.deleteEvent === now.deleteEvent &&
-    stored.searched === now.searched &&
-    stored.dirty === now.dirty &&
-    stored.dirtyAt === now.dirtyAt &&
-    stored.firstDirtyAt === now.firstDirtyAt &&
-    stored.unverifiedSince === now.unverifiedSince &&
-    stored.readNumber === now.readNumber &&
-    stored.readEndedAt === now.readEndedAt &&
-    stored.returned === now.returned &&
-    stored.missingSince === now.missingSince &&
-    stored.missingNumber === now.missingNumber &&
-    stored.proven === now.proven &&
-    stored.refusals === now.refusals &&
-    stored.attempts === now.attempts &&
-    stored.dueAt === now.dueAt
-  );
+  return isAlike(stored, state, row === null ? ['write'] : ['write', 'provisionalCreated', 'shown']);
 }
 
 /** Whether the read confirmed a record that was verified before, and changed nothing of its state but when it was read. */
@@ -213,10 +176,14 @@ export function isOnlyRead(before: RecordState, after: RecordState, read: ReadMo
     after.shown === null &&
     after.readNumber === read.number &&
     after.readEndedAt === read.endedAt &&
-    (Object.keys(after) as (keyof RecordState)[]).every(
-      (key) => key === 'readNumber' || key === 'readEndedAt' || after[key] === before[key],
-    )
+    isAlike(before, after, ['readNumber', 'readEndedAt'])
   );
+}
+
+const STATE_FIELDS = Object.keys(UNKNOWN_STATE) as (keyof RecordState)[];
+
+function isAlike(one: RecordState, other: RecordState, but: readonly (keyof RecordState)[]): boolean {
+  return STATE_FIELDS.every((field) => one[field] === other[field] || but.includes(field));
 }
 
 // ─── reads ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -30,7 +30,7 @@ const ALONE = { owner: '', leaseMs: LEASE_MS, lookEveryMs: LONGEST_NAP_MS };
 interface WorkerOptions {
   store: Pick<
     InboxStore,
-    'claimEvents' | 'releaseEvents' | 'recoverClaims' | 'applyEvents' | 'deferEvents' | 'nextAttemptWall'
+    'claimEvents' | 'releaseEvents' | 'recoverClaims' | 'applyEvents' | 'deferEvent' | 'nextAttemptWall'
   >;
   clock: Clock;
   rules: ProvisionalRules;
@@ -149,7 +149,7 @@ export function createWorker(options: WorkerOptions) {
     const isLast = attempts >= options.maxAttempts;
     const delayMs = isLast ? null : backoffMs(EVENT_BACKOFF, attempts, options.random());
     const retryAtMs = delayMs === null ? null : clock.steady() + delayMs;
-    await store.deferEvents([{ event, retryAtMs, error: text }], now(), options.rules.timing);
+    await store.deferEvent({ event, retryAtMs, error: text }, now(), options.rules.timing);
     options.onRetry(event, text, delayMs);
   }
 

@@ -5,13 +5,12 @@ import Database from 'better-sqlite3';
 import { type StoreUnavailable, UsageError } from '../platform/errors.ts';
 import type { Exposure, PostgresSettings } from './postgres/address.ts';
 import { type BackupOptions, type BackupResult, backUpSqlite } from './sqlite/backup.ts';
-import { isReadOnly, makePlaceFor, probePlaceFor } from './sqlite/place.ts';
-import { type OpeningOptions, openMigrated, openSqlite } from './sqlite/sqlite.ts';
+import { isReadOnly, makePlaceFor, probePlaceFor } from './sqlite/connection.ts';
+import { type OpeningOptions, openSqlite } from './sqlite/sqlite.ts';
 import { openInThread } from './sqlite/thread.ts';
 import type { Store } from './store.ts';
 
 export interface OpenOptions extends OpeningOptions {
-  readOnly?: boolean;
   /** For a `postgres://` address. */
   postgres?: PostgresSettings;
   /** For a service: threads read and write the file. `onLost` is called when one ends by itself; then the store is of no use. */
@@ -27,11 +26,11 @@ export async function openStore(url: string, options: OpenOptions = {}): Promise
     return await openPostgres(url, { ...options.postgres, readOnly, onMigrating });
   }
   const path = sqlitePath(url);
-  if (options.readOnly === true) return await openSqlite({ path, readOnly: true });
   // In memory there is nothing to wait for.
-  return options.inThread === undefined || path === ':memory:'
-    ? await openMigrated(path, options)
-    : await openInThread(path, { ...options, ...options.inThread });
+  const { inThread = null } = options.readOnly || path === ':memory:' ? {} : options;
+  return inThread === null
+    ? await openSqlite(path, options)
+    : await openInThread(path, { ...options, ...inThread });
 }
 
 /** Whether a database can be made or written where `url` names a file; rejects as `openStore` would. Leaves nothing behind. */

@@ -114,8 +114,8 @@ export interface InboxStore {
     now: Now,
   ): Promise<ProvisionalOutcome[]>;
   /** After an error of our own: retry at `retryAtMs` (steady); null: the event is `failed`. */
-  deferEvents(
-    failures: readonly { event: ClaimedEvent; retryAtMs: number | null; error: string }[],
+  deferEvent(
+    failure: { event: ClaimedEvent; retryAtMs: number | null; error: string },
     now: Now,
     timing: DirtyTiming,
   ): Promise<void>;

@@ -307,13 +307,9 @@ async function fillEvents(h: Harness): Promise<void> {
   await h.store.accept({ events: events.slice(0, 1), unusable: [] }, h.now(), TIMING);
   const claimed = await h.store.claimEvents('scene', 60, 60_000, h.now());
   await h.store.applyEvents(claimed.slice(0, 5), RULES, h.now());
-  await h.store.deferEvents(
-    claimed
-      .slice(5)
-      .map((event) => ({ event, retryAtMs: null, error: 'data holds no id where one is looked for' })),
-    h.now(),
-    TIMING,
-  );
+  const error = 'data holds no id where one is looked for';
+  for (const event of claimed.slice(5))
+    await h.store.deferEvent({ event, retryAtMs: null, error }, h.now(), TIMING);
 }
 
 async function fillTraffic(h: Harness): Promise<void> {

@@ -163,7 +163,7 @@ describe('doctor on a delivery that was kept', () => {
       const claimed = await store.claimEvents('test', 9, 1000, now);
       const event = claimed.find(({ id }) => id === 'evt_failed')!;
       const failure = { event, retryAtMs: null, error: 'no record in it' };
-      await store.deferEvents([failure], now, { settleMs: 1 });
+      await store.deferEvent(failure, now, { settleMs: 1 });
       const signed = Buffer.from('{"id":"evt_rejected","type":"policy.updated"}');
       await store.recordRejections([
         { ...REJECTION, header: HEADER, body: signed },

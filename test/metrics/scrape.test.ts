@@ -27,7 +27,7 @@ it('a scrape tells of the backlog, the failed, the records and the gaps, as the 
   const events = ['e1', 'e2', 'e3'].map((id) => incoming({ id }));
   await h.store.accept({ events, unusable: [] }, h.now(), TIMING);
   const [event] = await h.store.claimEvents('test', 1, 1000, h.now());
-  await h.store.deferEvents([{ event: event!, retryAtMs: null, error: 'it broke' }], h.now(), TIMING);
+  await h.store.deferEvent({ event: event!, retryAtMs: null, error: 'it broke' }, h.now(), TIMING);
   await h.mirror('vendor', 'v1', { name: 'One' });
   const value = await scraped();
   expect(value('backlog_events')).toBe(2);

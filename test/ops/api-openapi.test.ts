@@ -112,8 +112,8 @@ it('what is answered is what the document says', async () => {
     '/api/gaps/{id}/resolve': `/api/gaps/${restored!.id}/resolve`,
   };
   const claimed = await h.store.claimEvents('test', 2, 1000, h.now());
-  const failures = claimed.map((event) => ({ event, retryAtMs: null, error: 'it broke' }));
-  await h.store.deferEvents(failures, h.now(), TIMING);
+  for (const event of claimed)
+    await h.store.deferEvent({ event, retryAtMs: null, error: 'it broke' }, h.now(), TIMING);
 
   type Answers = Record<number, { content: Record<string, { schema: z.ZodType }> }>;
   let looked = 0;

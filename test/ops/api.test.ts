@@ -44,7 +44,7 @@ const mirrorVendor = (id: string, data: Record<string, unknown>) => h.mirror('ve
 async function failedEvent(id: string, words: Parameters<typeof incoming>[0] = {}): Promise<void> {
   await h.store.accept({ events: [incoming({ id, ...words })], unusable: [] }, h.now(), TIMING);
   const [event] = await h.store.claimEvents('test', 1, 1000, h.now());
-  await h.store.deferEvents([{ event: event!, retryAtMs: null, error: 'it broke' }], h.now(), TIMING);
+  await h.store.deferEvent({ event: event!, retryAtMs: null, error: 'it broke' }, h.now(), TIMING);
 }
 
 describe('status', () => {

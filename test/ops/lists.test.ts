@@ -33,11 +33,10 @@ const accept = (...ids: string[]) =>
 async function kill(...ids: string[]): Promise<void> {
   await accept(...ids);
   const claimed = await h.store.claimEvents('test', 500, 60_000, h.now());
-  await h.store.deferEvents(
-    claimed.map((event) => ({ event, retryAtMs: null, error: `${event.id} is of no use` })),
-    h.now(),
-    { settleMs: 1 },
-  );
+  for (const event of claimed) {
+    const failure = { event, retryAtMs: null, error: `${event.id} is of no use` };
+    await h.store.deferEvent(failure, h.now(), { settleMs: 1 });
+  }
 }
 
 const HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>';

@@ -16,7 +16,7 @@ const ANOTHER: KnownToken = { name: 'rita', role: 'read', key: 'another' };
 
 async function sessionsAt(where: (typeof KEPT)[number]) {
   const clock = { now: 0, steady: () => clock.now };
-  const store = where === 'in memory' ? sessionsInMemory() : await openSqlite({ path: ':memory:' });
+  const store = where === 'in memory' ? sessionsInMemory() : await openSqlite(':memory:');
   const tokens = new Set([ANOTHER, TOKEN]);
   const open = () => createSessions({ store, clock, tokens: () => [...tokens] });
   return { clock, store, tokens, sessions: open(), elsewhere: open() };

@@ -24,7 +24,7 @@ function event(id: string, over: Partial<IncomingEvent> = {}): IncomingEvent {
 }
 const many = (count: number) => Array.from({ length: count }, (_, n) => event(`evt_${n}`));
 
-type Faults = { [Verb in 'claimEvents' | 'applyEvents' | 'deferEvents']?: (call: number) => Error | null };
+type Faults = { [Verb in 'claimEvents' | 'applyEvents' | 'deferEvent']?: (call: number) => Error | null };
 
 async function started(
   over: {
@@ -45,7 +45,7 @@ async function started(
   // An earlier process got this far.
   if (over.claimed) await store.claimEvents('an earlier process', 100, 60_000, now());
 
-  const calls = { claimEvents: 0, applyEvents: 0, deferEvents: 0 };
+  const calls = { claimEvents: 0, applyEvents: 0, deferEvent: 0 };
   const atWork = { batches: 0, most: 0 };
   function failing<Verb extends keyof Faults>(verb: Verb): Store[Verb] {
     const real = store[verb] as (...args: unknown[]) => Promise<unknown>;
@@ -64,7 +64,7 @@ async function started(
   const worker = createWorker({
     store: {
       ...store,
-      ...{ claimEvents: failing('claimEvents'), deferEvents: failing('deferEvents') },
+      ...{ claimEvents: failing('claimEvents'), deferEvent: failing('deferEvent') },
       async applyEvents(...args) {
         atWork.batches += 1;
         atWork.most = Math.max(atWork.most, atWork.batches);
@@ -244,7 +244,7 @@ describe('the processor', () => {
       events: [event('a')],
       faults: { applyEvents: (call) => (call === 1 ? new Error('once') : null) },
     });
-    await until(() => calls.deferEvents === 1);
+    await until(() => calls.deferEvent === 1);
     await rest();
     const looked = calls.claimEvents;
     await clock.advance(999);
@@ -286,7 +286,7 @@ describe('the processor', () => {
   it('keeps no event for itself when even its failure could not be written', async () => {
     const { errors, until, counts, clock } = await started({
       events: [event('poisoned', { body: 'not JSON' }), event('b')],
-      faults: { deferEvents: (call) => (call === 1 ? new StoreUnavailable('no') : null) },
+      faults: { deferEvent: (call) => (call === 1 ? new StoreUnavailable('no') : null) },
     });
     const begun = clock.steady();
     await until(async () => (await counts()).processed === 1, 250);

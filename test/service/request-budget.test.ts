@@ -57,7 +57,7 @@ async function processes(
   }) => Promise<void>,
 ): Promise<void> {
   const clock = new HeldClock();
-  const store = await openSqlite({ path: ':memory:' });
+  const store = await openSqlite(':memory:');
   const sent: { name: string; at: number }[] = [];
   const errors: unknown[] = [];
   const running = names.map((name) => {

@@ -25,7 +25,7 @@ let template: Buffer | null = null;
 async function emptyDatabase(folder: string): Promise<Buffer> {
   if (template === null) {
     const path = join(folder, `simulation-${randomUUID()}.db`);
-    await (await openSqlite({ path })).close();
+    await (await openSqlite(path)).close();
     const db = new Database(path);
     template = db.serialize();
     db.close();

@@ -131,7 +131,8 @@ async function take(scene: Scene, step: Step, arrived: IncomingEvent[]): Promise
         retryAtMs: step.dies ? null : scene.now().steady + 500,
         error: 'failed',
       }));
-      return await scene.store.deferEvents(failures, scene.now(), TIMING);
+      for (const failure of failures) await scene.store.deferEvent(failure, scene.now(), TIMING);
+      return;
     }
     case 'retry':
       return await scene.store.retryEvent(`evt_${step.event}`, scene.rules(), scene.now());

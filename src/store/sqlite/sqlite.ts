@@ -14,15 +14,31 @@ import { createEvents } from './events.ts';
 import { assertWhole, backUpBeforeMigrating, migrateSchema, schemaSteps } from './migrations.ts';
 import { createRecords } from './records.ts';
 
-export interface SqliteOptions {
-  /** A path, or `:memory:`. */
-  path: string;
+export interface OpeningOptions {
   /** For commands that only read: nothing is created, migrated or locked. */
-  readOnly?: boolean;
+  readOnly?: boolean | undefined;
+  /** Called before an older schema is backed up and migrated, which may take long. */
+  onMigrating?: (() => void) | undefined;
+  /** With the path of the backup that was made before a migration. */
+  onBackup?: ((path: string) => void) | undefined;
 }
 
-/** The whole port over one SQLite file and one connection. */
-export async function openSqlite({ path, readOnly = false }: SqliteOptions): Promise<Store> {
+/**
+ * The whole port over one SQLite file (or `:memory:`) and one connection. An older schema is backed up beside the file and migrated; a
+ * failure leaves it as it was.
+ */
+export async function openSqlite(path: string, options: OpeningOptions = {}): Promise<Store> {
+  const { readOnly = false } = options;
+  const backup = readOnly ? null : await backUpBeforeMigrating(path, new Date(), options.onMigrating);
+  if (backup !== null) options.onBackup?.(backup);
+  try {
+    return await openCurrent(path, readOnly);
+  } catch (error) {
+    throw backup === null ? error : namingBackup(error, backup);
+  }
+}
+
+async function openCurrent(path: string, readOnly: boolean): Promise<Store> {
   const db = connect(path, { readOnly });
   try {
     return await guardedVerb(async () => {
@@ -42,24 +58,6 @@ export async function openSqlite({ path, readOnly = false }: SqliteOptions): Pro
   } catch (error) {
     db.close();
     throw error;
-  }
-}
-
-export interface OpeningOptions {
-  /** Called before an older schema is backed up and migrated, which may take long. */
-  onMigrating?: () => void;
-  /** With the path of the backup that was made before a migration. */
-  onBackup?: (path: string) => void;
-}
-
-/** As `openSqlite`. An older schema is backed up beside the file and migrated; a failure leaves it as it was. */
-export async function openMigrated(path: string, options: OpeningOptions = {}): Promise<Store> {
-  const backup = await backUpBeforeMigrating(path, new Date(), options.onMigrating);
-  if (backup !== null) options.onBackup?.(backup);
-  try {
-    return await openSqlite({ path });
-  } catch (error) {
-    throw backup === null ? error : namingBackup(error, backup);
   }
 }
 

@@ -2,7 +2,7 @@ import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from '
 import { parseJson } from '../../compliance/json.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import type { Applied, ClaimedEvent, GapChange, IncomingEvent, ReadObject, Store } from '../store.ts';
-import { openMigrated, openSqlite } from './sqlite.ts';
+import { openSqlite } from './sqlite.ts';
 import {
   type Answer,
   type Asked,
@@ -42,8 +42,8 @@ async function serve(
   try {
     // The reader finds the schema migrated: the writing thread has opened the file before.
     store = isReader
-      ? await openSqlite({ path, readOnly: true })
-      : await openMigrated(path, {
+      ? await openSqlite(path, { readOnly: true })
+      : await openSqlite(path, {
           onMigrating: () => tell({ what: 'migrating' }),
           onBackup: (to) => tell({ what: 'backed up', to }),
         });

@@ -75,7 +75,7 @@ const VERBS_OF: Readonly<Record<Exclude<VerbClass, 'syncs'>, readonly ThreadVerb
   deliveries: [...(['accept', 'recordRejections', 'checkWritable'] as const)],
   processing: [
     ...(['claimEvents', 'releaseEvents', 'recoverClaims', 'nextAttemptWall', 'applyEvents'] as const),
-    ...(['deferEvents'] as const),
+    ...(['deferEvent'] as const),
   ],
   operators: [
     ...(['retryEvent', 'discardEvent', 'releaseQuarantined', 'approveDeletions', 'audit'] as const),

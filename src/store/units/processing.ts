@@ -102,24 +102,18 @@ export function createProcessingVerbs(database: Database, engine: EventEngine) {
       return outcomes;
     },
 
-    async deferEvents(failures, now, timing) {
+    async deferEvent({ event, retryAtMs, error }, now, timing) {
       const finished = await database.transact(async (unit) => {
-        const claimed = failures.map(({ event }) => event);
-        const mine = new Set(await engine.finishClaims(unit, claimed));
-        const failed: typeof failures = failures.filter(
-          ({ event, retryAtMs }) => mine.has(event) && retryAtMs === null,
-        );
-        for (const { event, retryAtMs, error } of failures) {
-          if (!mine.has(event)) continue;
-          const at = retryAtMs === null ? null : iso(now.wall + Math.max(0, retryAtMs - now.steady));
-          const failed = at === null ? { state: 'failed', processedAt: iso(now.wall) } : {};
-          const attempts = sql`${eventTable.attempts} + 1`;
-          const deferred = { attempts, nextAttemptAt: at, error, ...failed };
-          unit.send(update(eventTable, deferred, sql`seq = ${event.seq} AND state = 'pending'`));
-        }
-        tally(unit, { pending: -failed.length, failed: failed.length });
-        await askAboutFailed(engine, unit, failed, now, timing);
-        return [...mine];
+        const mine = await engine.finishClaims(unit, [event]);
+        if (mine.length === 0) return mine;
+        const nextAttemptAt = retryAtMs === null ? null : iso(now.wall + Math.max(0, retryAtMs - now.steady));
+        const failed = retryAtMs === null ? { state: 'failed', processedAt: iso(now.wall) } : {};
+        const deferred = { attempts: sql`${eventTable.attempts} + 1`, nextAttemptAt, error, ...failed };
+        unit.send(update(eventTable, deferred, sql`seq = ${event.seq} AND state = 'pending'`));
+        if (retryAtMs !== null) return mine;
+        tally(unit, { pending: -1, failed: 1 });
+        await askAboutFailed(engine, unit, [{ event, error }], now, timing);
+        return mine;
       });
       engine.claimsFinished(finished);
     },

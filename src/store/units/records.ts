@@ -189,27 +189,16 @@ export async function loadRecords(
 
 /** Where there is a row it says what was shown last, else the state does. */
 function stateFrom(stored: StoredRow, dialect: Dialect): RecordState {
-  const { hasRow, unverifiedSince } = stored;
-  return {
-    dirty: stored.dirty,
-    dirtyAt: stored.dirtyAt,
-    firstDirtyAt: stored.firstDirtyAt,
-    unverifiedSince: unverifiedSince === null ? null : Date.parse(unverifiedSince),
-    write: stored.changeSeq ?? 0,
-    provisionalCreated: hasRow ? stored.rowCreated : stored.provisionalCreated,
-    shown: stored.shown === null ? null : (dialect.fromJson(stored.shown) as RecordState['shown']),
-    readNumber: stored.readNumber,
-    readEndedAt: stored.readEndedAt,
-    returned: Boolean(stored.returned),
-    missingSince: stored.missingSince,
-    missingNumber: stored.missingNumber,
-    proven: Boolean(stored.proven),
-    deleteEvent: stored.deleteEvent,
-    searched: stored.searched,
-    refusals: stored.refusals,
-    attempts: stored.attempts,
-    dueAt: stored.dueAt,
-  };
+  const { hasRow, unverifiedSince, shown } = stored;
+  const state: Record<(typeof STATE_FIELDS)[number], unknown> & RecordState = { ...UNKNOWN_STATE };
+  for (const field of STATE_FIELDS) state[field] = stored[field] as never;
+  state.unverifiedSince = unverifiedSince === null ? null : Date.parse(unverifiedSince);
+  state.write = stored.changeSeq ?? 0;
+  if (hasRow) state.provisionalCreated = stored.rowCreated;
+  state.shown = shown === null ? null : (dialect.fromJson(shown) as RecordState['shown']);
+  state.returned = Boolean(stored.returned);
+  state.proven = Boolean(stored.proven);
+  return state;
 }
 
 function rowFrom(stored: StoredRow, dialect: Dialect): RecordRow {

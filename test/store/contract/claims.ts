@@ -74,8 +74,8 @@ export function describeClaims(open: OpenEngine): void {
         expect(ids(taken)).toEqual(['a']);
 
         expect(await scene.store.applyEvents(lost, scene.rules(), scene.now())).toEqual([]);
-        await scene.store.deferEvents(
-          [{ event: lost[0]!, retryAtMs: null, error: 'late' }],
+        await scene.store.deferEvent(
+          { event: lost[0]!, retryAtMs: null, error: 'late' },
           scene.now(),
           TIMING,
         );
@@ -123,7 +123,7 @@ export function describeClaims(open: OpenEngine): void {
         await scene.accept(scene.event({ id: 'a' }));
         const [event] = await scene.claim();
         const retryAtMs = scene.now().steady + 4_000;
-        await scene.store.deferEvents([{ event: event!, retryAtMs, error: 'boom' }], scene.now(), TIMING);
+        await scene.store.deferEvent({ event: event!, retryAtMs, error: 'boom' }, scene.now(), TIMING);
         const due = scene.now().wall + 4_000;
         expect(await scene.store.showEvent('a')).toMatchObject({
           ...{ state: 'pending', attempts: 1, error: 'boom', next_attempt_at: isoOf(due) },
@@ -142,7 +142,7 @@ export function describeClaims(open: OpenEngine): void {
         await scene.accept(scene.event({ id: 'a' }));
         const [event] = await scene.claim();
         const failure = { event: event!, retryAtMs: scene.now().steady, error: 'boom' };
-        await scene.store.deferEvents([failure], scene.now(), TIMING);
+        await scene.store.deferEvent(failure, scene.now(), TIMING);
         await scene.work();
         expect(await scene.store.showEvent('a')).toMatchObject({
           ...{ state: 'processed', attempts: 2, error: null, next_attempt_at: null },
@@ -181,11 +181,7 @@ export function describeClaims(open: OpenEngine): void {
         await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'One' });
         await scene.accept(scene.event({ id: 'a' }));
         const [event] = await scene.claim();
-        await scene.store.deferEvents(
-          [{ event: event!, retryAtMs: null, error: 'boom' }],
-          scene.now(),
-          TIMING,
-        );
+        await scene.store.deferEvent({ event: event!, retryAtMs: null, error: 'boom' }, scene.now(), TIMING);
         expect(await scene.store.showEvent('a')).toMatchObject({
           state: 'failed',
           attempts: 1,
@@ -205,11 +201,7 @@ export function describeClaims(open: OpenEngine): void {
       inScene(open, async (scene) => {
         await scene.accept(scene.event({ id: 'a' }), scene.event({ id: 'b', recordId: 'pol_2' }));
         const [event, other] = await scene.claim();
-        await scene.store.deferEvents(
-          [{ event: event!, retryAtMs: null, error: 'boom' }],
-          scene.now(),
-          TIMING,
-        );
+        await scene.store.deferEvent({ event: event!, retryAtMs: null, error: 'boom' }, scene.now(), TIMING);
         const retry = (id: string) => scene.store.retryEvent(id, scene.rules(), scene.now());
         expect(await retry('a')).toEqual({ outcome: 'processed', kind: 'policy', recordId: 'pol_1' });
         expect(await scene.store.showEvent('a')).toMatchObject({

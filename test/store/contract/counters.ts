@@ -82,11 +82,8 @@ async function take(scene: Scene, { verb, n }: Step, held: ClaimedEvent[]): Prom
     case 'defer':
     case 'fail': {
       const retryAtMs = verb === 'defer' ? scene.now().steady + 100 : null;
-      await scene.store.deferEvents(
-        some.map((event) => ({ event, retryAtMs, error: 'no' })),
-        scene.now(),
-        TIMING,
-      );
+      for (const event of some)
+        await scene.store.deferEvent({ event, retryAtMs, error: 'no' }, scene.now(), TIMING);
       break;
     }
     case 'retry':

@@ -219,7 +219,7 @@ export function describeGaps(open: OpenEngine): void {
           { event: given!, retryAtMs: null, error: 'ours' },
           { event: deferred!, retryAtMs: scene.now().steady + 1, error: 'ours' },
         ];
-        await scene.store.deferEvents(failures, scene.now(), TIMING);
+        for (const failure of failures) await scene.store.deferEvent(failure, scene.now(), TIMING);
         expect(scene.toldOfGaps()).toEqual(['opened failed_event policy pol_1: event evt_a: ours']);
       }),
     );

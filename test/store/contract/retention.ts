@@ -87,11 +87,7 @@ export function describeRetention(open: OpenEngine): void {
         const lost = scene.event({ id: 'late', recordId: 'pol_9', shows: { name: 'late' } });
         await scene.accept(lost, scene.event({ id: 'after', recordId: 'pol_8' }));
         const [claimed] = await scene.claim(1);
-        await scene.store.deferEvents(
-          [{ event: claimed!, retryAtMs: null, error: 'x' }],
-          scene.now(),
-          TIMING,
-        );
+        await scene.store.deferEvent({ event: claimed!, retryAtMs: null, error: 'x' }, scene.now(), TIMING);
         await scene.work();
         scene.pass(DAY_MS);
         const before = scene.now().wall;

@@ -26,7 +26,7 @@ async function failed(scene: Scene, body: string) {
   const about = { kind: 'risk_assessment', recordId: null } as const;
   await scene.accept({ ...scene.event({ id: 'a', ...about }), body });
   const [event] = await scene.claim();
-  await scene.store.deferEvents([{ event: event!, retryAtMs: null, error: 'boom' }], scene.now(), TIMING);
+  await scene.store.deferEvent({ event: event!, retryAtMs: null, error: 'boom' }, scene.now(), TIMING);
 }
 
 const withRef = (scene: Scene) =>
@@ -212,7 +212,7 @@ export function describeUnread(open: OpenEngine): void {
         );
         const [event] = await scene.claim();
         const failure = { event: event!, retryAtMs: null, error: 'boom' };
-        await scene.store.deferEvents([failure], scene.now(), TIMING);
+        await scene.store.deferEvent(failure, scene.now(), TIMING);
         expect(await scene.openGaps()).toEqual(['failed_event risk_assessment row_17']);
         expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toMatchObject({
           recordId: 'ra_1',
