@@ -1,5 +1,5 @@
 import { networkOf } from '../platform/addresses.ts';
-import type { CountedRejection, Rejection } from '../store/store.ts';
+import type { CountedRejection, Rejection } from '../store/values.ts';
 
 export const MINUTE_MS = 60_000;
 /** The first of one reason, sender and minute are written as they come: a person who tries a setting sees each attempt. */

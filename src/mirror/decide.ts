@@ -1,6 +1,6 @@
 import { DELETE_TYPES, type Kind } from '../compliance/kinds.ts';
 import type { JsonObject } from '../compliance/pointers.ts';
-import type { ApplyOutcome, Compared, DirtyTiming, ReadMoment, ReadObject } from '../store/store.ts';
+import type { ApplyOutcome, Compared, DirtyTiming, ReadMoment, ReadObject } from '../store/values.ts';
 import {
   contentOf,
   diffContent,

@@ -1,5 +1,5 @@
 import type { Kind } from '../compliance/kinds.ts';
-import type { DirtyTiming, MissingOutcome, ReadMoment } from '../store/store.ts';
+import type { DirtyTiming, MissingOutcome, ReadMoment } from '../store/values.ts';
 import type { RecordState } from './decide.ts';
 import { contentOf, diffContent, type RowChange, type RowContent } from './merge.ts';
 
@@ -10,19 +10,23 @@ export interface MissingDecision {
   state: RecordState;
 }
 
-/** The API answered 404 for the record. */
+/** What else was read around a 404. A witness is a live record of the kind that a read showed. */
+export interface MissingContext {
+  /** When the last witness was read, not before `witnessFrom`: access may have been lost in between. */
+  witnessedAt: number | null;
+  witnessFrom?: number;
+  /** Another one was read right after the 404. */
+  witnessedAfter: boolean;
+  absentFromList: boolean;
+  /** Also for deletions that an event announced or an operator approved, while a live record can be read. */
+  needsWitness?: boolean;
+}
+
+/** The API answered 404 for the record. `agreed`: an operator has approved its deletion. */
 export function decideMissing(
   read: ReadMoment,
   held: { state: RecordState; row: RowContent | null },
-  context: {
-    witnessedAt: number | null;
-    witnessFrom?: number;
-    witnessedAfter: boolean;
-    absentFromList: boolean;
-    needsWitness?: boolean;
-    /** An operator has agreed to its deletion, and that still holds. */
-    agreed?: boolean;
-  },
+  context: MissingContext & { agreed?: boolean },
   timing: DirtyTiming,
 ): MissingDecision {
   const { state, row } = held;

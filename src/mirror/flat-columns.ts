@@ -1,7 +1,7 @@
 import { wholeNumber } from '../compliance/json.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { isObject, type JsonObject } from '../compliance/pointers.ts';
-import type { Field, FieldType, SeenField } from '../store/store.ts';
+import type { Field, FieldType, SeenField } from '../store/values.ts';
 
 /**
  * Which columns the views `…_flat` have: one for each scalar that records have shown, and for those one level down. Pure.

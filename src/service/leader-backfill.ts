@@ -3,8 +3,7 @@ import type { RunningSyncRun } from '../backfill/full-sync.ts';
 import { NOTHING_KNOWN, type UpstreamHealth } from '../backfill/upstream.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { type Clock, momentOf } from '../platform/clock.ts';
-import type { Lease } from '../store/replicas.ts';
-import type { RepairStore, Store } from '../store/store.ts';
+import type { Lease, RepairStore, Store } from '../store/store.ts';
 import type { Replicas } from './replicas.ts';
 
 /**

@@ -8,8 +8,7 @@ import {
   sharedClock,
   systemClock,
 } from '../platform/clock.ts';
-import type { Lease, Notice } from '../store/replicas.ts';
-import type { Store } from '../store/store.ts';
+import type { Lease, Notice, Store } from '../store/store.ts';
 
 /**
  * Work that one replica does at a time is leased for this long, and prolonged four times within it. When a replica is

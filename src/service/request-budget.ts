@@ -1,7 +1,6 @@
 import { type Budget, createBudget, KEPT_FROM_SCANS, WINDOW_MS } from '../compliance/budget.ts';
 import { type Clock, createNap, momentOf } from '../platform/clock.ts';
-import type { PlacesGiven, ReplicaStore } from '../store/replicas.ts';
-import type { Store } from '../store/store.ts';
+import type { PlacesGiven, ReplicaStore, Store } from '../store/store.ts';
 
 /**
  * The request budget of a process among several, and below it that of a process that is alone.

@@ -1,7 +1,7 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { Column, SQL, Table } from './drizzle.ts';
 import type { StoreSummary } from './reports.ts';
-import type { Field, GapChange } from './store.ts';
+import type { Field, GapChange } from './values.ts';
 
 /** What a unit runs on: the same on every engine, so that each verb is written once. */
 

@@ -87,6 +87,28 @@ export const pendingDeletionKey = ({ kind, id }: { kind: Kind; id: string }): st
 /** Quarantine reason: a delivery of a known event with other content, answered as a duplicate. */
 export const CONFLICTING = 'conflicting_content';
 
+export interface EventFilter extends Period {
+  state?: EventState | undefined;
+  type?: string | undefined;
+  kind?: Kind | undefined;
+  recordId?: string | undefined;
+}
+
+export interface EventPaging extends Paging {
+  /** Instead of `EVENTS_LOOKED_AT`. */
+  lookAt?: number;
+}
+
+export interface DeliveryPaging extends Paging {
+  /** The `newest` of an earlier page; only later deliveries. */
+  above?: string | undefined;
+}
+
+export interface ListPaging extends Paging, Period {
+  /** Of gaps. */
+  open?: boolean | undefined;
+}
+
 export interface DeliveryFilter extends Period {
   outcome?: ListedOutcome | undefined;
   type?: string | undefined;
@@ -178,57 +200,3 @@ export interface NumberedRows {
   audit: AuditReport;
 }
 export type NumberedTable = keyof NumberedRows;
-
-export interface ReportStore {
-  summary(): Promise<StoreSummary>;
-  /** Newest first. Reads a bounded number of rows with any filter. */
-  listEvents(
-    filter: {
-      state?: EventState | undefined;
-      type?: string | undefined;
-      kind?: Kind | undefined;
-      recordId?: string | undefined;
-    } & Period,
-    /** `lookAt`: instead of `EVENTS_LOOKED_AT`. */
-    paging: Paging & { lookAt?: number },
-  ): Promise<Page<EventReport>>;
-  showEvent(id: string): Promise<EventReport | null>;
-  /** All deliveries, newest first. Reads a bounded number of rows of each table. */
-  listDeliveries(
-    filter: DeliveryFilter,
-    /** `above`: the `newest` of an earlier page; only later deliveries. */
-    paging: Paging & { above?: string | undefined },
-  ): Promise<DeliveryPage>;
-  /** Reads a bounded number of rows with any filter. */
-  listRecords(kind: Kind, filter: RecordFilter, paging: RecordPaging): Promise<RecordPage>;
-  /** In order, those of deleted records included. */
-  listStatuses(kind: Kind): Promise<StatusCount[]>;
-  showRecord(kind: Kind, id: string): Promise<RecordReport | null>;
-  /** Newest first, unless `oldestFirst`. */
-  recordHistory(kind: Kind, id: string, paging: Paging & { oldestFirst?: true }): Promise<ChangeReport[]>;
-  /** Oldest first. */
-  listChanges(after: number, limit: number): Promise<ChangeReport[]>;
-  /** The `after` with which `listChanges` begins at `instant` (ISO 8601 UTC). */
-  changesBefore(instant: string): Promise<number>;
-  /** Null: no change was trimmed. */
-  trimmedChanges(): Promise<TrimmedChanges | null>;
-  /** New after each restore of a backup: numbers of changes go on from the backup's, and mean other changes than before. */
-  epoch(): Promise<string>;
-  /** `seq`: the counter; the rows are at least as new, so that a reader of the changes after it misses none. */
-  snapshotRecords(kind: Kind, paging: Paging): Promise<{ seq: number; records: RecordReport[] }>;
-  /** Rows of a table without their bodies, newest first. `open`: of gaps. */
-  list<Name extends NumberedTable>(
-    table: Name,
-    paging: Paging & Period & { open?: boolean | undefined },
-  ): Promise<NumberedRows[Name][]>;
-  show<Name extends NumberedTable>(table: Name, id: number): Promise<NumberedRows[Name] | null>;
-  /** How many gaps were ever opened, by reason. */
-  countGapsOpened(): Promise<{ reason: string; count: number }[]>;
-  /** Of one sync run or of all, by kind and id; the key is `pendingDeletionKey`. */
-  listPendingDeletions(
-    filter: { syncRunId?: number | undefined },
-    paging: Paging,
-  ): Promise<PendingDeletionReport[]>;
-  /** From `since` (wall-clock milliseconds) on, oldest first. Default: by the minute. */
-  listTraffic(since: number, step?: TrafficStep): Promise<TrafficReport[]>;
-}

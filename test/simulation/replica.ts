@@ -1,6 +1,6 @@
 import { createDatabase } from '../../src/store/postgres/connection.ts';
 import { storeOver } from '../../src/store/postgres/postgres.ts';
-import type { Notice } from '../../src/store/replicas.ts';
+import type { Notice } from '../../src/store/store.ts';
 import { type Crowd, giveTurns, interleaved, Killed } from './interleaving.ts';
 import { createMortal, DiskFull, type Life, READING } from './life.ts';
 import { type Site, startStages } from './stages.ts';

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import type { Notice } from '../../src/store/replicas.ts';
+import type { Notice } from '../../src/store/store.ts';
 import type { TestDatabase } from '../postgres/database.ts';
 import { createCrowd } from './interleaving.ts';
 import { assessmentNamedIn } from './invariants.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { payloadIn, waitsForProcessing } from '../../process/payload.ts';
 import type { Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
-import type { AcceptOutcome, ClaimedEvent, DirtyTiming, InboxStore, IncomingEvent, Now } from '../store.ts';
+import type { AcceptOutcome, ClaimedEvent, ClaimStore, DirtyTiming, IncomingEvent, Now } from '../store.ts';
 import { CLAIM_SCAN_FACTOR, type EventEngine, type PendingEvent } from '../units/processing.ts';
 import { type Dirtied, hasNewState, loadRecords } from '../units/records.ts';
 import { sql, tally } from '../units/sql.ts';
@@ -97,8 +97,6 @@ const IN_TURN =
 /** A claim that is lost in a crash of the server is made again, so that none waits for the disk. */
 const NOT_AWAITED = 'SET LOCAL synchronous_commit = off';
 
-type EventVerbs = Pick<InboxStore, 'claimEvents' | 'releaseEvents' | 'recoverClaims'>;
-
 /**
  * An event in this engine's own way, from its arrival to its end: who works on it, over all replicas, and how a batch is loaded
  * and saved, by a statement for each table. A claim is a row of its own, so that taking one neither rewrites the
@@ -108,7 +106,7 @@ type EventVerbs = Pick<InboxStore, 'claimEvents' | 'releaseEvents' | 'recoverCla
 export function createEvents(database: PostgresDatabase) {
   const opening = randomUUID();
 
-  const verbs: EventVerbs = {
+  const verbs: ClaimStore = {
     async claimEvents(owner, limit, leaseMs, now) {
       return await database.transactApart(`${NOT_AWAITED}; ${IN_TURN}`, async (unit) => {
         // Claims that another transaction is about to finish are locked by it, and skipped.

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { payloadIn, waitsForProcessing } from '../../process/payload.ts';
-import type { AcceptOutcome, ClaimedEvent, InboxStore, IncomingEvent } from '../store.ts';
+import type { AcceptOutcome, ClaimedEvent, ClaimStore, IncomingEvent } from '../store.ts';
 import {
   CLAIM_SCAN_FACTOR,
   type EventEngine,
@@ -122,7 +122,7 @@ function createClaims() {
 export function createEvents(
   db: Connection,
   records: SqliteRecords,
-): { verbs: Pick<InboxStore, 'claimEvents' | 'releaseEvents' | 'recoverClaims'>; engine: EventEngine } {
+): { verbs: ClaimStore; engine: EventEngine } {
   const arrivals = createArrivals();
   const claims = createClaims();
   const count = db.prepare('UPDATE event_counts SET count = count + ? WHERE state = ?');
@@ -161,7 +161,7 @@ export function createEvents(
     return { ...event, receivedWall: Date.parse(received_at) };
   }
 
-  const verbs: Pick<InboxStore, 'claimEvents' | 'releaseEvents' | 'recoverClaims'> = {
+  const verbs: ClaimStore = {
     async claimEvents(owner, limit, leaseMs, now) {
       claims.expire(now.steady);
       const claimed: PendingEvent[] = [];

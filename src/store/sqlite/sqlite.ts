@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { MirrorError, NotMigrated, StoreUnavailable } from '../../platform/errors.ts';
 import { type Database, turns } from '../database.ts';
-import type { ReplicaStore } from '../replicas.ts';
 import { facts } from '../schema.ts';
-import type { Store } from '../store.ts';
+import type { ReplicaStore, Store } from '../store.ts';
 import { beginEpoch, EPOCH_FACT, watched } from '../units/gaps.ts';
 import { readFact, sql, writeFact } from '../units/sql.ts';
 import { createVerbs } from '../units/verbs.ts';

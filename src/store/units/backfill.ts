@@ -1,12 +1,23 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { type IdPointers, type LearnedPointer, mayRefer } from '../../compliance/pointers.ts';
 import { compareRead, decideApply, isOnlyRead } from '../../mirror/decide.ts';
-import { decideMissing } from '../../mirror/deletions.ts';
+import { decideMissing, type MissingContext } from '../../mirror/deletions.ts';
 import { differingNames } from '../../mirror/merge.ts';
 import { assessmentsNamedIn } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { events, learnedPointers as pointers, recordState as states } from '../schema.ts';
-import type { Applied, BackfillStore, ReadMoment, ReadObject, UnreadEvent } from '../store.ts';
+import type {
+  Applied,
+  Compared,
+  DirtyTiming,
+  MissingOutcome,
+  Now,
+  ProvenPointer,
+  ReadMoment,
+  ReadObject,
+  SyncRunProgress,
+  UnreadEvent,
+} from '../values.ts';
 import { dropPending, isApproved } from './deletions.ts';
 import { makeKnown } from './due.ts';
 import { gapOfFailed, resolveRecords, tellMoreOfGap } from './gaps.ts';
@@ -23,7 +34,13 @@ import {
 import { excluded, idsOf, iso, single, sql, update, upsert } from './sql.ts';
 import { saveProgress } from './sync-runs.ts';
 
-type ApplyContext = Parameters<BackfillStore['applyReads']>[3];
+interface ApplyContext {
+  cause: string;
+  syncRunId: number | null;
+  timing: DirtyTiming;
+  pointers: IdPointers;
+  progress?: SyncRunProgress;
+}
 
 const UNREAD = sql.raw('seq, id, type, kind, attempts, body');
 
@@ -32,7 +49,13 @@ export function createBackfillVerbs(database: Database, records: Records) {
   const { sql: statements } = database;
 
   return {
-    applyReads(kind, objects, read, context) {
+    /** Applies the objects of one page or record. `progress` is saved in the same commit. */
+    applyReads(
+      kind: Kind,
+      objects: readonly ReadObject[],
+      read: ReadMoment,
+      context: ApplyContext,
+    ): Promise<Applied[]> {
       const nowIso = iso(read.endedWall);
       return database.transact(
         async (unit, { settled, loaded }) => {
@@ -73,7 +96,12 @@ export function createBackfillVerbs(database: Database, records: Records) {
       );
     },
 
-    async compareReads(kind, objects, read) {
+    /** Writes nothing. */
+    async compareReads(
+      kind: Kind,
+      objects: readonly ReadObject[],
+      read: Pick<ReadMoment, 'isOfList'>,
+    ): Promise<Compared[]> {
       const loaded = await loadRecords(
         statements,
         kind,
@@ -82,7 +110,13 @@ export function createBackfillVerbs(database: Database, records: Records) {
       return objects.map((object) => compareRead(kind, object, read, loaded.get(object.id)!));
     },
 
-    recordMissing(kind, id, read, context) {
+    /** A 404 for one record. */
+    recordMissing(
+      kind: Kind,
+      id: string,
+      read: ReadMoment,
+      context: MissingContext & { timing: DirtyTiming },
+    ): Promise<MissingOutcome> {
       const nowIso = iso(read.endedWall);
       return database.transact(
         async (unit, [loaded, agreed]) => {
@@ -98,7 +132,11 @@ export function createBackfillVerbs(database: Database, records: Records) {
     },
 
     // Of a policy: once the gap that waited for its list has ended, or by that list's own instants, which a clock set back misleads.
-    unreadEvents: (now, limit, { settleMs }) =>
+    /**
+     * Failed events without a record whose search for one is due, the longest due first. About policies only after a complete list
+     * begun SETTLE after they were accepted: a policy not yet listed would leave another one that the event names.
+     */
+    unreadEvents: (now: Now, limit: number, { settleMs }: DirtyTiming): Promise<UnreadEvent[]> =>
       statements.query<UnreadEvent>(
         sql`SELECT ${UNREAD} FROM events${statements.dialect.indexedBy('events_sought')}
           WHERE state = 'failed' AND next_attempt_at <= ${iso(now.wall)} AND kind IS NOT NULL AND record_id IS NULL
@@ -111,7 +149,8 @@ export function createBackfillVerbs(database: Database, records: Records) {
           ORDER BY next_attempt_at LIMIT ${limit}`,
       ),
 
-    async seekAnew(now) {
+    /** After the clock was set back: what was put off past now is due. */
+    async seekAnew(now: Now): Promise<void> {
       const nowIso = iso(now.wall);
       await statements.change(
         sql`UPDATE events${statements.dialect.indexedBy('events_sought')} SET next_attempt_at = ${nowIso}, processed_at = ${nowIso}
@@ -119,7 +158,8 @@ export function createBackfillVerbs(database: Database, records: Records) {
       );
     },
 
-    async putOffUnread(event, error, againWall, now) {
+    /** Its record was not found: `error` goes into the event and its gap. */
+    async putOffUnread(event: UnreadEvent, error: string, againWall: number, now: Now): Promise<void> {
       await database.transact(async (unit) => {
         const left = await unit.change(
           sql`UPDATE events SET attempts = attempts + 1, error = ${error}, next_attempt_at = ${iso(againWall)},
@@ -130,14 +170,16 @@ export function createBackfillVerbs(database: Database, records: Records) {
       });
     },
 
-    unreadableRecords: (kind, limit) =>
+    /** Records whose own address gave an unreadable answer last, the longest unread first. */
+    unreadableRecords: (kind: Kind, limit: number): Promise<string[]> =>
       idsOf(
         statements,
         sql`SELECT record_id AS id FROM gaps WHERE reason = 'unreadable_answer' AND kind = ${kind} AND record_id IS NOT NULL
           AND resolved_at IS NULL ORDER BY number LIMIT ${limit}`,
       ),
 
-    neverShown(kind, after, limit) {
+    /** Ids, in order, that events have named and the API has never shown. They have no row. */
+    neverShown(kind: Kind, after: string, limit: number): Promise<string[]> {
       return idsOf(
         statements,
         sql`SELECT s.id FROM record_state s WHERE s.kind = ${kind} AND NOT s.returned AND s.dirty > 0 AND s.id > ${after}
@@ -145,7 +187,16 @@ export function createBackfillVerbs(database: Database, records: Records) {
       );
     },
 
-    async eventsNaming(kind, id, { after, through = Number.MAX_SAFE_INTEGER - 1, limit }) {
+    /** In number order, with a body and not discarded. Default of `after`: the last one that was searched for other ids. */
+    async eventsNaming(
+      kind: Kind,
+      id: string,
+      {
+        after,
+        through = Number.MAX_SAFE_INTEGER - 1,
+        limit,
+      }: { after?: number; through?: number; limit: number },
+    ): Promise<UnreadEvent[]> {
       const above = after ?? (await searchedOf(statements, kind, id));
       const { dialect } = statements;
       const among = sql`state <> 'discarded' AND body IS NOT NULL`;
@@ -156,7 +207,14 @@ export function createBackfillVerbs(database: Database, records: Records) {
       );
     },
 
-    async noteSearched(kind, id, { through, event, named }, now, timing) {
+    /** Events up to `through` were searched. `named`, found in `event`, become dirty unless they did so after it was accepted. */
+    async noteSearched(
+      kind: Kind,
+      id: string,
+      { through, event, named }: { through: number; event: number; named: readonly string[] },
+      now: Now,
+      timing: DirtyTiming,
+    ): Promise<void> {
       await database.transact(
         async (unit, loaded) => {
           unit.send(
@@ -170,16 +228,18 @@ export function createBackfillVerbs(database: Database, records: Records) {
       );
     },
 
-    shownIds: (kind, ids) =>
+    /** Those of `ids` that the API has shown as records of the kind, deleted ones included. */
+    shownIds: (kind: Kind, ids: readonly string[]): Promise<string[]> =>
       idsOf(
         statements,
         sql`SELECT id FROM record_state WHERE kind = ${kind} AND returned AND ${statements.dialect.isAmong(states.id, ids)}
           ORDER BY id`,
       ),
 
-    learnedPointers: () => learnedPointers(statements),
+    /** Those that are used, the latest first. */
+    learnedPointers: (): Promise<LearnedPointer[]> => learnedPointers(statements),
 
-    async learnPointer({ kind, path, eventId, recordId, isUsed }, now) {
+    async learnPointer({ kind, path, eventId, recordId, isUsed }: ProvenPointer, now: Now): Promise<void> {
       const row = { kind, path, eventId, recordId, learnedAt: iso(now.wall) };
       const used = isUsed ? sql`true` : sql`false`;
       await database.transact((unit) =>
@@ -193,7 +253,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
         ),
       );
     },
-  } satisfies Partial<BackfillStore>;
+  };
 }
 
 /** The last processed event about each that has one: one that showed nothing may have come before the record had a row. */

@@ -3,14 +3,23 @@ import { causeOfDeletion, decideDeletions, decideTombstone } from '../../mirror/
 import { MirrorError } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { pendingDeletions as pending } from '../schema.ts';
-import type { BackfillStore, Conclusion, Now } from '../store.ts';
+import type { Conclusion, Lease, Now } from '../values.ts';
 import { countLive } from './due.ts';
 import { resolveGap, resolveRecords } from './gaps.ts';
 import { type Change, type LoadedRecord, loadRecords, type Records, writeContent } from './records.ts';
 import { idsOf, iso, single, sql, update } from './sql.ts';
 
-type Proof = Parameters<BackfillStore['concludeDeletions']>[1];
-type Context = Parameters<BackfillStore['concludeDeletions']>[2];
+/** Of two complete list scans, as of `number`. Null: of 404s. */
+type Proof = { absent: readonly string[]; number: number } | null;
+
+interface Context {
+  cause: string;
+  syncRunId: number | null;
+  /** Without deletions that no event announced, which are judged together once the others have their second 404. */
+  onlyAnnounced: boolean;
+  /** Once it is lost, nothing is deleted: rejects with MirrorError `lease_lost`. Absent: there is no other process. */
+  lease?: Lease;
+}
 
 /** What is asked of the newest records, to find one that lives. */
 const LIVE_LOOKED_AT = 20;
@@ -94,7 +103,8 @@ export function createDeletionVerbs(database: Database, records: Records) {
   }
 
   return {
-    concludeDeletions: (kind, proof, context, now) =>
+    /** Turns proven absences into tombstones or pending deletions. */
+    concludeDeletions: (kind: Kind, proof: Proof, context: Context, now: Now): Promise<Conclusion> =>
       database.transact(async (unit) => {
         await requireLease(unit, context);
         const candidates = await candidatesOf(unit, kind, proof, context.onlyAnnounced);
@@ -103,13 +113,19 @@ export function createDeletionVerbs(database: Database, records: Records) {
         return await conclude(unit, kind, candidates, context, now);
       }),
 
-    async addPendingDeletion(kind, id, syncRunId, now) {
+    /** A deletion without a possible witness waits for an operator. `syncRunId` null: the last full sync of the kind. */
+    async addPendingDeletion(kind: Kind, id: string, syncRunId: number | null, now: Now): Promise<void> {
       await database.transact(async (unit) =>
         addPending(unit, kind, [id], await fullSyncFor(unit, kind, syncRunId), iso(now.wall)),
       );
     },
 
-    approveDeletions: (syncRunId, untilWall, ids) =>
+    /** Approves the deletions pending under that full sync, or only `ids` of them. Returns the ids. */
+    approveDeletions: (
+      syncRunId: number,
+      untilWall: number,
+      ids?: readonly string[],
+    ): Promise<{ kind: Kind; ids: string[] }> =>
       database.transact(async (unit) => {
         const among = ids === undefined ? sql`true` : unit.dialect.isAmong(pending.id, ids);
         const approved = update(
@@ -121,7 +137,8 @@ export function createDeletionVerbs(database: Database, records: Records) {
         return { kind: rows[0]?.kind ?? 'policy', ids: rows.map((row) => row.id).sort() };
       }),
 
-    async countProofs(kind) {
+    /** Records that await their second 404, and those that had it and await `concludeDeletions`. */
+    async countProofs(kind: Kind): Promise<{ awaiting: number; proven: number }> {
       const [row] = await statements.query<{ awaiting: number; proven: number }>(
         sql`SELECT count(*) FILTER (WHERE NOT proven AND attempts = 0) AS awaiting, count(*) FILTER (WHERE proven) AS proven
           FROM record_state${statements.dialect.indexedBy('record_state_missing')}
@@ -130,7 +147,8 @@ export function createDeletionVerbs(database: Database, records: Records) {
       return row!;
     },
 
-    async someLiveRecord(kind, besides) {
+    /** A verified live record that the API has shown, other than `besides`: to read as a witness. */
+    async someLiveRecord(kind: Kind, besides: string): Promise<string | null> {
       const ids = await idsOf(
         statements,
         sql`SELECT id FROM record_state WHERE kind = ${kind} AND id <> ${besides} AND returned AND unverified_since IS NULL
@@ -140,12 +158,13 @@ export function createDeletionVerbs(database: Database, records: Records) {
       return ids.find((id) => loaded.get(id)?.row?.deletedAt === null) ?? null;
     },
 
-    pendingDeletions: (wall) =>
+    /** How many are not approved at `wall`, by the sync run that found them. */
+    pendingDeletions: (wall: number): Promise<{ sync_run_id: number; kind: Kind; count: number }[]> =>
       statements.query<{ sync_run_id: number; kind: Kind; count: number }>(
         sql`SELECT sync_run_id, kind, count(*) AS count FROM pending_deletions
           WHERE ${isNotApproved(iso(wall))} GROUP BY sync_run_id, kind ORDER BY kind, sync_run_id`,
       ),
-  } satisfies Partial<BackfillStore>;
+  };
 }
 
 const isSame = (some: readonly string[], others: readonly string[]) =>

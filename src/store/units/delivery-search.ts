@@ -3,14 +3,15 @@ import type { Column, SQL } from '../drizzle.ts';
 import {
   type DeliveryFilter,
   type DeliveryPage,
+  type DeliveryPaging,
   type DeliveryReport,
   EVENTS_LOOKED_AT,
+  type EventFilter,
+  type EventPaging,
   type EventReport,
   type EventState,
   type ListedOutcome,
   type Page,
-  type Paging,
-  type ReportStore,
 } from '../reports.ts';
 import { events, quarantine, rejections } from '../schema.ts';
 import { isWithin, type Looked, lookDown, type Numbered, numberAt } from './lists.ts';
@@ -37,8 +38,8 @@ const FOUND_ROW_COST = 10;
  */
 export async function searchEvents(
   to: Sql,
-  { state, type, kind, recordId, ...period }: Parameters<ReportStore['listEvents']>[0],
-  paging: Parameters<ReportStore['listEvents']>[1],
+  { state, type, kind, recordId, ...period }: EventFilter,
+  paging: EventPaging,
 ): Promise<Page<EventReport>> {
   const { dialect } = to;
   // Most databases have no event in the rare states, and need not be walked to find that out.
@@ -141,7 +142,7 @@ type Cursor = Readonly<Record<Lane, number>>;
 export async function searchDeliveries(
   to: Sql,
   filter: DeliveryFilter,
-  paging: Paging & { above?: string | undefined },
+  paging: DeliveryPaging,
 ): Promise<DeliveryPage> {
   const limit = limitOf(paging);
   const from = cursorIn(paging.after, Number.MAX_SAFE_INTEGER);

@@ -3,7 +3,7 @@ import { dueAt } from '../../mirror/decide.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
 import { events, gaps, recordState as states } from '../schema.ts';
-import type { BackfillStore, DirtyTiming, DueRecord, Now } from '../store.ts';
+import type { DirtyTiming, DueRecord, Now } from '../values.ts';
 import { isRecord, TABLE_OF } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { as, idsOf, isOneOf, iso, readFact, single, sql, update } from './sql.ts';
@@ -20,16 +20,19 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
   }
 
   return {
+    /** The counter: taken before a read begins. */
     currentNumber,
 
-    markUnverifiedDirty: (now, timing) =>
+    /** At start: unverified records count as marked dirty now, since the steady clocks of two runs cannot be compared. */
+    markUnverifiedDirty: (now: Now, timing: DirtyTiming): Promise<number> =>
       database.transact(async (unit) =>
         keepsTime && (await isServed(unit, now))
           ? await pullBack(unit, now, timing)
           : await layAnew(unit, now, timing),
       ),
 
-    async dueRecords(kind, now, timing, limit) {
+    /** The longest due first. Those marked dirty since are put off, not returned. */
+    async dueRecords(kind: Kind, now: Now, timing: DirtyTiming, limit: number): Promise<DueRecord[]> {
       const { attempts, missingSince, dirtyAt, firstDirtyAt } = states;
       type Row = Record<'missingSince' | 'dirtyAt' | 'firstDirtyAt', number | null>;
       const rows = await statements.query<Row & { id: string; attempts: number }>(
@@ -57,20 +60,23 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       return due;
     },
 
-    async countDue(kind, now, atMost) {
+    async countDue(kind: Kind, now: Now, atMost: number): Promise<number> {
       const due = sql`SELECT 1 FROM record_state WHERE kind = ${kind} AND due_at <= ${now.steady} LIMIT ${atMost}`;
       return (await single<number>(statements, sql`SELECT count(*) FROM (${due}) AS due`))!;
     },
 
-    nextDueAt: (kind) =>
+    nextDueAt: (kind: Kind): Promise<number | null> =>
       single<number>(
         statements,
         sql`SELECT min(due_at) FROM record_state WHERE kind = ${kind} AND due_at IS NOT NULL`,
       ),
 
-    makeKnown: (kind, ids, now) => database.transact((unit) => makeKnown(unit, kind, ids, now)),
+    /** New ids become known and due. Returns how many were new. */
+    makeKnown: (kind: Kind, ids: readonly string[], now: Now): Promise<number> =>
+      database.transact((unit) => makeKnown(unit, kind, ids, now)),
 
-    async makeDue(kind, ids, now) {
+    /** An operator asked, or a list scan missed them: due now. New ids become known. */
+    async makeDue(kind: Kind, ids: readonly string[], now: Now): Promise<void> {
       await database.transact((unit) =>
         unit.change(
           sql`${knownRows(unit, kind, ids, now)} DO UPDATE SET due_at = excluded.due_at, attempts = 0`,
@@ -78,25 +84,29 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       );
     },
 
-    async recordReadFailure(kind, id, error, retryAtMs) {
+    /** A read without a usable answer: the record is read again at `retryAtMs`. */
+    async recordReadFailure(kind: Kind, id: string, error: string, retryAtMs: number): Promise<void> {
       const failed = { attempts: sql`${states.attempts} + 1`, error, dueAt: retryAtMs };
       await database.transact((unit) => unit.change(update(states, failed, isRecord(kind, id))));
     },
 
-    cycleRecords: (kind, syncRunId, limit) =>
+    /** Known ids, tombstones included, that this full sync has not tried: unverified first, then the longest unread. */
+    cycleRecords: (kind: Kind, syncRunId: number, limit: number): Promise<string[]> =>
       idsOf(
         statements,
         sql`SELECT id FROM record_state WHERE kind = ${kind} AND sync_run_id IS DISTINCT FROM ${syncRunId}
           ORDER BY unverified_since IS NULL, read_number, id LIMIT ${limit}`,
       ),
 
-    async markSynced(kind, id, syncRunId) {
+    /** The full sync has tried this record, with any result. */
+    async markSynced(kind: Kind, id: string, syncRunId: number): Promise<void> {
       await database.transact((unit) => unit.change(update(states, { syncRunId }, isRecord(kind, id))));
     },
 
     countKnown,
 
-    async knownIds(kind, after, limit) {
+    /** All known ids after `after`, in order. Tombstones and ids without a row are not `alive`. */
+    async knownIds(kind: Kind, after: string, limit: number): Promise<{ id: string; alive: boolean }[]> {
       const known = await statements.query<{ id: string; alive: boolean | 0 | 1 }>(
         sql`SELECT s.id, r.id IS NOT NULL AND r.deleted_at IS NULL AS alive
           FROM record_state s LEFT JOIN ${TABLE_OF[kind]} r ON r.id = s.id
@@ -105,7 +115,8 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       return known.map(({ id, alive }) => ({ id, alive: Boolean(alive) }));
     },
 
-    unseenBy: (kind, syncRunId, number) =>
+    /** Live rows and unverified ones, deleted included, that the sync run has not seen and nothing has touched since `number`. */
+    unseenBy: (kind: Kind, syncRunId: number, number: number): Promise<string[]> =>
       idsOf(
         statements,
         sql`SELECT s.id FROM record_state s LEFT JOIN ${TABLE_OF[kind]} r ON r.id = s.id
@@ -114,7 +125,8 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
             AND ((r.id IS NOT NULL AND r.deleted_at IS NULL) OR s.unverified_since IS NOT NULL) ORDER BY s.id`,
       ),
 
-    async touchedSince(kind, number) {
+    /** Ids marked dirty or written after `number`. */
+    async touchedSince(kind: Kind, number: number): Promise<Set<string>> {
       const isShort = (await currentNumber()) - number < (await countKnown(kind));
       const markedDirty = await idsOf(
         statements,
@@ -137,7 +149,8 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       return new Set([...markedDirty, ...written]);
     },
 
-    async hasAnnouncedDeletion(kind, number, wall) {
+    /** An event about a deletion was accepted after `number`, or at `wall` or later. */
+    async hasAnnouncedDeletion(kind: Kind, number: number, wall: number): Promise<boolean> {
       // From the newest back to the time asked about: what is older is not looked at.
       const found = await statements.query(
         sql`SELECT 1 FROM events WHERE kind = ${kind} AND ${isOneOf(events.type, [...DELETE_TYPES])}
@@ -146,7 +159,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       );
       return found.length > 0;
     },
-  } satisfies Partial<BackfillStore>;
+  };
 }
 
 export async function countLive(unit: Sql, kind: Kind): Promise<number> {

@@ -16,20 +16,17 @@ import { assessmentsNamedIn, noRecordIn, recordOf, waitsForProcessing } from '..
 import type { Database, Sql, Unit } from '../database.ts';
 import { CONFLICTING, type EventState } from '../reports.ts';
 import { events, quarantine, rejections, trimmedEvents } from '../schema.ts';
-import {
-  type AcceptOutcome,
-  type DirtyTiming,
-  DUPLICATES_KEPT,
-  type InboxStore,
-  type IncomingEvent,
-  type Now,
-  OLD_REJECTIONS_LOOKED_AT,
-  REJECTION_KEPT_MS,
-  REJECTIONS_KEPT,
-  type RetryOutcome,
-  type UnreadEvent,
-  type UnusableDelivery,
-} from '../store.ts';
+import type {
+  AcceptOutcome,
+  CountedRejection,
+  DirtyTiming,
+  IncomingEvent,
+  Now,
+  ProvisionalRules,
+  RetryOutcome,
+  UnreadEvent,
+  UnusableDelivery,
+} from '../values.ts';
 import { learnedPointers } from './backfill.ts';
 import { makeKnown } from './due.ts';
 import { gapOf, openGap, resolveGap, resolveRecords, resolveSettled } from './gaps.ts';
@@ -37,6 +34,16 @@ import { applyAll, type EventEngine, type PendingEvent } from './processing.ts';
 import { loadRecords, type Records, TABLE_OF } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
 import { insertInto, iso, sql, tally, update } from './sql.ts';
+
+/** Rejections kept for each reason. Four of the fourteen reasons keep bodies, of 16 KB at most: 33 MB if all are full. */
+export const REJECTIONS_KEPT = 500;
+/** A sender retries for two days; a week leaves time to look at the rejections. */
+export const REJECTION_KEPT_MS = 7 * 86_400_000;
+/** Expired rejections that one write deletes, at most. */
+const OLD_REJECTIONS_LOOKED_AT = 100;
+
+/** Duplicates kept: more than a sender's retries of a bad day. A row is about 150 bytes. */
+export const DUPLICATES_KEPT = 10_000;
 
 type StoredEvent = Omit<PendingEvent, 'receivedWall' | 'owner'> & { receivedAt: string; state: EventState };
 
@@ -48,7 +55,16 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
   };
 
   return {
-    async accept({ events: arrived, unusable }, now, timing, pointers) {
+    /** Outcomes are in the order of `events`. Assessments that `pointers` find, and no later step would, become known here. */
+    async accept(
+      {
+        events: arrived,
+        unusable,
+      }: { events: readonly IncomingEvent[]; unusable: readonly UnusableDelivery[] },
+      now: Now,
+      timing: DirtyTiming,
+      pointers?: IdPointers,
+    ): Promise<AcceptOutcome[]> {
       const atOnce = unusable.length > 0 ? null : await engine.acceptNew(arrived, now, timing);
       if (atOnce !== null) return atOnce;
       const outcomes = await database.transact(async (unit) => {
@@ -69,7 +85,11 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
       return outcomes;
     },
 
-    async retryEvent(id, rules, now) {
+    /**
+     * Reads a failed event again, by these pointers and the learned ones; if that fails, it stays failed. Also a processed one whose
+     * record the API has never shown, if it names another record now; a record that nothing else names is then removed.
+     */
+    async retryEvent(id: string, rules: ProvisionalRules, now: Now): Promise<RetryOutcome> {
       const nowIso = iso(now.wall);
       try {
         return await database.transact(async (unit): Promise<RetryOutcome> => {
@@ -118,14 +138,16 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
       }
     },
 
-    failedWithoutRecord: (after, limit) =>
+    /** Failed events that name no record, in number order, after the event of that number. */
+    failedWithoutRecord: (after: number, limit: number): Promise<UnreadEvent[]> =>
       database.sql.query<UnreadEvent>(
         sql`SELECT seq, id, type, kind, attempts, body FROM events${database.sql.dialect.indexedBy('events_failed')}
           WHERE state = 'failed' AND kind IS NOT NULL AND record_id IS NULL AND body IS NOT NULL AND seq > ${after}
           ORDER BY seq LIMIT ${limit}`,
       ),
 
-    async discardEvent(id, now) {
+    /** False: no such event in a state that allows it. */
+    async discardEvent(id: string, now: Now): Promise<boolean> {
       const nowIso = iso(now.wall);
       return await database.transact(async (unit) => {
         const [event] = await unit.query<Pick<StoredEvent, 'seq' | 'state' | 'kind' | 'recordId'>>(
@@ -144,7 +166,8 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
       });
     },
 
-    async releaseQuarantined(id, now, timing) {
+    /** Marks its record dirty, or opens a gap on its kind, so that the API is asked. */
+    async releaseQuarantined(id: number, now: Now, timing: DirtyTiming): Promise<boolean> {
       const nowIso = iso(now.wall);
       return await database.transact(async (unit) => {
         const [row] = await unit.query<{ kind: Kind | null; recordId: string | null }>(
@@ -166,7 +189,8 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
       });
     },
 
-    async recordRejections(rejected) {
+    /** Keeps the newest `REJECTIONS_KEPT` of each reason, sender by sender in turn, so that a flood replaces its sender's own only. */
+    async recordRejections(rejected: readonly CountedRejection[]): Promise<void> {
       await database.transact(async (unit) => {
         for (const { wall, ...rejection } of rejected) {
           const network = senderOf(rejection.address);
@@ -189,7 +213,7 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
         );
       });
     },
-  } satisfies Partial<InboxStore>;
+  };
 }
 
 /** What an event's content is compared by: its body, or the hash of that once it is trimmed. */

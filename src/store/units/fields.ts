@@ -9,7 +9,7 @@ import {
 } from '../../mirror/flat-columns.ts';
 import type { Database, Sql } from '../database.ts';
 import { fields } from '../schema.ts';
-import type { Field, FieldStore } from '../store.ts';
+import type { Field, FieldLook } from '../values.ts';
 import { readFact, sql, upsert, writeFact } from './sql.ts';
 
 /** Up to which number changes have been looked at for fields, as `facts` keep it. */
@@ -19,9 +19,10 @@ const LOOKED_FACT = 'fields_looked';
 const LOOK_BYTES = 262_144;
 
 /** The typed columns of the views `…_flat`: changes hold every field that a record ever had, in the order of commits. */
-export function createFieldVerbs({ sql: statements, transactApart }: Database): FieldStore {
+export function createFieldVerbs({ sql: statements, transactApart }: Database) {
   return {
-    async seeFields(look, limit) {
+    /** Looks at up to `limit` changes after `look`. Null: after the last look that was learned. */
+    async seeFields(look: FieldLook | null, limit: number): Promise<FieldLook> {
       const from = look?.through ?? Number((await readFact(statements, LOOKED_FACT)) ?? 0);
       type Row = { seq: number; kind: Kind; id: string; after: unknown; at: string; bytes: number };
       // Where a backup was put back beneath us numbers are given out again.
@@ -44,7 +45,8 @@ export function createFieldVerbs({ sql: statements, transactApart }: Database): 
       return { through: last.seq, seen: [...seen.values()], isOver };
     },
 
-    learnFields: ({ through, seen }) =>
+    /** Returns the rows of `fields` that are new or have another column. Rejects with StoreUnavailable while a query blocks a view. */
+    learnFields: ({ through, seen }: FieldLook): Promise<(Field & { kind: Kind })[]> =>
       transactApart(fields, async (unit) => {
         const present = await fieldsByKind(unit);
         const learned: (Field & { kind: Kind })[] = [];

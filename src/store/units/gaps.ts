@@ -3,7 +3,7 @@ import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import { events, gaps } from '../schema.ts';
-import type { DirtyTiming, GapChange, GapKey, GapReason, Now } from '../store.ts';
+import type { DirtyTiming, GapChange, GapKey, GapReason, Now } from '../values.ts';
 import { insertInto, is, isOneOf, iso, readFact, sql, update, writeFact } from './sql.ts';
 
 /**

@@ -1,6 +1,6 @@
 import type { Sql } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
-import type { NumberedRows, NumberedTable, Period, ReportStore } from '../reports.ts';
+import type { ListPaging, NumberedRows, NumberedTable, Period } from '../reports.ts';
 import { allOf, as, beforeOf, limitOf, one, sql } from './sql.ts';
 
 /** Lists whose newest come first, read down by numbers that grow with time, but for a clock that was set back. */
@@ -43,7 +43,7 @@ const LISTED: Readonly<Record<NumberedTable, Listed>> = {
 export async function listOf<Name extends NumberedTable>(
   to: Sql,
   name: Name,
-  { open, ...paging }: Parameters<ReportStore['list']>[1],
+  { open, ...paging }: ListPaging,
 ): Promise<NumberedRows[Name][]> {
   const { time, columns } = LISTED[name];
   const table = { table: name, number: 'id', time };

@@ -1,22 +1,26 @@
 import type { Database, Sql } from '../database.ts';
-import { AUDIT_ASKED } from '../reports.ts';
+import { AUDIT_ASKED, type TrafficReport } from '../reports.ts';
 import { audit, registrations, tokens, traffic } from '../schema.ts';
-import type { OperatorStore, SealedText, StoredRegistration, StoredTokens } from '../store.ts';
+import type { AuditEntry, Now, SealedText, StoredRegistration, StoredTokens } from '../values.ts';
 import { excluded, iso, noteAudit, one, readFact, set, sql, update, upsert, writeFact } from './sql.ts';
 
 /** What operators do, besides what concerns records: audit, registrations, tokens, traffic, facts. */
-export function createOperatorVerbs(database: Database): OperatorStore {
+export function createOperatorVerbs(database: Database) {
   const { sql: statements } = database;
   return {
-    audit: (entry, now) => database.transact((unit) => noteAudit(unit, entry, now)),
+    /** Returns its id. The outcome is `AUDIT_ASKED` until the action is done. */
+    audit: (entry: AuditEntry, now: Now): Promise<number> =>
+      database.transact((unit) => noteAudit(unit, entry, now)),
 
-    async settleAudit(id, outcome) {
+    /** An entry that has its outcome keeps it. */
+    async settleAudit(id: number, outcome: string): Promise<void> {
       await database.transact((unit) =>
         unit.change(update(audit, { outcome }, sql`id = ${id} AND outcome = ${AUDIT_ASKED}`)),
       );
     },
 
-    async saveRegistration({ createdWall, expiresWall, ...registration }) {
+    /** Replaces one of the same id; its secret stays if none is given. */
+    async saveRegistration({ createdWall, expiresWall, ...registration }: StoredRegistration): Promise<void> {
       const { sealedSecret, sealedAnswer, createdAt } = registrations;
       await database.transact((unit) =>
         unit.change(
@@ -40,7 +44,8 @@ export function createOperatorVerbs(database: Database): OperatorStore {
       );
     },
 
-    forgetRegistration: (id, expiresWall, entry, now) =>
+    /** Sets its expiry; one that is not after now deletes the row. False: no such registration, nothing was written. */
+    forgetRegistration: (id: string, expiresWall: number, entry: AuditEntry, now: Now): Promise<boolean> =>
       database.transact(async (unit) => {
         const own = sql`upstream_id = ${id}`;
         const changed = await unit.change(
@@ -52,7 +57,8 @@ export function createOperatorVerbs(database: Database): OperatorStore {
         return changed > 0;
       }),
 
-    async listRegistrations() {
+    /** Expired ones that are not deleted yet included. */
+    async listRegistrations(): Promise<StoredRegistration[]> {
       type Row = Omit<StoredRegistration, 'createdWall' | 'expiresWall'>;
       const rows = await statements.query<Row & { createdAt: string; expiresAt: string | null }>(
         sql`SELECT upstream_id AS "upstreamId", url, events, description, delivers, sealed_secret AS "sealedSecret",
@@ -68,9 +74,15 @@ export function createOperatorVerbs(database: Database): OperatorStore {
       }));
     },
 
-    listSealed: () => statements.query<SealedText>(SEALED_TEXTS),
+    listSealed: (): Promise<SealedText[]> => statements.query<SealedText>(SEALED_TEXTS),
 
-    reseal: (present, resealed, entry, now) =>
+    /** Replaces `present[n]` by `resealed[n]`. Nothing is written if the database has others now, or while tokens are being renewed. */
+    reseal: (
+      present: readonly SealedText[],
+      resealed: readonly string[],
+      entry: AuditEntry,
+      now: Now,
+    ): Promise<'done' | 'changed' | 'leased'> =>
       database.transact(async (unit) => {
         const stored = await unit.query<SealedText>(SEALED_TEXTS);
         if (contentOf(stored) !== contentOf(present)) return 'changed';
@@ -84,9 +96,16 @@ export function createOperatorVerbs(database: Database): OperatorStore {
         return 'done';
       }),
 
-    readTokens: (name) => readTokens(statements, name),
+    /** Null: no sign-in yet. */
+    readTokens: (name: string): Promise<StoredTokens | null> => readTokens(statements, name),
 
-    leaseTokens: (name, owner, leaseMs, { wall }) =>
+    /** The right to renew them, for `leaseMs` by the wall clock, which processes share. Null: another owner has it, or no tokens. */
+    leaseTokens: (
+      name: string,
+      owner: string,
+      leaseMs: number,
+      { wall }: Now,
+    ): Promise<StoredTokens | null> =>
       database.transact(async (unit) => {
         // One that ends far later than any can was taken before the wall clock was set back: it counts as over. Not one
         // that ends a little later, for the clocks of two processes differ.
@@ -98,14 +117,21 @@ export function createOperatorVerbs(database: Database): OperatorStore {
         return taken > 0 ? await readTokens(unit, name) : null;
       }),
 
-    async releaseTokens(name, owner) {
+    async releaseTokens(name: string, owner: string): Promise<void> {
       const free = { leaseOwner: null, leaseUntil: null };
       await database.transact((unit) =>
         unit.change(update(tokens, free, sql`name = ${name} AND lease_owner = ${owner}`)),
       );
     },
 
-    saveTokens: (name, sealed, version, entry, now) =>
+    /** Replaces exactly `version` (null: any, a refusal included). False: others were saved since, nothing was written. */
+    saveTokens: (
+      name: string,
+      sealed: string,
+      version: number | null,
+      entry: AuditEntry,
+      now: Now,
+    ): Promise<boolean> =>
       database.transact(async (unit) => {
         const present = (await readTokens(unit, name))?.version ?? null;
         if (version !== null && present !== version) return false;
@@ -121,7 +147,14 @@ export function createOperatorVerbs(database: Database): OperatorStore {
         return true;
       }),
 
-    refuseTokens: (name, refusal, version, entry, now) =>
+    /** The upstream refused to renew these. False: others were saved since, nothing was written. */
+    refuseTokens: (
+      name: string,
+      refusal: string,
+      version: number,
+      entry: AuditEntry,
+      now: Now,
+    ): Promise<boolean> =>
       database.transact(async (unit) => {
         const refused = update(tokens, { refusal }, sql`name = ${name} AND version = ${version}`);
         if ((await unit.change(refused)) === 0) return false;
@@ -129,7 +162,8 @@ export function createOperatorVerbs(database: Database): OperatorStore {
         return true;
       }),
 
-    async addTraffic(counted, keepSince) {
+    /** Adds to each minute's counts, and deletes minutes that began before `keepSince` (wall-clock milliseconds). */
+    async addTraffic(counted: readonly TrafficReport[], keepSince: number): Promise<void> {
       const { times, totalMs, maxMs } = traffic;
       await database.transact(async (unit) => {
         for (const { minute, what, ...sums } of counted) {
@@ -150,13 +184,15 @@ export function createOperatorVerbs(database: Database): OperatorStore {
       });
     },
 
-    readFact: (name) => readFact(statements, name),
+    /** Null: never set. */
+    readFact: (name: string): Promise<string | null> => readFact(statements, name),
 
-    async writeFact(name, value) {
+    async writeFact(name: string, value: string): Promise<void> {
       await database.transact((unit) => writeFact(unit, name, value));
     },
 
-    claimFact: (name, value) =>
+    /** Writes it, unless it has this value already: false, somebody else has claimed it. */
+    claimFact: (name: string, value: string): Promise<boolean> =>
       database.transact(async (unit) => {
         if ((await readFact(unit, name)) === value) return false;
         await writeFact(unit, name, value);

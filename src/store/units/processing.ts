@@ -8,12 +8,11 @@ import type {
   AcceptOutcome,
   ClaimedEvent,
   DirtyTiming,
-  InboxStore,
   IncomingEvent,
   Now,
   ProvisionalOutcome,
   ProvisionalRules,
-} from '../store.ts';
+} from '../values.ts';
 import { learnedPointers } from './backfill.ts';
 import { gapOfFailed, openGap } from './gaps.ts';
 import {
@@ -85,7 +84,12 @@ export interface Finished {
 /** What becomes of claimed events: shown in the mirror, put off, given up. */
 export function createProcessingVerbs(database: Database, engine: EventEngine) {
   return {
-    async applyEvents(claimed, rules, now) {
+    /** Writes claimed events into rows and marks each processed or failed, in one transaction. Skips those whose claim was lost. */
+    async applyEvents(
+      claimed: readonly ClaimedEvent[],
+      rules: ProvisionalRules,
+      now: Now,
+    ): Promise<ProvisionalOutcome[]> {
       if (claimed.length === 0) return [];
       // As they were claimed.
       const events = claimed as readonly PendingEvent[];
@@ -102,7 +106,12 @@ export function createProcessingVerbs(database: Database, engine: EventEngine) {
       return outcomes;
     },
 
-    async deferEvent({ event, retryAtMs, error }, now, timing) {
+    /** After an error of our own: retry at `retryAtMs` (steady); null: the event is `failed`. */
+    async deferEvent(
+      { event, retryAtMs, error }: { event: ClaimedEvent; retryAtMs: number | null; error: string },
+      now: Now,
+      timing: DirtyTiming,
+    ): Promise<void> {
       const finished = await database.transact(async (unit) => {
         const mine = await engine.finishClaims(unit, [event]);
         if (mine.length === 0) return mine;
@@ -118,14 +127,15 @@ export function createProcessingVerbs(database: Database, engine: EventEngine) {
       engine.claimsFinished(finished);
     },
 
-    async nextAttemptWall() {
+    /** When the next deferred event is due. */
+    async nextAttemptWall(): Promise<number | null> {
       const at = await single<string>(
         database.sql,
         sql`SELECT min(next_attempt_at) FROM events WHERE state = 'pending' AND next_attempt_at IS NOT NULL`,
       );
       return at === null ? null : Date.parse(at);
     },
-  } satisfies Partial<InboxStore>;
+  };
 }
 
 /** An event and what it says; null: it is of no known family. */

@@ -5,7 +5,7 @@ import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import type { Dialect, Numbers, Sender, Sql } from '../database.ts';
 import { drizzleModule, type SQL } from '../drizzle.ts';
 import { policies, recordState, riskAssessments, vendors } from '../schema.ts';
-import type { DirtyTiming, Now, ReadObject } from '../store.ts';
+import type { DirtyTiming, Now, ReadObject } from '../values.ts';
 import { iso, sql } from './sql.ts';
 
 const { getTableName } = drizzleModule('drizzle-orm');

@@ -1,5 +1,5 @@
+import type { Kind } from '../../compliance/kinds.ts';
 import type { Database } from '../database.ts';
-import type { PlacesGiven, ReplicaStore, StoredSession, SyncRequest } from '../replicas.ts';
 import {
   leases,
   replicas,
@@ -7,18 +7,29 @@ import {
   requestPlaces as shares,
   syncRequests,
 } from '../schema.ts';
+import type {
+  Lease,
+  Now,
+  PlacesAsked,
+  PlacesGiven,
+  StoredSession,
+  SyncRequest,
+  TakenLease,
+} from '../values.ts';
 import { insertInto, iso, one, readFact, single, sql, update, upsert, writtenFact } from './sql.ts';
-
-/** What only the engine can say stays with it: its clock, and how processes hear of each other. */
-type ReplicaVerbs = Omit<ReplicaStore, 'sharedTime' | 'notify' | 'listen'>;
 
 const PAUSE_FACT = 'places_paused_until';
 
-/** None needs the counter's lock: a lease must be prolonged while a batch holds it. Also in a file: a command is a second process. */
-export function createReplicaVerbs(database: Database): ReplicaVerbs {
+/**
+ * What several processes over one database share: replicas, leases, requested sync runs, the request budget and operators' sessions. Instants
+ * are the steady clock's, which on PostgreSQL is the database's time. None needs the counter's lock: a lease must be prolonged while a
+ * batch holds it. Also in a file: a command is a second process.
+ */
+export function createReplicaVerbs(database: Database) {
   const { sql: statements } = database;
   return {
-    beatReplica: (id, lifeMs, now) =>
+    /** Deletes replicas without a beat within `lifeMs`, and counts the others. */
+    beatReplica: (id: string, lifeMs: number, now: Now): Promise<{ others: number }> =>
       database.transactApart(replicas, async (unit) => {
         await unit.change(sql`DELETE FROM replicas WHERE seen_at <= ${now.steady - lifeMs}`);
         const own = { id, startedAt: iso(now.wall), seenAt: now.steady };
@@ -27,16 +38,18 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
         return { others: others! };
       }),
 
-    async leaveReplicas(id) {
+    async leaveReplicas(id: string): Promise<void> {
       await statements.change(sql`DELETE FROM replicas WHERE id = ${id}`);
     },
 
-    async countReplicas(lifeMs, now) {
+    /** Replicas with a beat within `lifeMs`. */
+    async countReplicas(lifeMs: number, now: Now): Promise<number> {
       const living = sql`SELECT count(*) FROM replicas WHERE seen_at > ${now.steady - lifeMs}`;
       return (await single<number>(statements, living))!;
     },
 
-    async takeLease(name, owner, leaseMs, now) {
+    /** Takes it, or extends this owner's. Null: another owner has it. */
+    async takeLease(name: string, owner: string, leaseMs: number, now: Now): Promise<TakenLease | null> {
       const leaseUntil = now.steady + leaseMs;
       const kept = await single<number>(
         statements,
@@ -59,13 +72,14 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
       });
     },
 
-    async releaseLease({ name, owner, fence }) {
+    /** Lets go of exactly this one. */
+    async releaseLease({ name, owner, fence }: Lease): Promise<void> {
       await statements.change(
         sql`UPDATE leases SET owner = '', lease_until = 0 WHERE name = ${name} AND owner = ${owner} AND fence = ${fence}`,
       );
     },
 
-    async requestSyncRuns(kinds, reason, now) {
+    async requestSyncRuns(kinds: readonly Kind[], reason: string, now: Now): Promise<void> {
       await database.transactApart(null, async (unit) => {
         for (const kind of [...kinds].sort()) {
           await unit.change(
@@ -75,10 +89,14 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
       });
     },
 
-    takeSyncRequests: () =>
+    /** Returns all requests and deletes them. */
+    takeSyncRequests: (): Promise<SyncRequest[]> =>
       statements.query<SyncRequest>(sql`DELETE FROM sync_requests RETURNING kind, reason`),
 
-    sharePlaces: ({ replica, limit, takes, wants, leaseMs, goodForMs }, now) =>
+    sharePlaces: (
+      { replica, limit, takes, wants, leaseMs, goodForMs }: PlacesAsked,
+      now: Now,
+    ): Promise<PlacesGiven> =>
       database.transactApart(shares, async (unit) => {
         await unit.change(sql`DELETE FROM request_places WHERE places_until <= ${now.steady}`);
         const [others] = await unit.query<{ taken: number; wanting: number }>(
@@ -102,14 +120,19 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
         };
       }),
 
-    async pausePlaces(until) {
+    /** No process sends before `until` (steady). The latest `until` wins. */
+    async pausePlaces(until: number): Promise<void> {
       await statements.change(
         sql`${writtenFact(PAUSE_FACT, String(until))}
           WHERE CAST(facts.value AS double precision) < CAST(excluded.value AS double precision)`,
       );
     },
 
-    async openSession(session, { openedSince, usedSince, atMost }) {
+    /** Also deletes those opened before `openedSince` or used before `usedSince`, and the oldest beyond `atMost`. */
+    async openSession(
+      session: StoredSession,
+      { openedSince, usedSince, atMost }: { openedSince: number; usedSince: number; atMost: number },
+    ): Promise<void> {
       await database.transactApart(sessions, async (unit) => {
         await unit.change(
           sql`DELETE FROM operator_sessions WHERE opened_at <= ${openedSince} OR used_at <= ${usedSince}`,
@@ -122,17 +145,17 @@ export function createReplicaVerbs(database: Database): ReplicaVerbs {
       });
     },
 
-    findSession: (hash) =>
+    findSession: (hash: string): Promise<StoredSession | null> =>
       one<StoredSession>(
         statements,
         sql`SELECT hash, sealed, opened_at AS "openedAt", used_at AS "usedAt" FROM operator_sessions WHERE hash = ${hash}`,
       ),
 
-    async touchSession(hash, usedAt) {
+    async touchSession(hash: string, usedAt: number): Promise<void> {
       await statements.change(update(sessions, { usedAt }, sql`hash = ${hash}`));
     },
 
-    async closeSession(hash) {
+    async closeSession(hash: string): Promise<void> {
       await statements.change(sql`DELETE FROM operator_sessions WHERE hash = ${hash}`);
     },
   };

@@ -1,17 +1,33 @@
+import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import type { Database, Sql } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type {
   ChangeReport,
+  DeliveryFilter,
+  DeliveryPage,
+  DeliveryPaging,
+  EventFilter,
+  EventPaging,
   EventReport,
   EventState,
   KindStatus,
   LearnedPointerReport,
+  ListPaging,
+  NumberedRows,
+  NumberedTable,
   OpenGaps,
+  Page,
+  Paging,
   PendingDeletionReport,
-  ReportStore,
+  RecordFilter,
+  RecordPage,
+  RecordPaging,
+  RecordReport,
+  StatusCount,
   StoreSummary,
   TrafficReport,
+  TrafficStep,
   TrimmedChanges,
 } from '../reports.ts';
 import { changes, traffic } from '../schema.ts';
@@ -26,7 +42,7 @@ const EVENT_STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 
 const DAY_MS = 86_400_000;
 
 /** What people ask of the store. Reads only; nothing here is on the way of a delivery. */
-export function createReports({ sql: statements, atOneMoment, currentNumber }: Database): ReportStore {
+export function createReports({ sql: statements, atOneMoment, currentNumber }: Database) {
   const { query, dialect } = statements;
 
   const changesWhere = async (condition: SQL) => {
@@ -41,21 +57,34 @@ export function createReports({ sql: statements, atOneMoment, currentNumber }: D
   };
 
   return {
-    summary: () => atOneMoment(summaryOf),
+    summary: (): Promise<StoreSummary> => atOneMoment(summaryOf),
 
-    listDeliveries: (filter, paging) => searchDeliveries(statements, filter, paging),
+    /** All deliveries, newest first. Reads a bounded number of rows of each table. */
+    listDeliveries: (filter: DeliveryFilter, paging: DeliveryPaging): Promise<DeliveryPage> =>
+      searchDeliveries(statements, filter, paging),
 
-    listEvents: (filter, paging) => searchEvents(statements, filter, paging),
+    /** Newest first. Reads a bounded number of rows with any filter. */
+    listEvents: (filter: EventFilter, paging: EventPaging): Promise<Page<EventReport>> =>
+      searchEvents(statements, filter, paging),
 
-    showEvent: (id) =>
+    showEvent: (id: string): Promise<EventReport | null> =>
       one<EventReport>(statements, sql`SELECT ${EVENT_COLUMNS}, body FROM events WHERE id = ${id}`),
 
-    listRecords: (kind, filter, paging) => searchRecords(statements, kind, filter, paging),
-    listStatuses: (kind) => statusesOf(statements, kind),
+    /** Reads a bounded number of rows with any filter. */
+    listRecords: (kind: Kind, filter: RecordFilter, paging: RecordPaging): Promise<RecordPage> =>
+      searchRecords(statements, kind, filter, paging),
+    /** In order, those of deleted records included. */
+    listStatuses: (kind: Kind): Promise<StatusCount[]> => statusesOf(statements, kind),
 
-    showRecord: async (kind, id) => (await rowsOf(statements, kind, sql`id = ${id}`))[0] ?? null,
+    showRecord: async (kind: Kind, id: string): Promise<RecordReport | null> =>
+      (await rowsOf(statements, kind, sql`id = ${id}`))[0] ?? null,
 
-    async recordHistory(kind, id, paging) {
+    /** Newest first, unless `oldestFirst`. */
+    async recordHistory(
+      kind: Kind,
+      id: string,
+      paging: Paging & { oldestFirst?: true },
+    ): Promise<ChangeReport[]> {
       const order = paging.oldestFirst ? 'ASC' : 'DESC';
       const from = beforeOf(paging);
       const behind = paging.oldestFirst ? { above: from } : { below: from };
@@ -64,36 +93,50 @@ export function createReports({ sql: statements, atOneMoment, currentNumber }: D
       return await changesWhere(sql`${dialect.isAmong(changes.seq, found)} ORDER BY seq ${sql.raw(order)}`);
     },
 
-    listChanges: (after, limit) => changesWhere(sql`seq > ${after} ORDER BY seq LIMIT ${limitOf({ limit })}`),
+    /** Oldest first. */
+    listChanges: (after: number, limit: number): Promise<ChangeReport[]> =>
+      changesWhere(sql`seq > ${after} ORDER BY seq LIMIT ${limitOf({ limit })}`),
 
-    async changesBefore(instant) {
+    /** The `after` with which `listChanges` begins at `instant` (ISO 8601 UTC). */
+    async changesBefore(instant: string): Promise<number> {
       return (await firstSince(statements, { table: 'changes', number: 'seq', time: 'at' }, instant)) - 1;
     },
 
-    async trimmedChanges() {
+    /** Null: no change was trimmed. */
+    async trimmedChanges(): Promise<TrimmedChanges | null> {
       const text = await readFact(statements, TRIMMED_CHANGES_FACT);
       return text === null ? null : (JSON.parse(text) as TrimmedChanges);
     },
 
-    async epoch() {
+    /** New after each restore of a backup: numbers of changes go on from the backup's, and mean other changes than before. */
+    async epoch(): Promise<string> {
       return (await readFact(statements, EPOCH_FACT)) ?? '';
     },
 
-    async snapshotRecords(kind, paging) {
+    /** `seq`: the counter; the rows are at least as new, so that a reader of the changes after it misses none. */
+    async snapshotRecords(kind: Kind, paging: Paging): Promise<{ seq: number; records: RecordReport[] }> {
       // The counter first: what is committed between the two is in the rows as well as behind `seq`.
       const seq = await currentNumber();
       return { seq, records: await recordsById(statements, kind, paging) };
     },
 
-    countGapsOpened: () =>
+    /** How many gaps were ever opened, by reason. */
+    countGapsOpened: (): Promise<{ reason: string; count: number }[]> =>
       query<{ reason: string; count: number }>(
         sql`SELECT reason, sum(opened) AS count FROM gap_counts GROUP BY reason ORDER BY reason`,
       ),
 
-    list: (table, paging) => listOf(statements, table, paging),
-    show: (table, id) => rowOf(statements, table, id),
+    /** Rows of a table without their bodies, newest first. */
+    list: <Name extends NumberedTable>(table: Name, paging: ListPaging): Promise<NumberedRows[Name][]> =>
+      listOf(statements, table, paging),
+    show: <Name extends NumberedTable>(table: Name, id: number): Promise<NumberedRows[Name] | null> =>
+      rowOf(statements, table, id),
 
-    listPendingDeletions({ syncRunId }, paging) {
+    /** Of one sync run or of all, by kind and id; the key is `pendingDeletionKey`. */
+    listPendingDeletions(
+      { syncRunId }: { syncRunId?: number | undefined },
+      paging: Paging,
+    ): Promise<PendingDeletionReport[]> {
       const [, afterKind = '', afterId = ''] = /^([^/]*)\/(.*)$/s.exec(paging.after ?? '') ?? [];
       // One sync run is of one kind: its index is in the order of the ids.
       const [where, order] =
@@ -111,7 +154,8 @@ export function createReports({ sql: statements, atOneMoment, currentNumber }: D
       );
     },
 
-    listTraffic: (since, step = 'minute') =>
+    /** From `since` (wall-clock milliseconds) on, oldest first. Default: by the minute. */
+    listTraffic: (since: number, step: TrafficStep = 'minute'): Promise<TrafficReport[]> =>
       query<TrafficReport>(
         sql`SELECT ${step === 'hour' ? dialect.hourOf(traffic.minute) : traffic.minute} AS minute, what,
             CAST(sum(times) AS bigint) AS times, CAST(sum(total_ms) AS bigint) AS total_ms, max(max_ms) AS max_ms

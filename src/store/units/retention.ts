@@ -3,7 +3,7 @@ import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL, Table } from '../drizzle.ts';
 import type { EventState } from '../reports.ts';
 import { audit, changes, duplicates, events, quarantine, registrations, trimmedEvents } from '../schema.ts';
-import type { RetentionStore, Trimmed, TrimmedThing, TrimStep } from '../store.ts';
+import type { Trimmed, TrimmedThing, TrimStep } from '../values.ts';
 import { as, iso, readFact, set, sql, tally, update, writeFact } from './sql.ts';
 
 /** Where the history begins, as `facts` keep it. */
@@ -130,7 +130,7 @@ const EXPIRING = {
   event_ids: { table: trimmedEvents, key: trimmedEvents.id, at: trimmedEvents.receivedAt },
 };
 
-export function createRetentionVerbs({ transact }: Database): RetentionStore {
+export function createRetentionVerbs({ transact }: Database) {
   /** Ends before the first row that is too young, and where the bodies are enough for one step. */
   const walk = (of: Walk, { before, after, limit }: TrimStep) =>
     transact(async (unit): Promise<Trimmed> => {
@@ -172,7 +172,11 @@ export function createRetentionVerbs({ transact }: Database): RetentionStore {
   };
 
   return {
-    trim: (thing, step) =>
+    /**
+     * One step; repeated until `next` is null. Pending and failed events stay with their bodies, which a retry needs. Ids of trimmed
+     * events stay until `event_ids` are trimmed: then a redelivery counts as new.
+     */
+    trim: (thing: TrimmedThing, step: TrimStep): Promise<Trimmed> =>
       thing === 'registrations' || thing === 'event_ids'
         ? trimExpired(EXPIRING[thing], step)
         : walk(WALKS[thing], step),

@@ -2,7 +2,7 @@ import type { Sender, Sql } from '../database.ts';
 import { type Column, drizzleModule, type SQL, type Table } from '../drizzle.ts';
 import { type EventState, PAGE_LIMIT_MAX, type Paging } from '../reports.ts';
 import { audit, eventCounts, facts } from '../schema.ts';
-import type { AuditEntry, Now } from '../store.ts';
+import type { AuditEntry, Now } from '../values.ts';
 
 export const { sql } = drizzleModule('drizzle-orm');
 

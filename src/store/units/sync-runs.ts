@@ -2,7 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import { facts, kindState, syncRuns } from '../schema.ts';
-import type { BackfillStore, Now, ReadingFact, ServiceFacts, SyncRunProgress } from '../store.ts';
+import type { GapKey, Now, ReadingFact, ServiceFacts, SyncRunEnd, SyncRunProgress } from '../values.ts';
 import { hasUnnamed, kindsWantingFullSync, openGap, resolveAfterFullSync, resolveGap } from './gaps.ts';
 import { excluded, insertInto, isOneOf, iso, single, sql, update, upsert, writtenFact } from './sql.ts';
 
@@ -13,7 +13,12 @@ const FEWEST_FOR_USUAL = 10;
 export function createFullSyncVerbs(database: Database) {
   const { sql: statements } = database;
   return {
-    startSyncRun: (kind, reason, now) =>
+    /** One of a kind runs at a time: an open one becomes `interrupted`. `hasUnnamed`: a gap is open that a full list resolves. */
+    startSyncRun: (
+      kind: Kind,
+      reason: string,
+      now: Now,
+    ): Promise<{ id: number; number: number; hasUnnamed: boolean }> =>
       database.transact(async (unit) => {
         const number = unit.numbers.current();
         const startedAt = iso(now.wall);
@@ -23,11 +28,16 @@ export function createFullSyncVerbs(database: Database) {
         return { id: id!, number, hasUnnamed: await hasUnnamed(unit, kind) };
       }),
 
-    async progressSyncRun(id, progress) {
+    async progressSyncRun(id: number, progress: SyncRunProgress): Promise<void> {
       await database.transact((unit) => saveProgress(unit, id, progress));
     },
 
-    async finishSyncRun(id, { outcome, error, progress, differences, hasDifferences }, now) {
+    /** A complete one resolves the gaps from before it. With unannounced differences the kind was not in sync until now. */
+    async finishSyncRun(
+      id: number,
+      { outcome, error, progress, differences, hasDifferences }: SyncRunEnd,
+      now: Now,
+    ): Promise<void> {
       await database.transact(async (unit) => {
         await saveProgress(unit, id, progress);
         const finishedAt = iso(now.wall);
@@ -44,7 +54,8 @@ export function createFullSyncVerbs(database: Database) {
       });
     },
 
-    interruptSyncRuns: (now) =>
+    /** At start: open sync runs become `interrupted`. Returns how far the last of each kind came. */
+    interruptSyncRuns: (now: Now): Promise<{ kind: Kind; pages: number }[]> =>
       database.transact(async (unit) => {
         await unit.change(interrupted(iso(now.wall), sql`finished_at IS NULL`));
         // Those that a stop broke off in good order as well as those that a crash left open: how far the last of a kind had come.
@@ -54,15 +65,20 @@ export function createFullSyncVerbs(database: Database) {
         );
       }),
 
-    async openGap(gap, error, now) {
+    /** Opens the gap, or counts one more occurrence on the open one. */
+    async openGap(gap: GapKey, error: string | null, now: Now): Promise<void> {
       await database.transact((unit) => openGap(unit, gap, error, now));
     },
 
-    resolveGap: (gap, now) => database.transact((unit) => resolveGap(unit, gap, iso(now.wall))),
+    /** By its key or its id. False: it is not open. */
+    resolveGap: (gap: GapKey | number, now: Now): Promise<boolean> =>
+      database.transact((unit) => resolveGap(unit, gap, iso(now.wall))),
 
-    kindsWantingFullSync: (now) => kindsWantingFullSync(statements, now),
+    /** Kinds with an open gap that a full sync begun now would resolve. */
+    kindsWantingFullSync: (now: Now): Promise<Kind[]> => kindsWantingFullSync(statements, now),
 
-    async noteAccess(kind, access, how, now) {
+    /** These credentials (a fingerprint) can read the kind: something was read, or an invented id was answered as unknown. */
+    async noteAccess(kind: Kind, access: string, how: 'read' | 'absence', now: Now): Promise<void> {
       const name = how === 'read' ? 'readWith' : 'probedWith';
       const column = kindState[name];
       await database.transact((unit) =>
@@ -73,7 +89,14 @@ export function createFullSyncVerbs(database: Database) {
       );
     },
 
-    beat: (now, { eventsOnly, settleMs, fullSyncMs, blocked, unreachable, access, reader, others }) => {
+    /**
+     * Writes the fact `heartbeat` (ISO 8601): time without beats is downtime. How the API is read is the word of the replica that
+     * reads it; while that is another one, it stays, and what these facts would have made of it is the answer.
+     */
+    beat: (
+      now: Now,
+      { eventsOnly, settleMs, fullSyncMs, blocked, unreachable, access, reader, others }: ServiceFacts,
+    ): Promise<ReadingFact[]> => {
       const reading: Record<ReadingFact, string> = {
         ...{ access, settle_ms: String(settleMs), full_sync_ms: String(fullSyncMs) },
         events_only: String(Number(eventsOnly)),
@@ -97,7 +120,8 @@ export function createFullSyncVerbs(database: Database) {
       );
     },
 
-    async lastDelivery(among) {
+    /** The last delivery, new or not, and the longest pause within the newest `among` events; null with fewer than ten. */
+    async lastDelivery(among: number): Promise<{ wall: number | null; longestPauseMs: number | null }> {
       const pause = statements.dialect.millisecondsBetween(sql`before`, sql`received_at`);
       // A late duplicate of an old event is the exception: the newest rows tell.
       const [row] = await statements.query<{ last: string | null; deliveries: number; pause: number | null }>(
@@ -112,7 +136,7 @@ export function createFullSyncVerbs(database: Database) {
         longestPauseMs: longest === null || deliveries < FEWEST_FOR_USUAL ? null : Math.round(longest),
       };
     },
-  } satisfies Partial<BackfillStore>;
+  };
 }
 
 interface Said {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { PAGE_LIMIT_MAX, type RejectionReport } from '../../../src/store/reports.ts';
-import { REJECTION_KEPT_MS, REJECTIONS_KEPT } from '../../../src/store/store.ts';
+import { REJECTION_KEPT_MS, REJECTIONS_KEPT } from '../../../src/store/units/events.ts';
 import { createScene, inScene, isoOf, type OpenEngine, type Scene, TIMING } from '../scene.ts';
 
 /** Newest first. */

@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../../src/compliance/pointers.ts';
 import type { DeliveryFilter, DeliveryReport } from '../../../src/store/reports.ts';
-import { DUPLICATES_KEPT, type IncomingEvent, type Store } from '../../../src/store/store.ts';
+import type { IncomingEvent, Store } from '../../../src/store/store.ts';
+import { DUPLICATES_KEPT } from '../../../src/store/units/events.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, TIMING } from '../scene.ts';
 
 const step = fc.record({

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Lease } from '../../../src/store/replicas.ts';
+import type { Lease } from '../../../src/store/store.ts';
 import { createScene, type OpenEngine } from '../scene.ts';
 
 const LEASE_MS = 10_000;

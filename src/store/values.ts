@@ -1,0 +1,459 @@
+import type { Kind } from '../compliance/kinds.ts';
+import type { IdPointers, JsonObject, LearnedPointer } from '../compliance/pointers.ts';
+import type { EventState } from './reports.ts';
+
+/**
+ * What the store's verbs take and give. Numbers (`seq`, `dirty`, `write`, `number`) come from one durable counter, in the order of
+ * commits. Instants named `…At` are milliseconds of the steady clock, comparable within one run only; those named `…Wall` are
+ * wall-clock milliseconds.
+ */
+
+/** Both clocks, read together. Units: milliseconds since 1970. */
+export interface Now {
+  wall: number;
+  steady: number;
+}
+
+// ─── inbox ──────────────────────────────────────────────────────────────────────────────────────────────
+
+/** A verified delivery, parsed. */
+export interface IncomingEvent {
+  id: string;
+  type: string;
+  /** As sent: an ISO 8601 instant. */
+  created: string;
+  /** `created` in milliseconds since 1970. */
+  createdMs: number;
+  /** Null: the type's family is unknown. */
+  kind: Kind | null;
+  /** Null: the payload names no usable id. */
+  recordId: string | null;
+  /** False: the specification does not name the type. Stored and ignored, but its record is marked dirty. */
+  known: boolean;
+  /** The raw body, exactly as signed. It has been parsed, so it is well-formed UTF-8. */
+  body: string;
+  /** `body` parsed: not stored; saves an engine a second parse. */
+  data?: JsonObject;
+  /** The signature header's timestamp, as sent. */
+  t: string;
+  /** The sender's; absent or null: not known. */
+  address?: string | null;
+}
+
+export type AcceptOutcome =
+  | { status: 'accepted'; seq: number }
+  /** Seen before. `conflicting`: the same id came with other content, which was quarantined and raised as a gap. */
+  | { status: 'duplicate'; conflicting: boolean };
+
+/** A delivery with a valid signature, whose content is no usable event. */
+export interface UnusableDelivery {
+  reason: string;
+  t: string;
+  body: Uint8Array;
+  /** The record it seems to be about: marked dirty, so that the API is asked. */
+  kind: Kind | null;
+  recordId: string | null;
+  /** The sender's; absent or null: not known. */
+  address?: string | null;
+}
+
+/** A delivery rejected before its content was trusted. */
+export interface Rejection {
+  reason: string;
+  /** As sent, where it could be read. */
+  t: string | null;
+  bytes: number;
+  bodySha256: string | null;
+  /** The signature header as sent, cut to a bounded length. A MAC is not a secret. */
+  header: string | null;
+  /** At most `REJECTION_BODY_BYTES`. */
+  body: Uint8Array | null;
+  /** The sender's, as far as it can be trusted; null: not known. */
+  address: string | null;
+  wall: number;
+}
+
+/** One row for `times` rejections of the same reason and sender within a minute. */
+export interface CountedRejection extends Rejection {
+  times: number;
+}
+
+export type RetryOutcome =
+  | { outcome: 'processed'; kind: Kind; recordId: string }
+  | { outcome: 'failed'; error: string }
+  | { outcome: 'other_state'; state: EventState }
+  /** Its body was deleted by retention. */
+  | { outcome: 'trimmed' }
+  | { outcome: 'unknown' };
+
+/** A failed event whose payload names no record where any pointer looks. */
+export interface UnreadEvent {
+  seq: number;
+  id: string;
+  type: string;
+  kind: Kind;
+  /** How often its record was looked for, and not found. */
+  attempts: number;
+  body: string;
+}
+
+export interface ProvenPointer extends LearnedPointer {
+  eventId: string;
+  recordId: string;
+  /** False: only reported, as a setting to make; else events that the settings find no id in are read by it. */
+  isUsed: boolean;
+}
+
+export interface ClaimedEvent {
+  seq: number;
+  id: string;
+  kind: Kind | null;
+  recordId: string | null;
+  receivedWall: number;
+  attempts: number;
+  /** Of the claim: verbs skip an event that another owner has claimed since. */
+  owner: string;
+}
+
+export interface ProvisionalRules {
+  pointers: IdPointers;
+  /** No API credentials: ties go to the later arrival, and any payload may create a row. */
+  eventsOnly: boolean;
+  /** A `created` further than this after the arrival is cut to it. */
+  toleranceMs: number;
+  timing: DirtyTiming;
+}
+
+export interface ProvisionalOutcome {
+  event: ClaimedEvent;
+  /** `marked_dirty`: nothing to write, the API is asked. `overtaken`: the row is at least as new. `failed`: its data is unusable. */
+  outcome: 'provisional' | 'marked_dirty' | 'overtaken' | 'failed';
+  error: string | null;
+}
+
+// ─── backfill ───────────────────────────────────────────────────────────────────────────────────────────
+
+export interface DirtyTiming {
+  /** How long the API may serve the state before a change: a dirty record is read after it. Milliseconds. */
+  settleMs: number;
+}
+
+export interface ReadMoment {
+  /** The counter as the read began. */
+  number: number;
+  beganAt: number;
+  endedAt: number;
+  endedWall: number;
+  /** A page of a list, whose rows may lack fields that the record's own address shows. */
+  isOfList?: boolean;
+}
+
+export interface ReadObject {
+  id: string;
+  data: JsonObject;
+  /** `JSON.stringify(data)`, if already computed. */
+  json?: string;
+}
+
+export type ApplyOutcome =
+  | 'inserted'
+  | 'updated'
+  | 'revived'
+  | 'unchanged'
+  /** The row has a newer write: read again. */
+  | 'refused'
+  /** Differs from the row, and the last read is too recent to know which of them is stale: read again. */
+  | 'deferred';
+
+export interface Applied {
+  id: string;
+  outcome: ApplyOutcome;
+  /** Columns that differed from the row before. */
+  differences: readonly string[];
+  verified: boolean;
+  /** How long it had been unverified, if this read ended that. Milliseconds, wall clock. */
+  lagMs: number | null;
+  /** It was alive before this read and still is: proof that the credentials see live records. */
+  witness: boolean;
+  /** It was unverified before. */
+  announced: boolean;
+  /** The list's row lacks fields that the mirror has: only the record's own address shows whether they are gone. */
+  lacks: boolean;
+}
+
+export interface Compared extends Pick<Applied, 'id' | 'lacks'> {
+  what: 'same' | 'missing' | 'different';
+  /** Columns that differ. */
+  fields: readonly string[];
+}
+
+export interface DueRecord {
+  kind: Kind;
+  id: string;
+  attempts: number;
+  /** It has answered 404 once. */
+  missing: boolean;
+}
+
+export type MissingOutcome =
+  /** The API never showed it: not a deletion. */
+  | 'unresolved'
+  /** Unresolved, and an event about it was accepted whose data was not searched for other ids yet. */
+  | 'unresolved_event'
+  /** Unresolved, and the data of all events about it has been searched. */
+  | 'unresolved_again'
+  /** First 404, or the first since the record last changed: ask again after SETTLE. */
+  | 'first'
+  /** 404 on two reads SETTLE apart; `concludeDeletions` decides. */
+  | 'proven'
+  /** Proven, but nothing shows that the credentials still see live records. */
+  | 'unwitnessed'
+  /** Proven, with a witness before the second read and none after it. */
+  | 'witnessed_before'
+  /** A verified tombstone already, or an id that nothing names any more. */
+  | 'known';
+
+export interface Conclusion {
+  /** Without ids that had no live row and no event: only their state is settled. */
+  deleted: { id: string; cause: 'event' | 'absence' }[];
+  /** Too many at once: an operator must approve. Sorted. */
+  pending: string[];
+  /** Pending deletions of the kind after this, those approved but not yet done included. */
+  waiting: number;
+}
+
+export type GapReason =
+  | 'downtime'
+  | 'upstream_unavailable'
+  | 'credentials_rejected'
+  | 'rejected_timestamp'
+  | 'rejected_signatures'
+  | 'no_signing_secret'
+  | 'unresolved'
+  | 'unreadable_answer'
+  | 'unproven_id'
+  | 'unaddressable'
+  | 'failed_event'
+  | 'no_record_id'
+  | 'unusable_delivery'
+  | 'conflicting_content'
+  | 'total_mismatch'
+  | 'silence'
+  | 'list_incomplete'
+  | 'deletions_unproven'
+  | 'deletion_pending'
+  | 'restored';
+
+export interface GapKey {
+  reason: GapReason;
+  /** Null: the whole mirror. */
+  kind: Kind | null;
+  /** Null: the whole kind. */
+  recordId: string | null;
+}
+
+/** A further occurrence of an open gap is no change. */
+export interface GapChange {
+  gap: GapKey;
+  what: 'opened' | 'resolved';
+  /** Of an opened one, if any. */
+  error: string | null;
+  /** Of a resolved one: milliseconds, wall clock. */
+  openForMs: number | null;
+}
+
+export type SyncRunOutcome = 'complete' | 'incomplete' | 'failed' | 'interrupted';
+
+export type SyncRunProgress = Record<
+  'pages' | 'seen' | 'inserted' | 'updated' | 'deleted' | 'unchanged',
+  number
+>;
+
+export interface SyncRunEnd {
+  outcome: SyncRunOutcome;
+  error: string | null;
+  progress: SyncRunProgress;
+  differences?: JsonObject;
+  /** Something differed that no event had announced. Default: false. */
+  hasDifferences?: boolean;
+}
+
+/** How the API is read, by the names of the facts that the verdict goes by. */
+export type ReadingFact = 'access' | 'events_only' | 'full_sync_ms' | 'settle_ms';
+
+/** What the view `sync_status` needs to know of the running service. */
+export interface ServiceFacts {
+  eventsOnly: boolean;
+  settleMs: number;
+  fullSyncMs: number;
+  blocked: boolean;
+  /** The API has given no useful answer for a while. */
+  unreachable: boolean;
+  /** The fingerprint of the present credentials, as in `noteAccess`. */
+  access: string;
+  /** The lease of the one that reads the API, and whose facts these are. Absent: there is only one. */
+  reader?: { lease: string; replica: string } | undefined;
+  /** Written beside them, by name, and of no meaning here. */
+  others?: Readonly<Record<string, string>>;
+}
+
+// ─── operators ──────────────────────────────────────────────────────────────────────────────────────────
+
+export interface AuditEntry {
+  actor: string;
+  action: string;
+  outcome: string;
+  target: string | null;
+}
+
+export interface StoredRegistration {
+  upstreamId: string;
+  url: string;
+  events: string[];
+  description: string;
+  /** What the service answered that it delivers; `events` is what was requested. */
+  delivers: string[];
+  /** As sealed by compliance/secrets.ts; null when the answer held none. */
+  sealedSecret: string | null;
+  /** The whole answer, also sealed: a later version may recognise more in it. */
+  sealedAnswer: string | null;
+  createdWall: number;
+  /** From then on its secret verifies nothing, and upkeep deletes the row. Null: never. */
+  expiresWall: number | null;
+}
+
+/** A text sealed with CREDENTIALS_KEY, and its row. */
+export interface SealedText {
+  table: 'registrations' | 'registration_answers' | 'tokens';
+  /** The row's key; the seal is bound to it. */
+  row: string;
+  sealed: string;
+}
+
+/** OAuth tokens at rest, as sealed by compliance/. */
+export interface StoredTokens {
+  /** Rises with every save. */
+  version: number;
+  sealed: string;
+  /** Why the upstream refused to renew them; null: it has not. */
+  refusal: string | null;
+}
+
+// ─── retention ──────────────────────────────────────────────────────────────────────────────────────────
+
+export type TrimmedThing =
+  | 'event_bodies'
+  | 'quarantine_bodies'
+  | 'duplicates'
+  | 'events'
+  | 'changes'
+  | 'audit'
+  | 'event_ids'
+  | 'registrations';
+
+export interface TrimStep {
+  /** Wall-clock milliseconds: rows received at or after it stay; for registrations, rows that expire then. */
+  before: number;
+  /** The `next` of the step before; 0: from the oldest. */
+  after: number;
+  /** Rows looked at, at most: bounds how long the write lock is taken. */
+  limit: number;
+}
+
+export interface Trimmed {
+  trimmed: number;
+  /** Null: no row that old is left. */
+  next: number | null;
+}
+
+// ─── typed columns ──────────────────────────────────────────────────────────────────────────────────────
+
+/** Of a column in the views `…_flat`. `date` and `instant` are texts of that form; `json` is an object or array. */
+export type FieldType = 'number' | 'boolean' | 'date' | 'instant' | 'text' | 'json';
+
+/** A field of `data` that has no column yet. */
+export interface SeenField {
+  kind: Kind;
+  /** A name in `data`, or a name and one within it. */
+  keys: readonly string[];
+  type: FieldType;
+  /** ISO 8601: the first change that showed it. */
+  firstSeenAt: string;
+}
+
+/** A row of the table `fields`. */
+export interface Field {
+  /** In the view, from 1, after the columns that every record has. */
+  position: number;
+  /** Null: the first field beyond the limit. */
+  column: string | null;
+  /** `keys` for people. */
+  path: string;
+  keys: readonly string[];
+  type: FieldType;
+  firstSeenAt: string;
+}
+
+/** A search of the changes for new fields, in steps. */
+export interface FieldLook {
+  /** The number of the last change that was looked at. */
+  through: number;
+  seen: readonly SeenField[];
+  /** All changes committed before the look began were looked at. */
+  isOver: boolean;
+}
+
+// ─── replicas ───────────────────────────────────────────────────────────────────────────────────────────
+
+/** The right to do work that one process does at a time. Lost when another process takes it, with a higher fence. */
+export interface Lease {
+  name: string;
+  owner: string;
+  fence: number;
+}
+
+export interface TakenLease extends Lease {
+  /** Another owner's lease expired: it may have been killed during its work. False: the lease was free. */
+  isTakeover: boolean;
+}
+
+export interface SyncRequest {
+  kind: Kind;
+  reason: string;
+}
+
+/** One process's part of the requests that a minute allows. */
+export interface PlacesAsked {
+  replica: string;
+  /** Of all processes together. */
+  limit: number;
+  /** How many it takes now, as far as available, instead of those it has. */
+  takes: number;
+  /** How many it could use. */
+  wants: number;
+  /** How long the places are reserved for it. Milliseconds. */
+  leaseMs: number;
+  /** A replica that has not asked for this long is gone. Milliseconds. */
+  goodForMs: number;
+}
+
+export interface PlacesGiven {
+  places: number;
+  /** Other processes that want more than they have. */
+  othersWanting: number;
+  free: number;
+  /** The upstream asked us to send nothing until then (steady); null: it did not. */
+  pausedUntil: number | null;
+  /** Places that lost replicas may still use, the longest first; `until` by the steady clock. */
+  lost: { replica: string; places: number; until: number }[];
+}
+
+export interface StoredSession {
+  hash: string;
+  sealed: string;
+  openedAt: number;
+  usedAt: number;
+}
+
+/** For other processes. A lost one only delays them until their next poll. */
+export type Notice = 'events' | 'work';
