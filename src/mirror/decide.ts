@@ -102,23 +102,23 @@ export interface ProvisionalDecision {
 
 export function decideProvisional(
   event: ProvisionalInput,
-  held: { state: RecordState; row: RowContent | null; verifiedWall: number | null },
+  record: { state: RecordState; row: RowContent | null; verifiedWall: number | null },
   settings: ProvisionalSettings,
   nowIso: string,
 ): ProvisionalDecision {
-  const { row } = held;
+  const { row } = record;
   const deletes = DELETE_TYPES.has(event.type);
   const created = Math.min(event.createdMs, event.receivedWall + settings.toleranceMs);
-  const last = held.state.provisionalCreated;
+  const last = record.state.provisionalCreated;
   const newer = last === null || (settings.eventsOnly ? created >= last : created > last);
   // A read that began later shows at least what this event reports. So does one that ended long after `created`, in whatever
   // order they arrived.
   const covered =
-    held.state.unverifiedSince === null ||
-    event.seq <= held.state.readNumber ||
-    (held.verifiedWall !== null && created < held.verifiedWall - settings.toleranceMs);
+    record.state.unverifiedSince === null ||
+    event.seq <= record.state.readNumber ||
+    (record.verifiedWall !== null && created < record.verifiedWall - settings.toleranceMs);
   // A late delete event reports a deletion that is known already, perhaps one before the record was made again.
-  const state = deletes && covered ? held.state : noteDeletion(held.state, event.seq, deletes, created);
+  const state = deletes && covered ? record.state : noteDeletion(record.state, event.seq, deletes, created);
   if (covered || !newer) return { outcome: 'overtaken', state, row: null, change: null };
 
   const noted = { ...state, provisionalCreated: created };
@@ -218,11 +218,11 @@ export function decideApply(
   kind: Kind,
   answer: JsonObject,
   read: ReadMoment,
-  held: { state: RecordState; row: RowContent | null },
+  record: { state: RecordState; row: RowContent | null },
   timing: DirtyTiming,
 ): ApplyDecision {
-  const { state, row } = held;
-  const { data, lacks } = dataShown(kind, answer, read, held);
+  const { state, row } = record;
+  const { data, lacks } = dataShown(kind, answer, read, record);
   const newerRow = state.write > read.number;
   if (newerRow && state.refusals < REFUSALS_BEFORE_APPLYING) {
     const refusals = state.unverifiedSince === null ? 0 : state.refusals + 1;
@@ -282,11 +282,11 @@ export function compareRead(
   kind: Kind,
   { id, data: answer }: ReadObject,
   read: Pick<ReadMoment, 'isOfList'>,
-  held: Parameters<typeof dataShown>[3],
+  record: Parameters<typeof dataShown>[3],
 ): Compared {
-  const { row } = held;
+  const { row } = record;
   if (row === null || row.deletedAt !== null) return { id, what: 'missing', fields: [], lacks: false };
-  const { data, lacks } = dataShown(kind, answer, read, held);
+  const { data, lacks } = dataShown(kind, answer, read, record);
   const change = diffContent(row, contentOf(kind, data, null));
   if (change === null) return { id, what: 'same', fields: [], lacks };
   return { id, what: 'different', fields: differingNames(change), lacks };

@@ -25,11 +25,11 @@ export interface MissingContext {
 /** The API answered 404 for the record. `agreed`: an operator has approved its deletion. */
 export function decideMissing(
   read: ReadMoment,
-  held: { state: RecordState; row: RowContent | null },
+  record: { state: RecordState; row: RowContent | null },
   context: MissingContext & { agreed?: boolean },
   timing: DirtyTiming,
 ): MissingDecision {
-  const { state, row } = held;
+  const { state, row } = record;
   const answered = { ...state, attempts: 0 };
   const isNews = state.dirty > state.searched;
   if (state.unverifiedSince === null && (row === null || row.deletedAt !== null)) {

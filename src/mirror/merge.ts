@@ -35,14 +35,14 @@ export function contentOf(kind: Kind, data: JsonObject, deletedAt: string | null
  * not added to a record that has none of them: each event would add what the next read takes away.
  */
 export function mergePayload(
-  held: JsonObject | null,
+  present: JsonObject | null,
   payload: JsonObject,
   idFields: ReadonlySet<string>,
 ): JsonObject {
-  if (held === null) return payload;
-  const merged = { ...held };
+  if (present === null) return payload;
+  const merged = { ...present };
   for (const field of Object.keys(payload)) {
-    if (Object.hasOwn(held, field) || !idFields.has(field)) put(merged, field, payload[field]);
+    if (Object.hasOwn(present, field) || !idFields.has(field)) put(merged, field, payload[field]);
   }
   return merged;
 }
@@ -51,11 +51,11 @@ export function mergePayload(
  * A list's row of a record, laid over the data in the mirror. What the row leaves out, at any depth, is not removed: the
  * record's own address may still show it. `lacks`: it leaves out something.
  */
-export function laidOver(held: JsonObject, listed: JsonObject): { data: JsonObject; lacks: boolean } {
-  const data = { ...held };
-  let lacks = Object.keys(held).some((field) => !Object.hasOwn(listed, field));
+export function laidOver(present: JsonObject, listed: JsonObject): { data: JsonObject; lacks: boolean } {
+  const data = { ...present };
+  let lacks = Object.keys(present).some((field) => !Object.hasOwn(listed, field));
   for (const field of Object.keys(listed)) {
-    const was = Object.hasOwn(held, field) ? held[field] : null;
+    const was = Object.hasOwn(present, field) ? present[field] : null;
     const is = listed[field];
     const inner = isObject(was) && isObject(is) ? laidOver(was, is) : { data: is, lacks: false };
     put(data, field, inner.data);

@@ -3,7 +3,7 @@ import type { Column, SQL, Table } from './drizzle.ts';
 import type { StoreSummary } from './reports.ts';
 import type { Field, GapChange } from './values.ts';
 
-/** What a unit runs on: the same on every engine, so that each verb is written once. */
+/** What a verb runs on: the same on both engines, so that each is written once. */
 
 /** The durable counter within one unit. Every number that orders anything comes from here. */
 export interface Numbers {
@@ -22,7 +22,7 @@ export function numbersFrom(start: number): Numbers {
   };
 }
 
-/** What the engines say in words of their own. */
+/** What the two engines write differently. */
 export interface Dialect {
   /** The column's value is one of these: a single parameter, however many they are. */
   isAmong(column: Column, values: readonly (string | number)[]): SQL;
@@ -39,7 +39,7 @@ export interface Dialect {
     columns: readonly Column[],
     rows: readonly Readonly<Record<Column, string | null>>[],
   ): SQL;
-  /** Behind a SELECT: nobody else changes its rows, or reads them so, before the unit ends. */
+  /** At the end of a SELECT: until the unit ends, nobody else changes its rows or reads them in this way. */
   readonly forUpdate: SQL;
   /** When the hour of an instant began, as such a column holds it. */
   hourOf(column: Column): SQL;
@@ -57,7 +57,7 @@ export interface Dialect {
   holds(column: Column, text: string): SQL;
   /** The column, of text or of bytes, holds this text, letter for letter. */
   contains(column: Column, text: string): SQL;
-  /** Behind `place` in the order of an index. */
+  /** After `place` in the order of an index. */
   isBehind(order: readonly [SQL, Column], place: readonly [SQL, string]): SQL;
   /** What gives the view `…_flat` of the kind these columns, which are those that `fields` has. */
   flatView(kind: Kind, fields: readonly Field[]): SQL[];

@@ -94,7 +94,7 @@ export interface FileLock {
 const lockPath = (path: string) => `${withoutLinks(path)}.lock`;
 const notePath = (path: string) => `${withoutLinks(path)}.holder.json`;
 
-/** SQLite follows symbolic links, and so whoever names the file by one of them is kept out by the same lock. */
+/** SQLite follows symbolic links, so a process that names the file by a link must meet the same lock. */
 function withoutLinks(path: string): string {
   try {
     return realpathSync(path);
@@ -113,7 +113,7 @@ function linkTarget(path: string): string | null {
 }
 
 /**
- * Makes this process the only one that serves `path`, by an open write transaction on a file of its own: the system ends that
+ * Makes this process the only one that serves `path`, by an open write transaction on another file: the system ends that
  * with the process, killed or not, which a pid in a file would survive, and readers of the database are not shut out.
  */
 export function lockFile(url: string, startedAt: string): FileLock {

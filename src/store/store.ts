@@ -1,21 +1,22 @@
-import type { createBackfillVerbs } from './units/backfill.ts';
-import type { createDeletionVerbs } from './units/deletions.ts';
-import type { createDueVerbs } from './units/due.ts';
-import type { createEventVerbs } from './units/events.ts';
-import type { createFieldVerbs } from './units/fields.ts';
-import type { createOperatorVerbs } from './units/operators.ts';
-import type { createProcessingVerbs } from './units/processing.ts';
-import type { createReplicaVerbs } from './units/replicas.ts';
-import type { createReports } from './units/reports.ts';
-import type { createRetentionVerbs } from './units/retention.ts';
-import type { createFullSyncVerbs } from './units/sync-runs.ts';
+import type { Database } from './database.ts';
+import { createBackfillVerbs } from './units/backfill.ts';
+import { createDeletionVerbs } from './units/deletions.ts';
+import { createDueVerbs } from './units/due.ts';
+import { createEventVerbs } from './units/events.ts';
+import { createFieldVerbs } from './units/fields.ts';
+import { createOperatorVerbs } from './units/operators.ts';
+import { createProcessingVerbs, type EventEngine } from './units/processing.ts';
+import { createReplicaVerbs } from './units/replicas.ts';
+import { createReports } from './units/reports.ts';
+import { createRetentionVerbs } from './units/retention.ts';
+import { createFullSyncVerbs } from './units/sync-runs.ts';
 import type { ClaimedEvent, GapChange, Notice, Now } from './values.ts';
 
 /**
  * The port between the stages and the database. Each verb is ONE atomic unit: committed whole when its promise resolves, not
  * at all when it rejects. Transactions do not appear here, so that each engine runs them in its own way. Verbs reject with
- * StoreUnavailable when the database cannot commit. A verb is declared where it is written, once for both engines; here are those
- * that each engine has in a way of its own.
+ * StoreUnavailable when the database cannot commit. A verb is declared where it is written, once for both engines. Declared
+ * here are those that each engine writes for itself.
  */
 
 export type * from './values.ts';
@@ -75,4 +76,33 @@ export interface Store
   /** Rejects with StoreUnavailable if no commit is possible. For readiness. */
   checkWritable(): Promise<void>;
   close(): Promise<void>;
+}
+
+interface EngineParts {
+  /** Its steady clock goes on over restarts. */
+  keepsTime: boolean;
+  /** `database` for verbs of the inbox, and for those of others that write records, where the engine must know which. */
+  inbox?: Database;
+  records?: Database;
+}
+
+/** Every verb that is written once for both engines. */
+export function createVerbs(
+  database: Database,
+  engine: EventEngine,
+  { keepsTime, inbox = database, records = database }: EngineParts,
+) {
+  return {
+    ...createProcessingVerbs(inbox, engine),
+    ...createEventVerbs(inbox, engine),
+    ...createDueVerbs(records, { keepsTime }),
+    ...createBackfillVerbs(records, engine.records),
+    ...createDeletionVerbs(records, engine.records),
+    ...createFullSyncVerbs(database),
+    ...createOperatorVerbs(database),
+    ...createRetentionVerbs(database),
+    ...createFieldVerbs(database),
+    ...createReplicaVerbs(database),
+    ...createReports(database),
+  };
 }

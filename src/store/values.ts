@@ -313,7 +313,7 @@ export interface StoredRegistration {
   description: string;
   /** What the service answered that it delivers; `events` is what was requested. */
   delivers: string[];
-  /** As sealed by compliance/secrets.ts; null when the answer held none. */
+  /** As sealed by compliance/secrets.ts; null when the answer had none. */
   sealedSecret: string | null;
   /** The whole answer, also sealed: a later version may recognise more in it. */
   sealedAnswer: string | null;

@@ -443,8 +443,8 @@ export const REPLICAS_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/store/postgres/events.ts',
-        find: 'return events.filter((event) => held.delete(event.seq));',
-        put: 'return events.filter((event) => held.delete(event.seq) || true);',
+        find: 'return events.filter((event) => ours.delete(event.seq));',
+        put: 'return events.filter((event) => ours.delete(event.seq) || true);',
       },
     ],
   },

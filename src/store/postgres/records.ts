@@ -42,21 +42,21 @@ export function saveRecords(
   records: Iterable<LoadedRecord>,
   changes: readonly Change[],
   nowIso: string,
-  hasNewState: (held: LoadedRecord) => boolean = () => true,
+  hasNewState: (record: LoadedRecord) => boolean = () => true,
 ): void {
-  const sorted = sortedBy(records, (held) => keyOf(held.kind, held.id));
+  const sorted = sortedBy(records, (record) => keyOf(record.kind, record.id));
   saveStates(unit, sorted.filter(hasNewState));
-  for (const kind of new Set(sorted.map((held) => held.kind))) {
-    const shown = sorted.filter((held) => held.kind === kind && held.row !== null);
+  for (const kind of new Set(sorted.map((record) => record.kind))) {
+    const shown = sorted.filter((record) => record.kind === kind && record.row !== null);
     saveContent(
       unit,
       kind,
-      shown.filter((held) => held.written),
+      shown.filter((record) => record.written),
     );
     saveTrust(
       unit,
       kind,
-      shown.filter((held) => !held.written),
+      shown.filter((record) => !record.written),
     );
   }
   saveChanges(unit, changes, nowIso);
@@ -132,14 +132,14 @@ const CONTENT = {
 /** After a read that changed nothing, and after an event that shows nothing new. */
 function saveTrust(unit: Sender, kind: Kind, records: readonly LoadedRecord[]): void {
   if (records.length === 0) return;
-  const rows = records.map((held) => ({
-    id: held.id,
-    verified_at: held.row?.verifiedAt ?? null,
-    unverified_since: instantOrNull(held.state.unverifiedSince),
-    last_event_id: held.row?.lastEventId ?? null,
-    last_event_at: stored(held.row?.lastEventAt),
-    provisional_created: held.state.provisionalCreated,
-    shown: shownText(held.state.shown),
+  const rows = records.map((record) => ({
+    id: record.id,
+    verified_at: record.row?.verifiedAt ?? null,
+    unverified_since: instantOrNull(record.state.unverifiedSince),
+    last_event_id: record.row?.lastEventId ?? null,
+    last_event_at: stored(record.row?.lastEventAt),
+    provisional_created: record.state.provisionalCreated,
+    shown: shownText(record.state.shown),
   }));
   unit.send(
     sql`UPDATE ${TABLE_OF[kind]} AS r SET verified_at = x.verified_at, unverified_since = x.unverified_since,

@@ -66,7 +66,7 @@ const MOST_IN_MEMORY = 2 ** 30;
 
 /**
  * The file at `path`, or what is in it: a database with a write-ahead log cannot be opened where its log cannot be made, and a
- * file system that takes no writes changes nothing beneath us. A log that is there is read in its place, if its index is there, too.
+ * file system that takes no writes changes nothing while we read. A log is read where it is, if its index is there, too.
  */
 function whereRead(path: string): string | Buffer {
   if (!isReadOnly(path)) return path;

@@ -13,6 +13,7 @@ import {
   type Unit,
 } from '../database.ts';
 import { createWriter, drizzleModule, type SQL } from '../drizzle.ts';
+import { recordColumns } from '../reports.ts';
 import type { Field } from '../store.ts';
 import { tableName } from '../units/records.ts';
 import { LAST, sql } from '../units/sql.ts';
@@ -140,14 +141,12 @@ export function createDatabase(db: Connection): MirrorDatabase {
   };
 }
 
-/** What every record has; as in the first of these views, which a migration makes. */
-const columnsOf = (kind: Kind) =>
-  `id, name, ${kind === 'policy' ? 'version, ' : ''}status, data, first_seen_at, synced_at, verified_at, unverified_since, last_event_id, last_event_at, cause`;
-
 /** Makes the view anew. Readers see the old one or the new one: SQLite prepares their statements again by itself. */
 function flatView(kind: Kind, fields: readonly Field[]): SQL[] {
   const view = `${tableName(kind)}_flat`;
-  const columns = [columnsOf(kind), ...fields.map((field) => `${expressionOf(field)} AS "${field.column}"`)];
+  // The first of these views, which a migration makes, has the same.
+  const ofAll = recordColumns(kind).filter((column) => column !== 'deleted_at');
+  const columns = [...ofAll, ...fields.map((field) => `${expressionOf(field)} AS "${field.column}"`)];
   return [
     sql.raw(`DROP VIEW IF EXISTS ${view}`),
     sql.raw(

@@ -231,15 +231,15 @@ export function createEvents(
         if (kept === undefined) others.push(id);
         else recalled.set(id, kept);
       }
-      for (const held of (await loadRecords(to, kind, others)).values()) recalled.set(held.id, held);
+      for (const record of (await loadRecords(to, kind, others)).values()) recalled.set(record.id, record);
       return recalled;
     },
     forgetRecords: records.busy.clear,
 
     saveProvisional(_unit, touched, changes, nowIso) {
-      for (const held of touched) {
-        if (hasNewState(held)) records.saveState(held);
-        records.busy.keep(held, records.saveRow(held));
+      for (const record of touched) {
+        if (hasNewState(record)) records.saveState(record);
+        records.busy.keep(record, records.saveRow(record));
       }
       for (const change of changes) records.addChange(change, nowIso);
     },

@@ -93,13 +93,13 @@ export function createRecords(db: Connection) {
   }
 
   /** Returns the length of its document, in characters. */
-  function saveRow(held: LoadedRecord): number {
-    if (held.row === null) return 0;
-    const { row, state, stored } = held;
-    const kept = stored?.unverifiedSince === state.unverifiedSince ? held.storedRow?.unverifiedSince : null;
+  function saveRow(record: LoadedRecord): number {
+    if (record.row === null) return 0;
+    const { row, state, stored } = record;
+    const kept = stored?.unverifiedSince === state.unverifiedSince ? record.storedRow?.unverifiedSince : null;
     const since = state.unverifiedSince === null ? null : (kept ?? iso(state.unverifiedSince));
-    const characters = byKind[held.kind].save(held.id, row, state, since, held.storedRow);
-    held.storedRow = { name: row.name, deletedAt: row.deletedAt, unverifiedSince: since };
+    const characters = byKind[record.kind].save(record.id, row, state, since, record.storedRow);
+    record.storedRow = { name: row.name, deletedAt: row.deletedAt, unverifiedSince: since };
     return characters;
   }
 
@@ -123,10 +123,10 @@ export function createRecords(db: Connection) {
       });
     },
     save(_unit, records, changes, nowIso) {
-      for (const held of records) {
-        saveOne(held);
-        if (held.written) saveRow(held);
-        else saveTrust(held);
+      for (const record of records) {
+        saveOne(record);
+        if (record.written) saveRow(record);
+        else saveTrust(record);
       }
       for (const change of changes) addChange(change, nowIso);
     },
@@ -246,7 +246,7 @@ export interface BusyRecords {
   check(): void;
   get(kind: Kind, id: string): LoadedRecord | undefined;
   /** Called after it is saved, with the length of its document in characters. */
-  keep(held: LoadedRecord, characters: number): void;
+  keep(record: LoadedRecord, characters: number): void;
   /** A dirty mark has changed these two and nothing else. */
   markedDirty(kind: Kind, id: string, number: number, at: number): void;
   drop(kind: Kind, id: string): void;
@@ -265,8 +265,8 @@ export function createBusyRecords(db: Connection): BusyRecords {
       version = now;
     },
     get: (kind, id) => kept.get(keyOf(kind, id)),
-    keep(held, characters) {
-      const key = keyOf(held.kind, held.id);
+    keep(record, characters) {
+      const key = keyOf(record.kind, record.id);
       if (characters > LARGEST_DOCUMENT_CHARACTERS) {
         kept.delete(key);
         return;
@@ -275,14 +275,14 @@ export function createBusyRecords(db: Connection): BusyRecords {
         const [oldest] = kept.keys();
         if (oldest !== undefined) kept.delete(oldest);
       }
-      held.stored = held.state;
-      kept.set(key, held);
+      record.stored = record.state;
+      kept.set(key, record);
     },
     markedDirty(kind, id, number, at) {
-      const held = kept.get(keyOf(kind, id));
-      if (held === undefined) return;
-      held.state = { ...held.state, dirty: number, dirtyAt: Math.max(held.state.dirtyAt ?? at, at) };
-      held.stored = held.state;
+      const record = kept.get(keyOf(kind, id));
+      if (record === undefined) return;
+      record.state = { ...record.state, dirty: number, dirtyAt: Math.max(record.state.dirtyAt ?? at, at) };
+      record.stored = record.state;
     },
     drop: (kind, id) => void kept.delete(keyOf(kind, id)),
     clear: () => kept.clear(),

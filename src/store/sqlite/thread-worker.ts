@@ -168,7 +168,7 @@ export function createLine<Item>() {
 export function crossingVerbs(store: HotVerbs): CrossingVerbs {
   const claimed = new Map<number, ClaimedEvent>();
   // An event that is not here is finished, or claimed by another meanwhile: the store leaves such out, too.
-  const held = ({ seqs, owners }: Claims) =>
+  const stillClaimed = ({ seqs, owners }: Claims) =>
     seqs.flatMap((seq, at) => {
       const event = claimed.get(seq);
       return event?.owner === owners[at] ? [event!] : [];
@@ -188,7 +188,7 @@ export function crossingVerbs(store: HotVerbs): CrossingVerbs {
       return toColumns(events, CLAIM_COLUMNS);
     },
     async applyEvents(claims, ...rest) {
-      const results = await store.applyEvents(held(claims), ...rest);
+      const results = await store.applyEvents(stillClaimed(claims), ...rest);
       const events = results.map(({ event }) => event);
       const named = events.flatMap(({ seq, kind, recordId }, at) =>
         claimed.get(seq)?.recordId === recordId ? [] : [{ at, kind, recordId }],
@@ -202,7 +202,7 @@ export function crossingVerbs(store: HotVerbs): CrossingVerbs {
       };
     },
     async releaseEvents(claims) {
-      const events = held(claims);
+      const events = stillClaimed(claims);
       forget(events);
       await store.releaseEvents(events);
     },

@@ -20,7 +20,7 @@ import type {
 } from '../values.ts';
 import { dropPending, isApproved } from './deletions.ts';
 import { makeKnown } from './due.ts';
-import { gapOfFailed, resolveRecords, tellMoreOfGap } from './gaps.ts';
+import { gapOfFailed, resolveRecords, setGapError } from './gaps.ts';
 import {
   type Change,
   isRecord,
@@ -59,23 +59,25 @@ export function createBackfillVerbs(database: Database, records: Records) {
       const nowIso = iso(read.endedWall);
       return database.transact(
         async (unit, { settled, loaded }) => {
-          const before = new Map([...loaded.values()].map((held) => [held.id, held.state]));
-          const rowless = [...loaded.values()].filter((held) => held.row === null && held.state.dirty > 0);
+          const before = new Map([...loaded.values()].map((record) => [record.id, record.state]));
+          const rowless = [...loaded.values()].filter(
+            (record) => record.row === null && record.state.dirty > 0,
+          );
           const last = await lastEvents(unit, kind, rowless);
           const changes: Change[] = [];
           const applied = objects.map((object) => {
-            const held = loaded.get(object.id);
-            if (held === undefined) return asItWas(object.id);
+            const record = loaded.get(object.id);
+            if (record === undefined) return asItWas(object.id);
             const lastEvent = last.get(object.id);
-            return applyOne(held, object, read, { ...context, nowIso, unit, changes, lastEvent });
+            return applyOne(record, object, read, { ...context, nowIso, unit, changes, lastEvent });
           });
-          const isConfirmed = (held: LoadedRecord) =>
-            held.row?.verifiedAt === nowIso &&
-            !held.written &&
-            isOnlyRead(before.get(held.id)!, held.state, read);
-          const others = [...loaded.values()].filter((held) => !isConfirmed(held));
+          const isConfirmed = (record: LoadedRecord) =>
+            record.row?.verifiedAt === nowIso &&
+            !record.written &&
+            isOnlyRead(before.get(record.id)!, record.state, read);
+          const others = [...loaded.values()].filter((record) => !isConfirmed(record));
           records.save(unit, others, changes, nowIso);
-          const alike = [...loaded.values()].filter(isConfirmed).map((held) => held.id);
+          const alike = [...loaded.values()].filter(isConfirmed).map((record) => record.id);
           noteRead(unit, kind, [...settled, ...alike], read, nowIso, context.syncRunId);
           const verified = applied.filter((one) => one.verified).map((one) => one.id);
           await resolveRecords(unit, kind, verified, nowIso);
@@ -120,11 +122,11 @@ export function createBackfillVerbs(database: Database, records: Records) {
       const nowIso = iso(read.endedWall);
       return database.transact(
         async (unit, [loaded, agreed]) => {
-          const held = loaded.get(id)!;
-          if (held.stored === null) return 'known';
-          const decision = decideMissing(read, held, { ...context, agreed }, context.timing);
-          held.state = decision.state;
-          records.save(unit, [held], [], nowIso);
+          const record = loaded.get(id)!;
+          if (record.stored === null) return 'known';
+          const decision = decideMissing(read, record, { ...context, agreed }, context.timing);
+          record.state = decision.state;
+          records.save(unit, [record], [], nowIso);
           return decision.outcome;
         },
         (first: Sql) => Promise.all([loadRecords(first, kind, [id]), isApproved(first, kind, id, nowIso)]),
@@ -166,7 +168,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
               processed_at = ${iso(now.wall)}
             WHERE seq = ${event.seq} AND state = 'failed' AND record_id IS NULL`,
         );
-        if (left > 0) await tellMoreOfGap(unit, gapOfFailed(event.kind, null), `event ${event.id}: ${error}`);
+        if (left > 0) await setGapError(unit, gapOfFailed(event.kind, null), `event ${event.id}: ${error}`);
       });
     },
 
@@ -325,20 +327,24 @@ interface ApplyOne extends ApplyContext {
   lastEvent: LastEvent | undefined;
 }
 
-function applyOne(held: LoadedRecord, object: ReadObject, read: ReadMoment, context: ApplyOne): Applied {
-  const { unverifiedSince } = held.state;
+function applyOne(record: LoadedRecord, object: ReadObject, read: ReadMoment, context: ApplyOne): Applied {
+  const { unverifiedSince } = record.state;
   const { numbers } = context.unit;
-  const wasAlive = held.row !== null && held.row.deletedAt === null && held.state.returned;
-  const isLate = read.number < held.state.readNumber;
-  const decision = decideApply(held.kind, object.data, read, held, context.timing);
-  held.state = decision.state;
+  const wasAlive = record.row !== null && record.row.deletedAt === null && record.state.returned;
+  const isLate = read.number < record.state.readNumber;
+  const decision = decideApply(record.kind, object.data, read, record, context.timing);
+  record.state = decision.state;
   if (decision.row !== null && decision.change !== null) {
-    context.changes.push(writeContent(held, decision.row, decision.change, { ...context, numbers }));
+    context.changes.push(writeContent(record, decision.row, decision.change, { ...context, numbers }));
   }
-  if (decision.confirmed && held.row !== null && !(isLate && isAfter(held.row.verifiedAt, context.nowIso)))
-    held.row.verifiedAt = context.nowIso;
-  held.syncRunId = context.syncRunId;
-  const verified = held.state.unverifiedSince === null;
+  if (
+    decision.confirmed &&
+    record.row !== null &&
+    !(isLate && isAfter(record.row.verifiedAt, context.nowIso))
+  )
+    record.row.verifiedAt = context.nowIso;
+  record.syncRunId = context.syncRunId;
+  const verified = record.state.unverifiedSince === null;
   return {
     id: object.id,
     outcome: decision.outcome,

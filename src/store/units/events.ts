@@ -73,7 +73,7 @@ export function createEventVerbs(database: Database, engine: EventEngine) {
           if (numbers[nth] !== null && !waitsForProcessing(event))
             await makeNamedKnown(unit, event, now, pointers);
         const again = arrived.filter((_, nth) => numbers[nth] === null);
-        const conflicting = await noteAgain(unit, again, iso(now.wall));
+        const conflicting = await noteRepeats(unit, again, iso(now.wall));
         await keepUnusable(unit, engine.records, { conflicting, unusable }, now, timing, pointers);
         return arrived.map((event, nth): AcceptOutcome => {
           const seq = numbers[nth] ?? null;
@@ -224,7 +224,7 @@ interface Content {
 }
 
 /** Counts redeliveries. Returns those whose content is not that of the event which came before with their id. */
-async function noteAgain(
+async function noteRepeats(
   unit: Unit,
   again: readonly IncomingEvent[],
   nowIso: string,
@@ -278,8 +278,8 @@ async function isAboutNothing(
   state: EventState,
 ): Promise<boolean> {
   if (kind === null || recordId === null || (state !== 'processed' && state !== 'ignored')) return false;
-  const held = (await loadRecords(unit, kind, [recordId])).get(recordId);
-  return held?.state.returned === false && held.row === null;
+  const record = (await loadRecords(unit, kind, [recordId])).get(recordId);
+  return record?.state.returned === false && record.row === null;
 }
 
 /** The API has never shown it, and nothing is left that names it: its gaps go with it. */

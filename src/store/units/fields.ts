@@ -25,7 +25,7 @@ export function createFieldVerbs({ sql: statements, transactApart }: Database) {
     async seeFields(look: FieldLook | null, limit: number): Promise<FieldLook> {
       const from = look?.through ?? Number((await readFact(statements, LOOKED_FACT)) ?? 0);
       type Row = { seq: number; kind: Kind; id: string; after: unknown; at: string; bytes: number };
-      // Where a backup was put back beneath us numbers are given out again.
+      // After a backup was put back, numbers are given out again.
       const behind = sql`CASE WHEN ${from} > (SELECT value FROM counter) THEN 0 ELSE CAST(${from} AS bigint) END`;
       const rows = await statements.query<Row>(
         sql`SELECT * FROM (SELECT sized.*, sum(own) OVER (ORDER BY seq) AS bytes FROM (
@@ -51,9 +51,9 @@ export function createFieldVerbs({ sql: statements, transactApart }: Database) {
         const present = await fieldsByKind(unit);
         const learned: (Field & { kind: Kind })[] = [];
         for (const kind of new Set(seen.map((each) => each.kind))) {
-          const held = present.get(kind) ?? [];
+          const earlier = present.get(kind) ?? [];
           const rows = learnFields(
-            held,
+            earlier,
             seen.filter((each) => each.kind === kind),
           );
           if (rows.length === 0) continue;
@@ -62,7 +62,7 @@ export function createFieldVerbs({ sql: statements, transactApart }: Database) {
             await unit.change(upsert(fields, ['kind', 'position'], { kind, ...row, ...kept }));
           }
           const places = new Set(rows.map(({ position }) => position));
-          const shown = [...held.filter(({ position }) => !places.has(position)), ...rows]
+          const shown = [...earlier.filter(({ position }) => !places.has(position)), ...rows]
             .filter(({ column }) => column !== null)
             .sort((one, other) => one.position - other.position);
           for (const statement of unit.dialect.flatView(kind, shown)) await unit.change(statement);

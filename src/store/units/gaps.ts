@@ -137,7 +137,7 @@ export async function resolveSettled(
   if (left.length === 0) await resolveGap(unit, gapOfFailed(kind, recordId), nowIso);
 }
 
-export async function tellMoreOfGap(unit: Unit, gap: GapKey, error: string): Promise<void> {
+export async function setGapError(unit: Unit, gap: GapKey, error: string): Promise<void> {
   await unit.change(update(gaps, { error }, isOpen(gap)));
 }
 

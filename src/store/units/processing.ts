@@ -25,7 +25,7 @@ import {
 } from './records.ts';
 import { createdIn, iso, single, sql, tally, update } from './sql.ts';
 
-/** A claimed event as the store has it: what it says besides. Whoever works on it has no use for that. */
+/** A claimed event as the store has it, with what the worker does not need. */
 export interface PendingEvent extends ClaimedEvent {
   type: string;
   created: string;
@@ -36,7 +36,7 @@ export interface PendingEvent extends ClaimedEvent {
 /** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
 export const CLAIM_SCAN_FACTOR = 4;
 
-/** What each engine has in a way of its own, since an event costs little else: how a batch is loaded and saved, and who works on which. */
+/** What each engine does in its own way, because most of what an event costs is here: storing it, loading and saving a batch, claims. */
 export interface EventEngine {
   records: Records;
   /** Accepts a group of new events more cheaply than by `insertNew`. Null, with nothing done: it must be the other way. */
@@ -54,7 +54,7 @@ export interface EventEngine {
   payloadOf(event: PendingEvent): JsonObject;
   /** As `loadRecords`; what the last event of a record left may be taken as it is. */
   recall(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, LoadedRecord>>;
-  /** A unit has changed records by other means than these, or will: nothing of them is remembered. */
+  /** A unit has changed records in another way, or will: what is remembered of them is dropped. */
   forgetRecords(): void;
   /** As `records.save`, of states those alone that are new. */
   saveProvisional(
@@ -69,7 +69,7 @@ export interface EventEngine {
   finishClaims<T extends ClaimedEvent>(sql: Sql, events: readonly T[]): Promise<T[]>;
   /** The unit that finished them is committed. */
   claimsFinished(events: readonly ClaimedEvent[]): void;
-  /** Whoever works on it finds the claim lost, and leaves it. */
+  /** Whoever has claimed it finds the claim lost, and leaves the event. */
   revokeClaim(sql: Sql, seq: number): Promise<void>;
 }
 
@@ -95,8 +95,8 @@ export function createProcessingVerbs(database: Database, engine: EventEngine) {
       const events = claimed as readonly PendingEvent[];
       const read = events.map((event) => readEvent(engine, event, rules.pointers));
       const outcomes = await database.transact(
-        async (unit, [held, records]: [ClaimedEvent[], Map<string, LoadedRecord>]) => {
-          const mine = new Set<ClaimedEvent>(held);
+        async (unit, [record, records]: [ClaimedEvent[], Map<string, LoadedRecord>]) => {
+          const mine = new Set<ClaimedEvent>(record);
           const ours = read.filter(({ event }) => mine.has(event));
           return await applyAll(engine, unit, ours, records, rules, now);
         },
@@ -169,7 +169,7 @@ async function recallAll(
   const recalled = await Promise.all([...wanted].map(([kind, ids]) => engine.recall(sql, kind, ids)));
   const records = new Map<string, LoadedRecord>();
   for (const ofKind of recalled) {
-    for (const held of ofKind.values()) records.set(keyOf(held.kind, held.id), held);
+    for (const record of ofKind.values()) records.set(keyOf(record.kind, record.id), record);
   }
   return records;
 }
@@ -284,7 +284,7 @@ async function readAnew(
   }
   if (renamed.size > 0) engine.forgetRecords();
   const again = [...renamed.values()].map(({ read }) => read);
-  for (const [key, held] of await recallAll(engine, unit, again)) records.set(key, held);
+  for (const [key, record] of await recallAll(engine, unit, again)) records.set(key, record);
   return renamed;
 }
 
@@ -310,37 +310,37 @@ function applyOne(
     return { event, outcome: 'failed', error: 'the event is of no known family' };
   // Whatever it is about, what it refers to is looked for.
   for (const id of reading.assessments) {
-    const held = records.get(keyOf('risk_assessment', id))!;
-    if (held.stored !== null || touched.has(held)) continue;
-    held.state = {
-      ...held.state,
+    const record = records.get(keyOf('risk_assessment', id))!;
+    if (record.stored !== null || touched.has(record)) continue;
+    record.state = {
+      ...record.state,
       dirtyAt: now.steady,
       firstDirtyAt: now.steady,
       unverifiedSince: now.wall,
       dueAt: now.steady,
     };
-    touched.add(held);
+    touched.add(record);
   }
   if (!reading.usable) return { event, outcome: 'failed', error: reading.error };
   if (recordId === null) return { event, outcome: 'failed', error: 'the event was stored without a record' };
 
-  const held = records.get(keyOf(kind, recordId))!;
-  touched.add(held);
-  const verifiedAt = held.row?.verifiedAt;
+  const record = records.get(keyOf(kind, recordId))!;
+  touched.add(record);
+  const verifiedAt = record.row?.verifiedAt;
   const decision = decideProvisional(
     { ...event, kind, content: reading.content, shows: reading.shows },
-    { state: held.state, row: held.row, verifiedWall: verifiedAt ? Date.parse(verifiedAt) : null },
+    { state: record.state, row: record.row, verifiedWall: verifiedAt ? Date.parse(verifiedAt) : null },
     { eventsOnly: rules.eventsOnly, toleranceMs: rules.toleranceMs, idFields },
     nowIso,
   );
-  held.state = decision.state;
+  record.state = decision.state;
   if (decision.row !== null && decision.change !== null) {
     const context = { cause: `event:${event.id}`, nowIso, numbers: unit.numbers };
-    changes.push(writeContent(held, decision.row, decision.change, context));
+    changes.push(writeContent(record, decision.row, decision.change, context));
   }
-  if (held.row !== null) {
-    held.row.lastEventId = event.id;
-    held.row.lastEventAt = createdIn(event);
+  if (record.row !== null) {
+    record.row.lastEventId = event.id;
+    record.row.lastEventAt = createdIn(event);
   }
   return { event, outcome: decision.outcome, error: null };
 }

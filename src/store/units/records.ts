@@ -62,7 +62,7 @@ export interface Change extends RowChange {
   cause: string;
 }
 
-/** `number` is that of the event that gave reason to read the record, or one of its own. */
+/** `number` is that of the event that gave reason to read the record, or a new one. */
 export interface Dirtied {
   kind: Kind;
   id: string;
@@ -87,27 +87,27 @@ export const isRecord = (kind: Kind, id: string): SQL =>
 
 export const keyOf = (kind: Kind, id: string): string => `${kind} ${id}`;
 
-/** New content, with its change in the feed, under a number of its own. */
+/** New content, with its change in the feed, under a new number. */
 export function writeContent(
-  held: LoadedRecord,
+  record: LoadedRecord,
   content: RowContent,
   change: RowChange,
   context: { cause: string; nowIso: string; numbers: Numbers; lastEvent?: LastEvent | undefined },
 ): Change {
   const { cause, nowIso, numbers, lastEvent } = context;
   const seq = numbers.next();
-  held.state = { ...held.state, write: seq };
-  held.row = {
+  record.state = { ...record.state, write: seq };
+  record.row = {
     ...content,
-    firstSeenAt: held.row?.firstSeenAt ?? nowIso,
+    firstSeenAt: record.row?.firstSeenAt ?? nowIso,
     syncedAt: nowIso,
-    verifiedAt: held.row?.verifiedAt ?? null,
-    lastEventId: held.row?.lastEventId ?? lastEvent?.id ?? null,
-    lastEventAt: held.row?.lastEventAt ?? (lastEvent === undefined ? null : iso(lastEvent.createdMs)),
+    verifiedAt: record.row?.verifiedAt ?? null,
+    lastEventId: record.row?.lastEventId ?? lastEvent?.id ?? null,
+    lastEventAt: record.row?.lastEventAt ?? (lastEvent === undefined ? null : iso(lastEvent.createdMs)),
     cause,
   };
-  held.written = true;
-  return { ...change, seq, kind: held.kind, id: held.id, cause };
+  record.written = true;
+  return { ...change, seq, kind: record.kind, id: record.id, cause };
 }
 
 /** The columns of `record_state` that a state has, by its fields. Besides, it has some of the row's. */
@@ -184,7 +184,7 @@ export async function loadRecords(
       ...{ error: null, syncRunId: null, written: false },
     };
   });
-  return new Map(loaded.map((held) => [held.id, held]));
+  return new Map(loaded.map((record) => [record.id, record]));
 }
 
 /** Where there is a row it says what was shown last, else the state does. */
@@ -218,5 +218,5 @@ function rowFrom(stored: StoredRow, dialect: Dialect): RecordRow {
 }
 
 /** What an event changes of a state is in the row too, as a rule, and is not written twice. */
-export const hasNewState = (held: LoadedRecord): boolean =>
-  held.stored === null || !standsInRow(held.stored, held);
+export const hasNewState = (record: LoadedRecord): boolean =>
+  record.stored === null || !standsInRow(record.stored, record);

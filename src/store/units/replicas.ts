@@ -62,13 +62,13 @@ export function createReplicaVerbs(database: Database) {
         await unit.change(
           sql`${insertInto(leases, { name, owner: '', fence: 0, leaseUntil: 0 })} ON CONFLICT (name) DO NOTHING`,
         );
-        const [held] = await unit.query<{ owner: string; fence: number; leaseUntil: number }>(
+        const [lease] = await unit.query<{ owner: string; fence: number; leaseUntil: number }>(
           sql`SELECT owner, fence, lease_until AS "leaseUntil" FROM leases WHERE name = ${name} ${unit.dialect.forUpdate}`,
         );
-        if (held!.leaseUntil > now.steady) return null;
-        const fence = held!.fence + 1;
+        if (lease!.leaseUntil > now.steady) return null;
+        const fence = lease!.fence + 1;
         await unit.change(update(leases, { owner, fence, leaseUntil }, sql`name = ${name}`));
-        return { name, owner, fence, isTakeover: held!.owner !== '' };
+        return { name, owner, fence, isTakeover: lease!.owner !== '' };
       });
     },
 

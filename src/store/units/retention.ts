@@ -69,10 +69,51 @@ async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number>
   return kept.length;
 }
 
+type Trim = (unit: Unit, step: TrimStep) => Promise<Trimmed>;
+
+/** Ends before the first row that is too young, and where the bodies are enough for one step. */
+function walk(of: Walk): Trim {
+  const { table, key, at, body, among = sql`true`, ready = sql`true`, stops = sql`false` } = of;
+  const bytes = body === undefined ? sql`0` : sql`octet_length(${body})`;
+  return async (unit, { before, after, limit }) => {
+    const from = (await of.from?.(unit)) ?? after;
+    const looked = await unit.query<Candidate>(
+      sql`SELECT ${as({ key, at, bytes, ready, stops })} FROM ${table} WHERE ${among} AND ${key} > ${from} ORDER BY key LIMIT ${limit}`,
+    );
+    let size = 0;
+    let taken = 0;
+    let isFull = false;
+    for (const row of looked) {
+      if (Date.parse(row.at) >= before || row.stops) break;
+      size += row.bytes ?? 0;
+      isFull = taken > 0 && size > STEP_BYTES;
+      if (isFull) break;
+      taken += 1;
+    }
+    const old = looked.slice(0, taken);
+    const last = old.at(-1);
+    if (last === undefined) return { trimmed: 0, next: null };
+    const keys = old.filter((row) => row.ready).map((row) => row.key);
+    const trimmed = await of.trim(unit, keys, last);
+    return { trimmed, next: isFull || taken === limit ? last.key : null };
+  };
+}
+
+/** Deletes the oldest, by an index of these instants. */
+function expire(table: Table, key: Column, at: Column): Trim {
+  return async (unit, { before, limit }) => {
+    const trimmed = await unit.change(
+      sql`DELETE FROM ${table} WHERE ${key} IN
+        (SELECT ${key} FROM ${table} WHERE ${at} < ${iso(before)} ORDER BY ${at} LIMIT ${limit})`,
+    );
+    return { trimmed, next: trimmed < limit ? null : 0 };
+  };
+}
+
 const EVENTS = { table: events, key: events.seq, at: events.receivedAt, body: events.body };
 
-const WALKS: Readonly<Record<Exclude<TrimmedThing, keyof typeof EXPIRING>, Walk>> = {
-  event_bodies: {
+const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
+  event_bodies: walk({
     ...EVENTS,
     from: bodiesTrimmed,
     // A pending event is processed before trimming goes past it; a failed one brings trimming back once it is not failed.
@@ -82,19 +123,19 @@ const WALKS: Readonly<Record<Exclude<TrimmedThing, keyof typeof EXPIRING>, Walk>
       await writeFact(unit, TRIMMED_BODIES_FACT, String(key));
       return await emptyBodies(unit, keys);
     },
-  },
-  quarantine_bodies: {
+  }),
+  quarantine_bodies: walk({
     ...{ table: quarantine, key: quarantine.id, at: quarantine.receivedAt, among: sql`body IS NOT NULL` },
     trim: (unit, keys) =>
       unit.change(
         update(quarantine, { address: null, body: null }, unit.dialect.isAmong(quarantine.id, keys)),
       ),
-  },
-  duplicates: {
+  }),
+  duplicates: walk({
     ...{ table: duplicates, key: duplicates.id, at: duplicates.receivedAt },
     trim: deleting(duplicates, duplicates.id),
-  },
-  events: {
+  }),
+  events: walk({
     ...EVENTS,
     ready: sql`state IN ('processed', 'ignored', 'discarded')`,
     async trim(unit, keys) {
@@ -112,73 +153,25 @@ const WALKS: Readonly<Record<Exclude<TrimmedThing, keyof typeof EXPIRING>, Walk>
       tally(unit, moves);
       return gone.length;
     },
-  },
-  changes: {
+  }),
+  changes: walk({
     ...{ table: changes, key: changes.seq, at: changes.at },
     async trim(unit, keys, last) {
       // With the rows it speaks of: a follower that finds them gone must find this as well.
       await writeFact(unit, TRIMMED_CHANGES_FACT, JSON.stringify({ through: last.key, at: last.at }));
       return await deleting(changes, changes.seq)(unit, keys, last);
     },
-  },
-  audit: { ...{ table: audit, key: audit.id, at: audit.at }, trim: deleting(audit, audit.id) },
+  }),
+  audit: walk({ ...{ table: audit, key: audit.id, at: audit.at }, trim: deleting(audit, audit.id) }),
+  registrations: expire(registrations, registrations.upstreamId, registrations.expiresAt),
+  event_ids: expire(trimmedEvents, trimmedEvents.id, trimmedEvents.receivedAt),
 };
 
-/** Deleted oldest first, by an index of these instants. */
-const EXPIRING = {
-  registrations: { table: registrations, key: registrations.upstreamId, at: registrations.expiresAt },
-  event_ids: { table: trimmedEvents, key: trimmedEvents.id, at: trimmedEvents.receivedAt },
-};
-
-export function createRetentionVerbs({ transact }: Database) {
-  /** Ends before the first row that is too young, and where the bodies are enough for one step. */
-  const walk = (of: Walk, { before, after, limit }: TrimStep) =>
-    transact(async (unit): Promise<Trimmed> => {
-      const { table, key, at, body, among = sql`true`, ready = sql`true`, stops = sql`false` } = of;
-      const bytes = body === undefined ? sql`0` : sql`octet_length(${body})`;
-      const from = (await of.from?.(unit)) ?? after;
-      const looked = await unit.query<Candidate>(
-        sql`SELECT ${as({ key, at, bytes, ready, stops })} FROM ${table} WHERE ${among} AND ${key} > ${from} ORDER BY key LIMIT ${limit}`,
-      );
-      let size = 0;
-      let taken = 0;
-      let isFull = false;
-      for (const row of looked) {
-        if (Date.parse(row.at) >= before || row.stops) break;
-        size += row.bytes ?? 0;
-        isFull = taken > 0 && size > STEP_BYTES;
-        if (isFull) break;
-        taken += 1;
-      }
-      const old = looked.slice(0, taken);
-      const last = old.at(-1);
-      if (last === undefined) return { trimmed: 0, next: null };
-      const keys = old.filter((row) => row.ready).map((row) => row.key);
-      const trimmed = await of.trim(unit, keys, last);
-      return { trimmed, next: isFull || taken === limit ? last.key : null };
-    });
-
-  const trimExpired = async (
-    { table, key, at }: Pick<Walk, 'table' | 'key' | 'at'>,
-    { before, limit }: TrimStep,
-  ) => {
-    const trimmed = await transact((unit) =>
-      unit.change(
-        sql`DELETE FROM ${table} WHERE ${key} IN
-          (SELECT ${key} FROM ${table} WHERE ${at} < ${iso(before)} ORDER BY ${at} LIMIT ${limit})`,
-      ),
-    );
-    return { trimmed, next: trimmed < limit ? null : 0 };
-  };
-
-  return {
-    /**
-     * One step; repeated until `next` is null. Pending and failed events stay with their bodies, which a retry needs. Ids of trimmed
-     * events stay until `event_ids` are trimmed: then a redelivery counts as new.
-     */
-    trim: (thing: TrimmedThing, step: TrimStep): Promise<Trimmed> =>
-      thing === 'registrations' || thing === 'event_ids'
-        ? trimExpired(EXPIRING[thing], step)
-        : walk(WALKS[thing], step),
-  };
-}
+export const createRetentionVerbs = ({ transact }: Database) => ({
+  /**
+   * One step; repeated until `next` is null. Pending and failed events stay with their bodies, which a retry needs. Ids of trimmed
+   * events stay until `event_ids` are trimmed: then a redelivery counts as new.
+   */
+  trim: (thing: TrimmedThing, step: TrimStep): Promise<Trimmed> =>
+    transact((unit) => TRIMS[thing](unit, step)),
+});
