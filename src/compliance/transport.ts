@@ -11,6 +11,13 @@ import { reasonIn } from './registration.ts';
  */
 export const MAX_RESPONSE_BYTES = 16 * 1024 * 1024;
 
+/**
+ * Values in an answer, told by the commas between them: of the largest size those are 16 bytes each. Millions of small ones would
+ * take seconds to parse, while no delivery is answered, and a hundred times their bytes in memory.
+ */
+export const MAX_RESPONSE_VALUES = 1_000_000;
+const COMMA = 0x2c;
+
 /** An error answer's body is kept up to here: enough to recognise it, too little to fill a table. */
 const EXCERPT_BYTES = 2048;
 
@@ -111,14 +118,16 @@ function checkEncoding(response: Response): void {
 async function readBody(response: Response, limitBytes: number, whenOver: 'refuse' | 'cut') {
   const chunks: Uint8Array[] = [];
   let size = 0;
+  let values = 1;
+  const refuse = (what: string) =>
+    new ExchangeFailure('malformed', `the answer ${what}`, { status: response.status });
   for await (const chunk of response.body ?? []) {
     chunks.push(chunk);
     size += chunk.length;
-    if (size <= limitBytes) continue;
-    if (whenOver === 'cut') break;
-    throw new ExchangeFailure('malformed', `the answer is larger than ${limitBytes} bytes`, {
-      status: response.status,
-    });
+    if (size > limitBytes && whenOver === 'cut') break;
+    if (size > limitBytes) throw refuse(`is larger than ${limitBytes} bytes`);
+    for (let at = 0; at < chunk.length; at += 1) if (chunk[at] === COMMA) values += 1;
+    if (values > MAX_RESPONSE_VALUES) throw refuse(`holds more than ${MAX_RESPONSE_VALUES} values`);
   }
   return Buffer.concat(chunks);
 }

@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, test } from 'vitest';
 import { UnaddressableError } from '../../src/compliance/errors.ts';
 import type { RegistrationAnswer } from '../../src/compliance/registration.ts';
-import { MAX_RESPONSE_BYTES } from '../../src/compliance/transport.ts';
+import { MAX_RESPONSE_BYTES, MAX_RESPONSE_VALUES } from '../../src/compliance/transport.ts';
 import { API_KEY, type Handler, json, startUpstream, type Upstream } from './upstream.ts';
 
 const call = { lane: 'live', signal: new AbortController().signal } as const;
@@ -137,6 +137,11 @@ describe('failures', () => {
       'more bytes than allowed, even if few travel',
       raw(200, gzipSync(Buffer.alloc(MAX_RESPONSE_BYTES + 1, ' ')), { 'content-encoding': 'gzip' }),
       { kind: 'malformed', message: /larger than/ },
+    ],
+    [
+      'more values than allowed, however small they are',
+      raw(200, gzipSync(`{"data":[${'0,'.repeat(MAX_RESPONSE_VALUES)}0]}`), { 'content-encoding': 'gzip' }),
+      { kind: 'malformed', message: /more than 1000000 values/ },
     ],
   ])(
     '%s is never taken for an answer, nor for a missing record',
