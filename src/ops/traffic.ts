@@ -68,8 +68,8 @@ export function createTraffic(store: Pick<Store, 'addTraffic' | 'listTraffic'>, 
       addRejected(recent.counts(), known, 1);
       count(`rejected:${known}`);
     },
-    /** `ms` from an event's arrival to its provisional row, or from a record becoming unverified to its verification. */
-    lagged: (what: 'provisional' | 'verification', ms: number): void => count(`lag:${what}`, Math.max(0, ms)),
+    /** `ms` after the record became unverified. */
+    verified: (ms: number): void => count('lag:verification', Math.max(0, ms)),
     /** Of the last hour, to the second. */
     recent: recent.report,
     /** What is not written yet is included, by the minute. */

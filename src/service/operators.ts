@@ -3,6 +3,7 @@ import PQueue from 'p-queue';
 import { unreachableSince } from '../backfill/upstream.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { diagnoseRejection, inSlices } from '../doctor/diagnosis.ts';
+import { createOps } from '../ops/app.ts';
 import type {
   CredentialFacts,
   LiveFacts,
@@ -10,7 +11,6 @@ import type {
   OpsContext,
   RejectionDiagnosis,
 } from '../ops/context.ts';
-import { createOps } from '../ops/routes.ts';
 import { sessionsInMemory } from '../ops/sessions.ts';
 import { createSnapshots } from '../ops/snapshot.ts';
 import { tenth } from '../ops/status-report.ts';

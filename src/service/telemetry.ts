@@ -43,10 +43,7 @@ export function createTelemetry({
     processed({ event, outcome, error }: ProvisionalOutcome): void {
       metrics.eventsProcessed.inc(outcome);
       const duration_ms = clock.wall() - event.receivedWall;
-      if (outcome === 'provisional') {
-        metrics.provisionalLagSeconds.observe(Math.max(0, duration_ms) / 1000);
-        traffic.lagged('provisional', duration_ms);
-      }
+      if (outcome === 'provisional') metrics.provisionalLagSeconds.observe(Math.max(0, duration_ms) / 1000);
       const level = outcome === 'failed' ? 'warn' : 'info';
       if (!process.isLevelEnabled(level)) return;
       process[level]({ ...namesOf(event), outcome, reason: error, duration_ms }, 'event');
@@ -66,7 +63,7 @@ export function createTelemetry({
       for (const { id: record_id, outcome, lagMs, differences } of applied) {
         if (lagMs !== null) {
           metrics.verificationLagSeconds.observe(Math.max(0, lagMs) / 1000);
-          traffic.lagged('verification', lagMs);
+          traffic.verified(lagMs);
           onRepaired();
         }
         if (outcome === 'unchanged') continue;

@@ -73,7 +73,7 @@ export type TrafficStep = 'minute' | 'hour';
 export interface TrafficReport {
   /** When it began. */
   minute: string;
-  /** `accepted`, `duplicate`, `rejected:REASON`, `lag:provisional` or `lag:verification`. */
+  /** `accepted`, `duplicate`, `quarantined`, `rejected:REASON` or `lag:verification`. */
   what: string;
   times: number;
   /** Of lags: their sum and the longest one, milliseconds; else 0. */

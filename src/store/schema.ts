@@ -385,7 +385,7 @@ export function tablesOf(engine: Vocabulary) {
       'traffic',
       {
         minute: instant('minute').notNull(),
-        /** `accepted`, `duplicate`, `rejected:REASON`, `lag:provisional` or `lag:verification`. */
+        /** `accepted`, `duplicate`, `quarantined`, `rejected:REASON` or `lag:verification`. */
         what: key('what').notNull(),
         times: number('times').notNull(),
         /** Of lags only, milliseconds. */

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createOps } from '../../src/ops/app.ts';
 import { ATTEMPTS_PER_ADDRESS } from '../../src/ops/guess-limit.ts';
-import { createOps } from '../../src/ops/routes.ts';
 import { SESSION_IDLE_MS } from '../../src/ops/sessions.ts';
 import { createAddresses } from '../../src/platform/addresses.ts';
 import { loadConfig, type OpsToken } from '../../src/platform/config.ts';

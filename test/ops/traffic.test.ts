@@ -16,7 +16,7 @@ test('what is counted shows at once, and is counted once whether it is written y
   const traffic = createTraffic(h.store, clock);
   traffic.delivered('accepted');
   traffic.rejected('bad_signature');
-  traffic.lagged('verification', 300);
+  traffic.verified(300);
   const total = async () => {
     const times = new Map<string, number>();
     for (const row of await traffic.since(at - 60_000))
