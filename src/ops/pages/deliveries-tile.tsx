@@ -1,5 +1,6 @@
 import { scaleBand, scaleLinear } from 'd3-scale';
 import { stack } from 'd3-shape';
+import type { LiveFacts } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
 import {
   RANGES,
@@ -31,7 +32,7 @@ export const streamOf = (range: Range) => (range === 'hour' ? '/stream' : `/stre
 
 export function DeliveriesTile({ snapshot, series }: { snapshot: Snapshot; series: TrafficSeries }) {
   const { live, summary } = snapshot;
-  if (summary !== null && summary.last_delivery_at === null) return <FirstSteps snapshot={snapshot} />;
+  if (summary !== null && summary.last_delivery_at === null) return <FirstSteps {...live} />;
   const { range, total } = series;
   const tabs = (Object.keys(RANGES) as Range[]).map((each) => ({
     href: `/?range=${each}`,
@@ -166,7 +167,7 @@ function Chart({ range, points, total }: TrafficSeries) {
 }
 
 /** Replaces the chart until the first delivery: the steps of the set-up that are left. */
-function FirstSteps({ snapshot: { live } }: { snapshot: Snapshot }) {
+function FirstSteps(live: LiveFacts) {
   const rejected = rejectedIn(live.deliveries.last_hour);
   const steps: [what: string, how: unknown, isDone: boolean][] = [
     [

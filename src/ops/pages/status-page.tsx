@@ -54,23 +54,23 @@ async function read({ snapshots, charts }: Has, c: OpsHandlerContext): Promise<S
 function StatusParts({ snapshot, series }: Shown) {
   return (
     <>
-      <VerdictSection snapshot={snapshot} />
-      <AttentionSection snapshot={snapshot} />
+      <VerdictSection {...snapshot} />
+      <AttentionSection {...snapshot} />
       <div class="grid">
-        <KindCards snapshot={snapshot} />
+        <KindCards {...snapshot} />
         <DeliveriesTile {...{ snapshot, series }} />
-        <SyncRunsTile snapshot={snapshot} />
-        <GapsTile snapshot={snapshot} />
-        <EventsTile snapshot={snapshot} />
-        <UpstreamTile snapshot={snapshot} />
-        <ServiceTile snapshot={snapshot} />
+        <SyncRunsTile {...snapshot} />
+        <GapsTile {...snapshot} />
+        <EventsTile {...snapshot} />
+        <UpstreamTile {...snapshot} />
+        <ServiceTile {...snapshot} />
       </div>
     </>
   );
 }
 
 /** Its part exists also when it is empty, so that the stream can fill it. */
-function AttentionSection({ snapshot }: { snapshot: Snapshot }) {
+function AttentionSection(snapshot: Snapshot) {
   const list = attentionOf(snapshot);
   if (list.length === 0) return <div data-part="attention" />;
   return (
@@ -87,7 +87,7 @@ function AttentionSection({ snapshot }: { snapshot: Snapshot }) {
   );
 }
 
-function VerdictSection({ snapshot }: { snapshot: Snapshot }) {
+function VerdictSection(snapshot: Snapshot) {
   const { verdict, at, summary, live } = snapshot;
   const toSet = pointersToSet(summary?.learned_pointers ?? [], live.idPointers);
   return (
@@ -112,12 +112,12 @@ function VerdictSection({ snapshot }: { snapshot: Snapshot }) {
           </p>
         ))}
       </div>
-      {mayOperate() ? <Actions snapshot={snapshot} /> : null}
+      {mayOperate() ? <Actions {...snapshot} /> : null}
     </section>
   );
 }
 
-function Actions({ snapshot: { verdict, live, pending } }: { snapshot: Snapshot }) {
+function Actions({ verdict, live, pending }: Snapshot) {
   return (
     <div class="actions">
       {live.paused ? (

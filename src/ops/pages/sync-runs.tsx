@@ -9,7 +9,7 @@ import { type Column, Instant, quiet, RecordLink, Table, Tile } from './pieces.t
 
 const SHOWN = 5;
 
-export function SyncRunsTile({ snapshot: { syncRuns, live } }: { snapshot: Snapshot }) {
+export function SyncRunsTile({ syncRuns, live }: Snapshot) {
   return (
     <Tile part="sync-runs" title={<a href="/sync-runs">Sync runs</a>}>
       <Running syncRuns={live.runningSyncRuns} />

@@ -14,7 +14,7 @@ export const verdictWords = (verdict: VerdictName) => sentenceCase(codeWords(ver
 const UNREAD = <p class="note">The database could not be read.</p>;
 
 /** For each kind: how many records there are, and how far they can be trusted. */
-export function KindCards({ snapshot }: { snapshot: Snapshot }) {
+export function KindCards(snapshot: Snapshot) {
   const { summary, live } = snapshot;
   if (summary === null) {
     return (
@@ -66,7 +66,7 @@ export function KindCards({ snapshot }: { snapshot: Snapshot }) {
 }
 
 /** A line for each reason. Its meaning and remedy are on the gaps' page. Empty while no gap is open. */
-export function GapsTile({ snapshot: { summary, gaps } }: { snapshot: Snapshot }) {
+export function GapsTile({ summary, gaps }: Snapshot) {
   const groups = gapsByReason(summary?.open_gaps_by ?? []);
   if (groups.length === 0) return <div data-part="gaps" />;
   return (
@@ -95,7 +95,7 @@ export function GapsTile({ snapshot: { summary, gaps } }: { snapshot: Snapshot }
   );
 }
 
-export function EventsTile({ snapshot: { summary } }: { snapshot: Snapshot }) {
+export function EventsTile({ summary }: Snapshot) {
   return (
     <Tile part="backlog" title={<a href="/events">Events</a>} width="third">
       <p class="big">
@@ -136,7 +136,7 @@ function EventFacts({ events, oldest_pending_at, quarantined, resolved_gaps_last
 /** A smaller difference can come from the network. */
 const SKEW_SHOWN_MS = 2_000;
 
-export function UpstreamTile({ snapshot }: { snapshot: Snapshot }) {
+export function UpstreamTile(snapshot: Snapshot) {
   const { upstream } = snapshot.live;
   const [state, words] = !upstream.configured
     ? ['', 'not asked']
@@ -148,7 +148,7 @@ export function UpstreamTile({ snapshot }: { snapshot: Snapshot }) {
   return (
     <Tile part="upstream" title="Compliance service" width="third" aside={<State {...{ state, words }} />}>
       {upstream.configured ? (
-        <UpstreamFacts snapshot={snapshot} />
+        <UpstreamFacts {...snapshot} />
       ) : (
         <p class="note">Without API credentials the mirror only knows what deliveries say.</p>
       )}
@@ -156,8 +156,7 @@ export function UpstreamTile({ snapshot }: { snapshot: Snapshot }) {
   );
 }
 
-function UpstreamFacts({ snapshot: { live, credentials, at } }: { snapshot: Snapshot }) {
-  const { upstream } = live;
+function UpstreamFacts({ live: { upstream }, credentials, at }: Snapshot) {
   const { budget_left, budget_per_minute, waits_until, budget_waits_for } = upstream;
   const waits = (
     <>
@@ -225,7 +224,7 @@ function skewWords(skewMs: number | null): string {
   return `${count(seconds, 'second')} ${skewMs > 0 ? 'ahead' : 'behind'}`;
 }
 
-export function ServiceTile({ snapshot: { live, summary } }: { snapshot: Snapshot }) {
+export function ServiceTile({ live, summary }: Snapshot) {
   const state = live.paused ? 'stale' : live.state === 'running' ? 'in_sync' : '';
   return (
     <Tile
