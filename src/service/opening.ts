@@ -86,7 +86,7 @@ export async function open(options: ServiceOptions): Promise<Opened> {
     listeners.at('starting');
     const clock = options.clock ?? (await databaseClock(store)) ?? own;
     const base = baseOn({ ...options, addresses, store, clock }, fatal.reject);
-    const secrets = signingSecrets(base);
+    const secrets = createSigningSecrets(base);
     await secrets.refresh();
     const { promise: failed, reject: fail } = fatal;
     return { base, listeners, lock, secrets, fail, failed, close };
@@ -149,18 +149,6 @@ function baseOn(
       if (error instanceof StoreUnavailable && error.fatal) fail(error);
     },
   };
-}
-
-function signingSecrets({ config, store, clock, logger }: Base): SigningSecrets {
-  return createSigningSecrets({
-    ...{ store, clock, settings: config.webhook },
-    key: () => config.credentialsKey,
-    onProblem: (registration, reason) =>
-      stage(logger, 'service').warn(
-        { outcome: 'unusable', target: registration, reason },
-        'the signing secret of a registration cannot be used: doctor says what to do',
-      ),
-  });
 }
 
 /** How events are processed, by the settings. */

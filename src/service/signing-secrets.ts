@@ -3,6 +3,7 @@ import type { CandidateSecret } from '../doctor/diagnosis-search.ts';
 import type { SecretFacts } from '../ops/context.ts';
 import type { Config } from '../platform/config.ts';
 import { MirrorError } from '../platform/errors.ts';
+import { type Logger, stage } from '../platform/logger.ts';
 import {
   decodeSigningSecret,
   encodeSecret,
@@ -75,18 +76,17 @@ export function candidateSecrets(
 
 export type SigningSecrets = ReturnType<typeof createSigningSecrets>;
 
-/** All secrets that may verify a delivery: the configured ones, then those of registrations, which are opened in memory only. */
-export function createSigningSecrets(options: {
+interface SecretsBase {
+  config: Pick<Config, 'credentialsKey'> & { webhook: Pick<Config['webhook'], 'secrets' | 'secretEncoding'> };
   store: Pick<OperatorStore, 'listRegistrations' | 'readFact'>;
   clock: { wall(): number };
-  settings: Pick<Config['webhook'], 'secrets' | 'secretEncoding'>;
-  /** Called each time: its file may have another key by now. Null: there are no stored secrets. */
-  key: () => Uint8Array | null;
-  /** Called once for a secret that is no key or no longer opens, as long as it stays so. */
-  onProblem(registration: string, problem: string): void;
-}) {
-  const { store, clock } = options;
-  const encoding = options.settings.secretEncoding;
+  logger: Logger;
+}
+
+/** All secrets that may verify a delivery: the configured ones, then those of registrations, which are opened in memory only. */
+export function createSigningSecrets({ config, store, clock, logger }: SecretsBase) {
+  const log = stage(logger, 'service');
+  const encoding = config.webhook.secretEncoding;
   /** By the registration's id. `key` null: the secret makes none. */
   let opened = new Map<string, { sealed: string; key: Uint8Array | null; expiresWall: number }>();
   let reported = new Set<string>();
@@ -108,12 +108,12 @@ export function createSigningSecrets(options: {
     const living = [...opened].filter(([, { expiresWall }]) => expiresWall > now);
     nextEnd = Math.min(...living.map(([, { expiresWall }]) => expiresWall));
     stored = living.flatMap(([registration, { key }]) => (key === null ? [] : [{ registration, key }]));
-    configured = options.settings.secrets();
+    configured = config.webhook.secrets();
     all = [...configured, ...stored.map(({ key }) => key)];
   }
 
   function keys(): readonly Uint8Array[] {
-    if (configured !== options.settings.secrets() || clock.wall() >= nextEnd) settle();
+    if (configured !== config.webhook.secrets() || clock.wall() >= nextEnd) settle();
     return all;
   }
 
@@ -149,7 +149,8 @@ export function createSigningSecrets(options: {
      * `secret_unreadable` when, the first time, a stored secret cannot be opened; later, what was open stays in use.
      */
     async refresh(): Promise<void> {
-      const key = options.key();
+      // Asked for each time: its file may have another key by now.
+      const key = config.credentialsKey;
       if (key === null) return;
       // First: `register` clears this after its secret is written, so none is missed.
       const until = Number(await store.readFact(AWAITED_FACT));
@@ -161,7 +162,12 @@ export function createSigningSecrets(options: {
         if (isOver(registration, now)) continue;
         const found = open(key, registration, (problem) => {
           problems.add(`${upstreamId} ${problem}`);
-          if (!reported.has(`${upstreamId} ${problem}`)) options.onProblem(upstreamId, problem);
+          // Once, as long as it stays so.
+          if (reported.has(`${upstreamId} ${problem}`)) return;
+          log.warn(
+            { outcome: 'unusable', target: upstreamId, reason: problem },
+            'the signing secret of a registration cannot be used: doctor says what to do',
+          );
         });
         if (found !== undefined)
           next.set(upstreamId, { ...found, expiresWall: expiresWall ?? Number.POSITIVE_INFINITY });

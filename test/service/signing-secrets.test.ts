@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { sealSecret } from '../../src/compliance/secrets.ts';
+import type { Logger } from '../../src/platform/logger.ts';
 import { createSigningSecrets, stateOfSecret } from '../../src/service/signing-secrets.ts';
 import type { StoredRegistration } from '../../src/store/store.ts';
 
@@ -22,12 +23,18 @@ function scene(...held: StoredRegistration[]) {
     ...{ held, wall: NOW, key: KEY as Uint8Array | null, problems: [] as string[], awaited: '' },
     configured: [] as Uint8Array[],
   };
+  const warn = (line: { target: string; reason: string }) =>
+    scene.problems.push(`${line.target} ${line.reason}`);
   const secrets = createSigningSecrets({
     store: { listRegistrations: async () => scene.held, readFact: async () => scene.awaited },
     clock: { wall: () => scene.wall },
-    key: () => scene.key,
-    settings: { secrets: () => scene.configured, secretEncoding: 'hex' },
-    onProblem: (id, problem) => scene.problems.push(`${id} ${problem}`),
+    config: {
+      get credentialsKey() {
+        return scene.key;
+      },
+      webhook: { secrets: () => scene.configured, secretEncoding: 'hex' },
+    },
+    logger: { child: () => ({ warn }) } as unknown as Logger,
   });
   const names = () => secrets.facts().map((each) => each.registration);
   return Object.assign(scene, { secrets, names });
