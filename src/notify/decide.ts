@@ -49,7 +49,7 @@ export function topicOf({ verdict, reason }: Verdict): string {
   return isTrouble ? `${verdict}:${reason}` : verdict;
 }
 
-/** A start or a stop is no news: what comes of it is. */
+/** A start or a stop is not sent. The verdict after it is. */
 function isPassing({ reason }: Verdict): boolean {
   return reason === 'starting' || reason === 'migrating' || reason === 'draining';
 }

@@ -163,7 +163,7 @@ function fieldsOf(side: Readonly<Record<string, unknown>>): Map<string, string> 
   return fields;
 }
 
-/** One argument of a command may be so long on Linux, the quotes about it included. Bytes. */
+/** Linux takes one argument of this length, with the quotes around it. Bytes. */
 const ARGUMENT_MAX_BYTES = 120_000;
 
 /**

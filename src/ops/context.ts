@@ -31,7 +31,7 @@ export type OpsStore = ReportStore &
     retryEvent(id: string, now: Now): Promise<RetryOutcome>;
   };
 
-/** What an operator can set in motion besides the store's verbs. Each resolves once it is queued, not once it is done. */
+/** What an operator can start that is no store verb. Each resolves when it is queued, not when it is done. */
 export interface OpsActions {
   requestFullSync(kinds: Kind[], reason: string): Promise<void>;
   refetch(kind: Kind, ids: string[]): Promise<{ queued: number }>;
@@ -118,7 +118,7 @@ export interface ApiContext {
   signal: AbortSignal;
 }
 
-/** What the operators' listener needs besides. */
+/** What the operators' listener needs as well. */
 export interface OpsContext extends ApiContext {
   /** Whom a request came from, as far as that can be believed. */
   addresses: Pick<Addresses, 'of'>;

@@ -9,8 +9,8 @@ const LINE_END = '\r\n';
 const FORMULA_START = /^[=+\-@\t\r\n＝＋－＠]/;
 
 /**
- * What a field is quoted for: besides what RFC 4180 names, what spreadsheets of many countries part fields at. Otherwise a name
- * such as `x;=1+1` would begin a field of its own there, and be run. Quotes change nothing that a reader gets.
+ * A field with one of these is quoted: what RFC 4180 names, and the separators of spreadsheets in other countries. Otherwise a
+ * name such as `x;=1+1` would start a new field there, and that would run. Quotes do not change the value.
  */
 const QUOTED_FOR = /[",;\t\r\n]/;
 

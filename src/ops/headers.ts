@@ -8,11 +8,10 @@ import type { OpsContext } from './context.ts';
 const SHOWN_CHARACTERS = 253;
 
 /**
- * Whether a browser may have come here under the name in `host`, which is a Host header. What is to be kept out is DNS
- * rebinding: a site whose own name is made to point here, so that its pages count as ours. That takes a name that somebody
- * elsewhere can register. An address is no name; `localhost` and what ends in it never leave the machine; and a name without a dot
- * is in nobody's zone but that of the network it is used in (a container's, a machine's). Of the others only those
- * pass that the settings name. Undefined: no browser sends none.
+ * Whether `host`, a Host header, may be ours. This keeps out DNS rebinding, where a site makes its own name point to this address,
+ * so that its pages count as ours. For that somebody must be able to register the name. So these pass: an address; `localhost` and
+ * names below it, which never leave the machine; a name without a dot, which only the network around us knows (a container's, a
+ * machine's). Other names pass only if the settings have them. Undefined passes: every browser sends one.
  */
 export function isOwnHost(host: string | undefined, configured: readonly string[]): boolean {
   if (host === undefined) return true;

@@ -36,7 +36,7 @@ const ERRORS_SHOWN = 10;
 /** Of the ids in an audit entry. Characters. */
 const TARGET_MAX = 1_000;
 
-/** Reads all failed events anew in which no pointer found a record's id. */
+/** Retries all events that failed because no pointer found a record's id in them. */
 async function retryAllWithoutRecord(store: OpsStore, now: () => Now): Promise<RetriedAll> {
   const all: RetriedAll = { processed: 0, failed: 0, errors: [] };
   for (let after = 0; ; ) {

@@ -20,8 +20,8 @@ export interface Session extends Pick<KnownToken, 'name' | 'role'> {
 export type SessionStore = Pick<Store, 'openSession' | 'findSession' | 'touchSession' | 'closeSession'>;
 
 /**
- * Neither the store nor a copy of a database can be used to sign in: of the cookie it has a hash, and of the token that opened
- * the session one that nobody can check without the cookie. The secret of the forms is derived from the cookie, too.
+ * Nobody can sign in with the store's content or with a copy of the database. It has a hash of the cookie, and a hash of the
+ * cookie and the token together, which cannot be checked without the cookie. The secret of the forms is derived from the cookie, too.
  */
 export function createSessions(options: {
   store: SessionStore;

@@ -52,7 +52,7 @@ function sha256(text: string): Buffer {
   return createHash('sha256').update(text, 'utf8').digest();
 }
 
-/** Signs in whoever opens it. The token is behind the `#`, which browsers send to nobody. */
+/** A link that signs in. The token is after the `#`, which browsers do not send. */
 export function signInLink(baseUrl: string | URL, token: string): string {
   const url = new URL('/sign-in', baseUrl);
   url.hash = new URLSearchParams({ token }).toString();

@@ -86,7 +86,7 @@ export function createTraffic(store: Pick<Store, 'addTraffic' | 'listTraffic'>, 
       try {
         await store.addTraffic([...counted.values()], clock.wall() - TRAFFIC_KEPT_MS);
       } catch (error) {
-        // Unwritten again, added to what was counted of the same minute meanwhile.
+        // Back among the unwritten, added to what was counted in the same minute since then.
         for (const [key, row] of counted) {
           const since = unwritten.get(key);
           if (since === undefined) unwritten.set(key, row);
@@ -165,7 +165,7 @@ export interface TrafficSeries {
 
 const MINUTE_MS = 60_000;
 
-/** What a chart shows: so many bars, each of so long; and how old it may be, because longer bars take more rows. */
+/** How many bars a chart has, how long each is, and for how long the chart is kept: longer bars take more rows. */
 export const RANGES = {
   hour: { steps: 60, stepMs: MINUTE_MS, keptMs: 1_000 },
   day: { steps: 96, stepMs: 15 * MINUTE_MS, keptMs: 5_000 },

@@ -85,7 +85,7 @@ export function backoffMs(backoff: Backoff, failures: number, random: number): n
 
 export interface SharedClock extends Clock {
   marginMs(): number;
-  /** Asks the database again. Rejects as `read` does; the clock runs on meanwhile. */
+  /** Asks the database again. If that rejects, the clock goes on as before. */
   measure(): Promise<void>;
 }
 

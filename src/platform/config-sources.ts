@@ -110,7 +110,7 @@ function watchedFile<Value>(
   };
 }
 
-/** Inode besides time and size: a mounted secret is exchanged by a rename. Empty: not there. */
+/** With the inode, because a mounted secret is replaced by a rename. Empty: there is no file. */
 function fingerprint(path: string): string {
   const stat = statSync(path, { throwIfNoEntry: false });
   return stat === undefined ? '' : `${stat.ino}:${stat.mtimeMs}:${stat.size}`;

@@ -51,7 +51,7 @@ export function createLogLimit(clock: Pick<Clock, 'steady' | 'sleep'>) {
   }
 
   return {
-    /** Whether this line is to be written. False: it is counted. */
+    /** Whether to write this line. False: it is only counted. */
     admits(log: Logger, level: Level, message: string, sort: Sort): boolean {
       // The timer may be late; the period is not longer for that.
       if (window !== null && clock.steady() - openedAt >= WINDOW_MS) flush();

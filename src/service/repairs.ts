@@ -42,7 +42,7 @@ export async function createRepairs(
     budget,
     /** The print of the credentials and the address that requests use now. Without credentials always the same. */
     access,
-    /** Reads the epoch in that print again: a database that was restored beneath us has another. */
+    /** Reads the epoch in that print again: if the database was restored under the running service, it is another. */
     async renewAccess() {
       epoch = await store.epoch();
     },

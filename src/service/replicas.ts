@@ -18,7 +18,7 @@ const LEASE_MS = 10_000;
 const PROLONG_EVERY_MS = LEASE_MS / 4;
 /** How often a replica looks for a free lease, and for work whose notice was lost. */
 const LOOK_EVERY_MS = 1_000;
-/** A replica that could not prolong its lease stops so long before it ends, since clocks differ. */
+/** A replica that could not prolong its lease stops this long before its end, because clocks differ. */
 const SAFETY_MS = 1_000;
 
 /** A replica without a heartbeat (every 5 s) for this long counts as dead. */
@@ -110,7 +110,7 @@ export function createReplicas(options: {
     }
   }
 
-  /** Resolves soon, and never fails: a lost notice is made good by looking, and others report the database's trouble. */
+  /** Resolves soon, and never fails: others look without a notice too, and report the database's trouble. */
   async function send(notice: Notice): Promise<void> {
     await clock.sleep(NOTIFY_EVERY_MS);
     // Before sending: what happens from now on needs another notice.

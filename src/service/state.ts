@@ -156,7 +156,7 @@ export function createHeartbeat({
   let soonestMs = SOONEST_MS;
   const nap = createNap(clock);
   return {
-    /** Something was repaired: the tables may be in sync now, and are to say since when. */
+    /** Something was repaired: the tables may be in sync from now on, and must say so. */
     hurry(): void {
       isHurried = true;
       nap.wake();

@@ -18,7 +18,7 @@ interface UpkeepOptions extends Pick<Base, 'store' | 'clock' | 'random' | 'metri
   verdict(): Promise<Verdict>;
 }
 
-/** What one replica does besides handling data, until `signal` aborts: retention, notifications, typed columns. */
+/** What one of the replicas does for all, until `signal` aborts: retention, notifications, typed columns. */
 export async function keepUp(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
   await Promise.all([
     keepTrimmed(options, signal),
@@ -74,7 +74,7 @@ async function keepNotifying(options: UpkeepOptions, signal: AbortSignal): Promi
   );
 }
 
-/** A new field is in the views about so long after it was mirrored. Milliseconds. */
+/** How soon a new field is in the views. Milliseconds. */
 const LOOK_EVERY_MS = 1_000;
 /** One look at this many rows takes some milliseconds; smaller looks cost more in all. */
 const LOOK_ROWS = 500;

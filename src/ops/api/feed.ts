@@ -85,7 +85,7 @@ export function createFeed({ store, clock, signal }: ApiContext) {
               return c.json({ epoch, items, next: `${epoch}.${through}` }, 200);
             }
             if (through === from.seq) await pastNumber(seen, until, ended);
-            // A backup that is put back meanwhile begins another epoch.
+            // If a backup is put back while this waits, there is another epoch.
             from = { seq: through, epoch };
           }
         } finally {

@@ -2,7 +2,7 @@ import { z } from '@hono/zod-openapi';
 import * as rows from '../../store/report-rows.ts';
 import { SIGNATURES } from '../delivery-answers.ts';
 
-/** What the JSON API answers besides the rows, which are in `store/report-rows.ts`. */
+/** What the JSON API answers. The rows in it are in `store/report-rows.ts`. */
 
 const { instant, kind, text, verdictName: verdict, whole } = rows;
 

@@ -8,7 +8,7 @@ export const mayOperate = () => useVisit().identity?.role === 'operate';
 interface Form {
   action: string;
   className?: string;
-  /** What it posts besides the fields that are seen. */
+  /** Its hidden fields. */
   fields?: Readonly<Record<string, string | number>>;
 }
 
@@ -63,7 +63,7 @@ export const anyOf = <Value extends string>(
   words: (value: Value) => string = (value) => value,
 ): Choices => [['', 'any'], ...values.map((value) => [value, words(value)] as const)];
 
-/** A field of a filter: its choices, or what its input has besides. */
+/** A field of a filter: its choices, or more attributes of its input. */
 type FilterField = readonly [
   name: string,
   label: string,

@@ -103,7 +103,7 @@ interface ListPageOf extends Links {
   name: PageName;
   title?: string | undefined;
   note: string;
-  /** Where the page hears of new rows; null: this is not the newest page. */
+  /** Its stream, which counts new rows; null: this is not the newest page. */
   stream?: string | null;
   form?: Child;
   /** What to expect here; null: there are rows. */
