@@ -106,8 +106,18 @@ async function keepFields(options: UpkeepOptions, signal: AbortSignal): Promise<
     }
   }
 
+  let isFailing = false;
   while (!signal.aborted) {
-    await lookOn().catch(onError);
+    await lookOn().then(
+      () => {
+        isFailing = false;
+      },
+      (error: unknown) => {
+        // A reader may hold a view for an hour: once is enough.
+        if (!isFailing) onError(error);
+        isFailing = true;
+      },
+    );
     await clock.sleep(LOOK_EVERY_MS, signal);
   }
 }

@@ -133,4 +133,38 @@ export function turns(): <T>(work: () => Promise<T>) => Promise<T> {
   };
 }
 
+/**
+ * The same in two queues, one from each in turn where both wait: whoever calls on the one waits for the work of the other
+ * once at most, however much of it there is.
+ */
+export function alternatingTurns(): readonly [InTurn, InTurn] {
+  const queues: [Job[], Job[]] = [[], []];
+  let next = 0;
+  let isRunning = false;
+
+  async function run(): Promise<void> {
+    isRunning = true;
+    for (;;) {
+      const from = queues[next]!.length > 0 ? next : 1 - next;
+      const job = queues[from]!.shift();
+      if (job === undefined) break;
+      next = 1 - from;
+      await job();
+    }
+    isRunning = false;
+  }
+
+  const inTurn =
+    (queue: Job[]): InTurn =>
+    (work) =>
+      new Promise((resolve, reject) => {
+        queue.push(() => work().then(resolve, reject));
+        if (!isRunning) void run();
+      });
+  return [inTurn(queues[0]), inTurn(queues[1])];
+}
+
+type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
+type Job = () => Promise<void>;
+
 const nothing = () => undefined;

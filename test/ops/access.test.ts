@@ -163,7 +163,8 @@ describe('signing in', () => {
     h.context.clock.sleep = (ms) => {
       slept.push(ms);
       return new Promise((resolve) => {
-        answer = resolve;
+        // The other sleeps are those of looks at the database.
+        if (ms === 1000) answer = resolve;
       });
     };
     const wrong = h.app.request('/sign-in', {
@@ -171,7 +172,7 @@ describe('signing in', () => {
       headers: { ...form, origin: 'http://localhost' },
       body: new URLSearchParams({ token: 'wrong' }),
     });
-    await expect.poll(() => slept).toEqual([1000]);
+    await expect.poll(() => slept).toContain(1000);
     expect((await signIn(h.app, OPERATE)).response.status).toBe(303);
     answer();
     expect((await wrong).status).toBe(429);

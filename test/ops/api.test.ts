@@ -73,6 +73,17 @@ describe('status', () => {
   });
 });
 
+describe('a database that does not answer', () => {
+  test('does not keep the status waiting', async () => {
+    h.context.store.summary = () => new Promise(() => undefined);
+    const slept: number[] = [];
+    h.context.clock.sleep = async (ms) => void slept.push(ms);
+    const { status, body } = await get('/api/status');
+    expect([status, body.reason]).toEqual([200, 'database_unreadable']);
+    expect(Math.max(...slept)).toBeLessThan(7_500);
+  });
+});
+
 describe('lists', () => {
   test('lead from page to page without gap or repetition', async () => {
     const ids = Array.from({ length: 7 }, (_, n) => `evt_${n}`);

@@ -14,7 +14,7 @@ const START = Date.parse('2026-11-20T12:00:30Z');
 const heldClock = (aheadMs: () => number = () => 0): Clock => ({
   wall: () => START + aheadMs(),
   steady: () => START + aheadMs(),
-  sleep: async () => {},
+  sleep: () => new Promise(() => undefined),
 });
 const HOSTILE = [
   '<script>alert(1)</script>',

@@ -79,3 +79,20 @@ it('a round that fails is told of, and the next one comes all the same', async (
   expect(await hasBody('e1')).toBe(false);
   expect(errors).toHaveLength(1);
 });
+
+it('what keeps new columns from coming is told once for as long as it lasts, as while a reader holds a view', async () => {
+  let isHeld = true;
+  const { clock, errors } = await upkeep((store) => ({
+    seeFields: async (look, limit) => {
+      if (isHeld) throw new Error('held');
+      return await store.seeFields(look, limit);
+    },
+  }));
+  await clock.advance(5_000);
+  expect(errors).toHaveLength(1);
+  isHeld = false;
+  await clock.advance(2_000);
+  isHeld = true;
+  await clock.advance(5_000);
+  expect(errors).toHaveLength(2);
+});

@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { type Database, numbersFrom, type Sender, type Sql, turns } from '../database.ts';
+import { alternatingTurns, type Database, numbersFrom, type Sender, type Sql } from '../database.ts';
 import type { SQL, Table } from '../drizzle.ts';
 import { sql } from '../units/sql.ts';
 import { clientConfig, type PostgresSettings, STATEMENT_TIMEOUT_MS } from './address.ts';
@@ -82,7 +82,8 @@ export function createDatabase(
   pool.on('connect', (client) => client.on('error', () => undefined));
   const gate = backoffGate();
   const names = statementNames();
-  const inTurn = turns();
+  // Deliveries, which have a sender that waits, and all else.
+  const [deliveriesInTurn, inTurn] = alternatingTurns();
   /** The counter never falls below this by a crash. A restore may set it back, but ends all connections first. */
   let durableNumber = 0;
 
@@ -243,7 +244,7 @@ export function createDatabase(
           }),
         ),
       ),
-    transactAtOnce: <T>(call: SQL) => inTurn(() => persistently(() => atOnce<T>(call))),
+    transactAtOnce: <T>(call: SQL) => deliveriesInTurn(() => persistently(() => atOnce<T>(call))),
     transactApart: (opening, work) =>
       persistently(() =>
         once(typeof opening === 'string' ? opening : lockOf(opening), async (client, opened) => {
