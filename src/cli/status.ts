@@ -19,16 +19,44 @@ export function statusCommand(cli: Cli): Command {
     .option('--check', 'exit with 3 unless the mirror is in sync, for scripts')
     .addOption(jsonOption())
     .action(async (options: { json?: true; check?: true }) => {
+      const { remote, databaseUrl } = loadConfig(cli.env);
       const served = await statusOfService(cli);
       const status = served ?? (await withApi(cli, 'read', (api) => answered(api.status.$get())));
       if (status.kinds === null) {
         const what = `the service cannot read its database: ${status.sentence}`;
         throw new MirrorError('store_unavailable', what, { remedy: 'its log says more' });
       }
-      await show(cli, { served, status }, options);
+      const holder = remote === null ? await holderOfDatabase(databaseUrl) : null;
+      const isServed = remote !== null || holder !== null;
+      const replicas = isServed ? 0 : await replicasOn(cli, databaseUrl);
+      const address = remote?.url.href ?? holder?.opsUrl ?? null;
+      if (options.json) {
+        const { pid = null, startedAt = null } = holder ?? {};
+        const { verdict = null, sentence = null, remedy = null, since = null } = served ?? {};
+        const started_at = served?.service.started_at ?? startedAt;
+        const service = { pid, ops_url: address, started_at, verdict, sentence, remedy, since };
+        writeJson(cli.out, { service: isServed ? service : null, ...summaryOf(status) });
+      } else {
+        const where =
+          remote === null
+            ? `Service running: process ${holder?.pid}, operators' page at ${address ?? 'an address not known yet'}`
+            : `Service at ${address}`;
+        const others =
+          replicas === 0
+            ? 'No service is running on this database.'
+            : `Services running on this database: ${replicas}`;
+        cli.out.write(isServed ? `${where}\n${sentenceOf(served)}\n` : `${others}\n\n`);
+        writeSummary(cli, status);
+      }
       if (!options.check) return;
       assertInSync(status);
-      await assertServed(cli);
+      // For a minute the tables go on as they were.
+      if (!isServed && replicas === 0) {
+        throw new DifferenceFound(
+          'no service is running on this database',
+          'start it with "serve" (npm start)',
+        );
+      }
     });
 }
 
@@ -42,31 +70,6 @@ async function statusOfService(cli: Cli): Promise<Status | null> {
     if (config.remote === null && error instanceof MirrorError) return null;
     throw error;
   }
-}
-
-async function show(
-  cli: Cli,
-  { served, status }: { served: Status | null; status: Status },
-  options: { json?: true },
-): Promise<void> {
-  const { remote, databaseUrl } = loadConfig(cli.env);
-  const holder = remote === null ? await holderOfDatabase(databaseUrl) : null;
-  const isServed = remote !== null || holder !== null;
-  const address = remote?.url.href ?? holder?.opsUrl ?? null;
-  if (options.json) {
-    const { pid = null, startedAt = null } = holder ?? {};
-    const { verdict = null, sentence = null, remedy = null, since = null } = served ?? {};
-    const started_at = served?.service.started_at ?? startedAt;
-    const service = { pid, ops_url: address, started_at, verdict, sentence, remedy, since };
-    writeJson(cli.out, { service: isServed ? service : null, ...summaryOf(status) });
-    return;
-  }
-  const where =
-    remote !== null
-      ? `Service at ${address}`
-      : `Service running: process ${holder?.pid}, operators' page at ${address ?? 'an address not known yet'}`;
-  cli.out.write(isServed ? `${where}\n${sentenceOf(served)}\n` : await othersRunning(cli, databaseUrl));
-  writeSummary(cli, status);
 }
 
 const KINDS: Columns<NonNullable<Status['kinds']>[number]> = [
@@ -103,25 +106,10 @@ function assertInSync({ kinds, verdict, sentence }: Status): void {
   throw new DifferenceFound(`not in sync: ${named}`, 'see "gaps list --open" and "doctor"');
 }
 
-/** For a minute the tables go on as they were. */
-async function assertServed(cli: Cli): Promise<void> {
-  const { remote, databaseUrl } = loadConfig(cli.env);
-  if (remote !== null || (await holderOfDatabase(databaseUrl)) !== null) return;
-  if ((await replicasOn(cli, databaseUrl)) > 0) return;
-  throw new DifferenceFound('no service is running on this database', 'start it with "serve" (npm start)');
-}
-
 function sentenceOf(served: Status | null): string {
   if (served === null) return '';
   const { sentence, remedy, since } = served;
   return `${printable(sentence)}${since === null ? '' : ` Since ${since}.`}\n${remedy === null ? '' : `What to do: ${printable(remedy)}\n`}`;
-}
-
-async function othersRunning(cli: Cli, databaseUrl: string): Promise<string> {
-  const living = await replicasOn(cli, databaseUrl);
-  return living === 0
-    ? 'No service is running on this database.\n\n'
-    : `Services running on this database: ${living}\n\n`;
 }
 
 /** Of a PostgreSQL database, which several services may share. */
