@@ -26,7 +26,7 @@ const PROJECTS: Record<string, readonly string[]> = {
   unit: [
     'test/*.test.ts',
     'test/{backfill,compliance,doctor,inbox,metrics,mirror,notify,ops,process,receive,retention,service}/**',
-    'test/demo/{compare,shaped,watch}.test.ts',
+    'test/demo/{compare,differences,shaped}.test.ts',
     'test/release/checks.test.ts',
     'test/setup/{draft,paging}.test.ts',
   ],

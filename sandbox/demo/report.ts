@@ -1,6 +1,6 @@
+import type { DeliveryLogEntry } from './clients.ts';
 import type { Difference } from './compare.ts';
-import type { DeliveryLogEntry } from './services.ts';
-import type { Observation } from './watch.ts';
+import type { Observation } from './differences.ts';
 
 /** Where the demo writes. It must make the texts safe for a terminal: records may hold any text. */
 export interface Printer {

@@ -2,6 +2,17 @@ import { KINDS } from '../../src/compliance/kinds.ts';
 import { MirrorError } from '../../src/platform/errors.ts';
 import { unverifiedRows } from './compare.ts';
 import {
+  type Comparer,
+  type Comparison,
+  createComparer,
+  isEqual,
+  LOOK_EVERY_MS,
+  pause,
+  type Story,
+  until,
+  untilFirstSync,
+} from './differences.ts';
+import {
   describeDifferences,
   differenceRows,
   isInTransit,
@@ -9,20 +20,9 @@ import {
   TABLE_HEADS,
   tally,
 } from './report.ts';
-import type { Stage } from './stage.ts';
-import {
-  createLookout,
-  intoStep,
-  isEqual,
-  LOOK_EVERY_MS,
-  type Lookout,
-  pause,
-  type Sight,
-  type StagedStory,
-  until,
-} from './watch.ts';
+import type { Services } from './services.ts';
 
-export const STORIES: readonly StagedStory[] = [
+export const STORIES: readonly Story[] = [
   { name: 'lost-vendor-removal', title: 'lost delete of a vendor', kind: 'vendor', differs: true },
   { name: 'lost-policy-delete', title: 'lost delete of a policy', kind: 'policy', differs: true },
   { name: 'overtaken-update', title: 'overtaken update', kind: 'policy', differs: true },
@@ -54,7 +54,7 @@ const LAST_AT = 0.8;
 interface Scheduled {
   /** After the start. */
   atMs: number;
-  story: StagedStory;
+  story: Story;
 }
 
 /** When each story begins in a run of `runMs`. */
@@ -77,58 +77,58 @@ const SETTLE_TIMEOUT_MS = 90_000;
 const STATUS_EVERY_MS = 500;
 
 /** One run of a given length. Resolves to what differs at its end, a line each: none where mirror and upstream are equal. */
-export async function runOnce(screen: Printer, stage: Stage, settings: RunSettings): Promise<string[]> {
+export async function runOnce(screen: Printer, services: Services, settings: RunSettings): Promise<string[]> {
   const say = narrator(screen);
-  introduce(screen, stage);
-  const lookout = createLookout(stage);
-  const first = await intoStep(lookout, settings.signal);
+  introduce(screen, services);
+  const comparer = createComparer(services);
+  const first = await untilFirstSync(comparer, settings.signal);
   say(`in sync after the first full sync: ${countText(first)}`);
 
   say(`${LIVELY_PER_SECOND} changes a second; deliveries are dropped, duplicated, delayed and reordered`);
   const stories = schedule(settings.runMs).values();
-  await play(stage, lookout, { ...settings, stories }, say);
+  await play(services, comparer, { ...settings, stories }, say);
 
   say('quiescing: no more changes, deliveries under way are let through');
-  await stage.sandbox.setFaults(NO_FAULTS);
-  if (!(await stage.sandbox.quiesce(QUIESCE_TIMEOUT_MS))) {
+  await services.sandbox.setFaults(NO_FAULTS);
+  if (!(await services.sandbox.quiesce(QUIESCE_TIMEOUT_MS))) {
     throw new MirrorError('demo', 'the sandbox still has deliveries under way');
   }
-  const before = await lookout.look();
+  const before = await comparer.compareNow();
   const differing = before.differences.length;
   const differ = differing === 1 ? '1 record differs' : `${differing} records differ`;
   say(`quiet; ${differ} before the last repair, full syncs are asked for`);
-  const syncRunsBefore = new Set((await stage.ops.syncRuns()).map((fullSync) => fullSync.id));
-  await stage.ops.requestFullSync();
-  let sight = await settle(stage, lookout, { syncRunsBefore, signal: settings.signal }, say);
+  const syncRunsBefore = new Set((await services.ops.syncRuns()).map((fullSync) => fullSync.id));
+  await services.ops.requestFullSync();
+  let comparison = await settle(services, comparer, { syncRunsBefore, signal: settings.signal }, say);
 
-  await writeHistory(screen, stage, lookout);
+  await writeHistory(screen, services, comparer);
   if (settings.tamper) {
-    const edited = await stage.tables.tamper();
+    const edited = await services.tables.tamper();
     if (edited === null) throw new MirrorError('demo', 'there is no row to tamper with');
     say(`tampered: ${edited.field} of ${edited.kind} ${edited.id} edited by SQL`);
-    sight = await lookout.look();
+    comparison = await comparer.compareNow();
   }
-  return conclude(screen, sight);
+  return conclude(screen, comparison);
 }
 
-/** The lively scenario with its faults, the stories each at its time, and looks between them. */
+/** The lively scenario with its faults, the stories each at its time, and comparisons between them. */
 async function play(
-  stage: Stage,
-  lookout: Lookout,
+  services: Services,
+  comparer: Comparer,
   { runMs, stories, signal }: { runMs: number; stories: Iterator<Scheduled, undefined>; signal: AbortSignal },
   say: Say,
-  onLook: (sight: Sight) => Promise<void> = async () => {},
+  onComparison: (comparison: Comparison) => Promise<void> = async () => {},
 ): Promise<void> {
-  await stage.sandbox.setFaults(FAULTS);
-  await stage.sandbox.startLively(LIVELY_PER_SECOND);
+  await services.sandbox.setFaults(FAULTS);
+  await services.sandbox.startLively(LIVELY_PER_SECOND);
   const startedMs = Date.now();
   let next = stories.next().value;
   // On a slow machine longer than asked for: a story left out would look like one that was repaired unseen.
   while ((Date.now() < startedMs + runMs || next !== undefined) && !signal.aborted) {
     if (next !== undefined && Date.now() >= startedMs + next.atMs) {
-      say(`${next.story.title}: ${(await lookout.play(next.story)) ?? 'no record is left for it'}`);
+      say(`${next.story.title}: ${(await comparer.play(next.story)) ?? 'no record is left for it'}`);
       next = stories.next().value;
-    } else await onLook(await lookout.look());
+    } else await onComparison(await comparer.compareNow());
     await pause(LOOK_EVERY_MS, signal);
   }
 }
@@ -138,38 +138,40 @@ async function play(
  * what was whole. Approves pending deletions, as an operator would.
  */
 async function settle(
-  stage: Stage,
-  lookout: Lookout,
+  services: Services,
+  comparer: Comparer,
   request: { syncRunsBefore: ReadonlySet<number>; signal: AbortSignal },
   say: Say,
-): Promise<Sight> {
+): Promise<Comparison> {
   let nextStatusMs = 0;
   let synced = false;
-  const sight = await until(lookout, request.signal, SETTLE_TIMEOUT_MS, async (current) => {
+  const comparison = await until(comparer, request.signal, SETTLE_TIMEOUT_MS, async (current) => {
     if (Date.now() >= nextStatusMs) {
       nextStatusMs = Date.now() + STATUS_EVERY_MS;
-      for (const { kind, count } of await stage.ops.approveDeletions()) {
+      for (const { kind, count } of await services.ops.approveDeletions()) {
         say(`${count} deletions (${kind}) waited for approval; approved, as an operator`);
       }
-      const ended = (await stage.ops.syncRuns()).filter((fullSync) => fullSync.finished_at !== null);
+      const ended = (await services.ops.syncRuns()).filter((fullSync) => fullSync.finished_at !== null);
       synced = KINDS.every((kind) =>
         ended.some((fullSync) => fullSync.kind === kind && !request.syncRunsBefore.has(fullSync.id)),
       );
     }
     return synced && isSettled(current);
   });
-  say(isSettled(sight) ? 'settled' : `not settled after ${SETTLE_TIMEOUT_MS / 1000} s`);
-  return sight;
+  say(isSettled(comparison) ? 'settled' : `not settled after ${SETTLE_TIMEOUT_MS / 1000} s`);
+  return comparison;
 }
 
-function isSettled(sight: Sight): boolean {
-  return isEqual(sight) && sight.pendingEvents === 0 && unverifiedRows(sight.mirror).length === 0;
+function isSettled(comparison: Comparison): boolean {
+  return (
+    isEqual(comparison) && comparison.pendingEvents === 0 && unverifiedRows(comparison.mirror).length === 0
+  );
 }
 
 /** What differed on the way, and what ended each difference. */
-async function writeHistory(screen: Printer, stage: Stage, lookout: Lookout): Promise<void> {
-  const observations = lookout.watch.all;
-  const { rows, left } = differenceRows(observations, await stage.sandbox.deliveries());
+async function writeHistory(screen: Printer, services: Services, comparer: Comparer): Promise<void> {
+  const observations = comparer.log.all;
+  const { rows, left } = differenceRows(observations, await services.sandbox.deliveries());
   screen.write('', 'Before repair these differed:', '');
   screen.table(TABLE_HEADS, rows);
   if (left.length > 0) screen.write(`and ${left.length} more, ended ${tally(left)}`);
@@ -177,7 +179,7 @@ async function writeHistory(screen: Printer, stage: Stage, lookout: Lookout): Pr
   if (inTransit.length > 0) {
     screen.write(`Besides, ${inTransit.length} differed only until their own event arrived.`);
   }
-  const { events, redeliveries } = await stage.tables.countEvents();
+  const { events, redeliveries } = await services.tables.countEvents();
   screen.write(`Events: ${events} accepted once, ${redeliveries} redeliveries recognised.`, '');
 
   const unseen = STORIES.filter(
@@ -189,24 +191,24 @@ async function writeHistory(screen: Printer, stage: Stage, lookout: Lookout): Pr
   }
 }
 
-function conclude(screen: Printer, sight: Sight): string[] {
-  const lines = describeDifferences(sight.differences);
-  const unverified = unverifiedRows(sight.mirror);
+function conclude(screen: Printer, comparison: Comparison): string[] {
+  const lines = describeDifferences(comparison.differences);
+  const unverified = unverifiedRows(comparison.mirror);
   for (const { kind, id } of unverified) lines.push(`${kind} ${id}: not verified`);
-  if (sight.pendingEvents > 0) lines.push(`${sight.pendingEvents} events are still pending`);
-  const silent = sight.unknowable.size;
+  if (comparison.pendingEvents > 0) lines.push(`${comparison.pendingEvents} events are still pending`);
+  const silent = comparison.unknowable.size;
   const were =
     silent === 1
       ? '1 risk assessment was never announced and is unknowable'
       : `${silent} risk assessments were never announced and are unknowable`;
   const compared = lines.length === 0 ? 'Equal, record by record and field by field:' : 'Compared';
-  screen.write(`${compared} ${countText(sight)}.`, `${were}, since nothing lists them.`);
+  screen.write(`${compared} ${countText(comparison)}.`, `${were}, since nothing lists them.`);
   return lines;
 }
 
-function countText(sight: Sight): string {
+function countText(comparison: Comparison): string {
   return KINDS.map((kind) => {
-    const rows = [...sight.mirror[kind].values()];
+    const rows = [...comparison.mirror[kind].values()];
     const deleted = rows.filter((row) => row.deleted_at !== null).length;
     const tombstones = deleted > 0 ? ` and ${deleted} deleted` : '';
     return `${rows.length - deleted} ${NAMES[kind]}${tombstones}`;
@@ -236,33 +238,39 @@ function* endlessly(): Generator<Scheduled, undefined> {
 }
 
 /** The lively scenario and the staged stories, one after another, until `signal` aborts. */
-export async function keepRunning(screen: Printer, stage: Stage, signal: AbortSignal): Promise<void> {
+export async function keepRunning(screen: Printer, services: Services, signal: AbortSignal): Promise<void> {
   const say: Say = (line) => screen.write(`${new Date().toISOString().slice(11, 19)}  ${line}`);
-  introduce(screen, stage);
+  introduce(screen, services);
   screen.write('Ctrl-C ends it.', '');
-  const lookout = createLookout(stage);
-  await intoStep(lookout, signal);
+  const comparer = createComparer(services);
+  await untilFirstSync(comparer, signal);
   let nextReportMs = Date.now() + REPORT_EVERY_MS;
   const stories = endlessly();
-  await play(stage, lookout, { runMs: Number.POSITIVE_INFINITY, stories, signal }, say, async (sight) => {
-    if (Date.now() < nextReportMs) return;
-    nextReportMs = Date.now() + REPORT_EVERY_MS;
-    const { events, redeliveries } = await stage.tables.countEvents();
-    const records = Object.values(sight.mirror).reduce((sum, rows) => sum + rows.size, 0);
-    const resolved = lookout.watch.takeEnded();
-    const ended = resolved.length > 0 ? `; since the last line ended ${tally(resolved)}` : '';
-    say(
-      `${records} records, ${events} events and ${redeliveries} redeliveries so far; ${sight.differences.length} differ right now${ended}`,
-    );
-  });
+  await play(
+    services,
+    comparer,
+    { runMs: Number.POSITIVE_INFINITY, stories, signal },
+    say,
+    async (comparison) => {
+      if (Date.now() < nextReportMs) return;
+      nextReportMs = Date.now() + REPORT_EVERY_MS;
+      const { events, redeliveries } = await services.tables.countEvents();
+      const records = Object.values(comparison.mirror).reduce((sum, rows) => sum + rows.size, 0);
+      const resolved = comparer.log.takeEnded();
+      const ended = resolved.length > 0 ? `; since the last line ended ${tally(resolved)}` : '';
+      say(
+        `${records} records, ${events} events and ${redeliveries} redeliveries so far; ${comparison.differences.length} differ right now${ended}`,
+      );
+    },
+  );
   screen.write('', 'Stopping both services.');
 }
 
-function introduce(screen: Printer, stage: Stage): void {
-  const { sandboxUrl, shapesNumber, found } = stage;
+function introduce(screen: Printer, services: Services): void {
+  const { sandboxUrl, shapesNumber, found } = services;
   screen.write(
     `Sandbox, in the place of the compliance service: ${sandboxUrl}/`,
-    `Status page of the mirror, sign in: ${stage.signInLink}`,
+    `Status page of the mirror, sign in: ${services.signInLink}`,
     `One more event: npm run cli -- trigger policy.updated --sandbox ${sandboxUrl} (or: compliance-mirror trigger …)`,
     `The sandbox answers in a form that it draws anew at each start; the same once more: --shapes ${shapesNumber}`,
     `setup has found out ${found.length === 0 ? 'that the defaults fit' : `what differs from the defaults: ${found.join(', ')}`}`,

@@ -1,123 +1,237 @@
-import type { Kind } from '../../src/compliance/kinds.ts';
-import type { JsonObject } from '../../src/compliance/pointers.ts';
-import { MirrorError } from '../../src/platform/errors.ts';
-import type { Shapes, UpstreamRecords } from './compare.ts';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseEnv } from 'node:util';
+import { type Child, freePort, runCommand, startChild } from './children.ts';
+import { type Operator, operatorAt, type SandboxControls, sandboxControls } from './clients.ts';
+import type { Shapes } from './compare.ts';
+import { type MirrorTables, openMirrorTables, startDatabase } from './mirror-tables.ts';
 
-export interface DeliveryLogEntry {
-  kind: Kind;
-  recordId: string;
-  created: string;
-  outcome: string;
-  faults: string[];
+/** Both services, running, and every way in which the demo reaches them. */
+export interface Services {
+  sandbox: SandboxControls;
+  tables: MirrorTables;
+  ops: Operator;
+  /** Of the status page. */
+  signInLink: string;
+  sandboxUrl: string;
+  listedAssessments: ReadonlySet<string>;
+  /** Rejects when one of the processes ends by itself. */
+  failed: Promise<never>;
+  /** The form of the sandbox's answers and events, and the number that draws it. */
+  shapes: Shapes;
+  shapesNumber: number;
+  /** Settings that the mirror needs for it, as setup has found them out. */
+  found: readonly string[];
 }
 
-interface State {
-  policies: JsonObject[];
-  riskAssessments: JsonObject[];
-  vendors: JsonObject[];
-  unannouncedRiskAssessments: string[];
-  scenario: { failure: string | null };
+export interface DemoSettings {
+  /** The shell's; of it only what any program needs is passed on. */
+  env: NodeJS.ProcessEnv;
+  /** 0: any free one. */
+  sandboxPort: number;
+  /** Two mirrors over one PostgreSQL, instead of one over a file. */
+  postgres: boolean;
+  /** 0: only at the start and on demand. */
+  fullSyncMinutes: number;
+  /** Draws the form of the sandbox's answers and events. */
+  shapes: number;
 }
 
-const TIMEOUT_MS = 10_000;
+/** The demo's own pace: an upstream that is consistent within a second, and does not mind being asked often. */
+const SETTLE_SECONDS = '1';
+const REQUESTS_PER_MINUTE = '3000';
+/** The sandbox's retries come this many times sooner than a real sender's. */
+const RETRY_SPEED = '10';
+/** For its first delivery, and for its first full syncs: seconds, and many times that on a busy machine. */
+const SETUP_WAIT = '60s';
+const READY_TIMEOUT_MS = 60_000;
+const LOOK_EVERY_MS = 100;
 
-/** The thing is not there, or not in a state that allows it. */
-const NOT_NOW: ReadonlySet<number> = new Set([404, 409]);
+/**
+ * Starts the sandbox and the mirror, or two of it, as processes on loopback, with keys made for this run and files in a
+ * directory of their own, runs `act`, and always ends both. The directory is removed, unless `act` fails and `keep` says that it
+ * is wanted.
+ */
+export async function withServices<T>(
+  settings: DemoSettings,
+  keep: (error: unknown, directory: string) => boolean,
+  act: (services: Services) => Promise<T>,
+): Promise<T> {
+  const directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-demo-'));
+  const closers: (() => Promise<void> | void)[] = [];
+  try {
+    const result = await act(await setUp(settings, directory, closers));
+    await tearDown(closers);
+    rmSync(directory, { recursive: true, force: true });
+    return result;
+  } catch (error) {
+    await tearDown(closers);
+    if (!keep(error, directory)) rmSync(directory, { recursive: true, force: true });
+    throw error;
+  }
+}
 
-/** Asks below `url`: by a POST with a body, else by a GET. `otherwise` stands for the answer where it cannot be done now. */
-function askerOf(url: string, headers: Record<string, string> = {}) {
-  return async function ask<T>(
-    path: string,
-    body?: object,
-    { timeoutMs = TIMEOUT_MS, otherwise }: { timeoutMs?: number; otherwise?: T } = {},
-  ): Promise<T> {
-    const response = await fetch(`${url}/${path}`, {
-      signal: AbortSignal.timeout(timeoutMs),
-      ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
-      headers: { ...headers, 'content-type': 'application/json' },
-    });
-    const text = await response.text();
-    if (response.ok) return JSON.parse(text) as T;
-    if (NOT_NOW.has(response.status) && otherwise !== undefined) return otherwise;
-    throw new MirrorError('demo', `${url}/${path} answered ${response.status}: ${text.slice(0, 300)}`);
+async function tearDown(closers: (() => Promise<void> | void)[]): Promise<void> {
+  for (const close of closers.splice(0).reverse()) await close();
+}
+
+async function setUp(
+  settings: DemoSettings,
+  directory: string,
+  closers: (() => Promise<void> | void)[],
+): Promise<Services> {
+  const riskIdsPath = join(directory, 'risk-ids');
+  mkdirSync(join(directory, 'data'));
+
+  const apiKey = randomBytes(24).toString('base64url');
+  const token = randomBytes(24).toString('base64url');
+  const sandboxPort = settings.sandboxPort || (await freePort());
+  const database = settings.postgres ? await startDatabase(directory) : null;
+  if (database !== null) closers.push(() => database.stop());
+  const databasePath = join(directory, 'data', 'mirror.db');
+  const base = inherited(settings.env);
+  const mirrorEnv: NodeJS.ProcessEnv = {
+    ...base,
+    DATABASE_URL: database?.url ?? `file:${databasePath}`,
+    COMPLIANCE_BASE_URL: `http://127.0.0.1:${sandboxPort}/v1`,
+    COMPLIANCE_API_KEY: apiKey,
+    COMPLIANCE_REQUESTS_PER_MINUTE: REQUESTS_PER_MINUTE,
+    CREDENTIALS_KEY: randomBytes(32).toString('base64'),
+    RISK_IDS_FILE: riskIdsPath,
+    SYNC_SETTLE_SECONDS: SETTLE_SECONDS,
+    SYNC_FULL_MINUTES: String(settings.fullSyncMinutes),
+    // The same for all replicas.
+    OPS_TOKENS: `demo:operate:${token}`,
   };
-}
+  const start = (name: string, args: string[], env: NodeJS.ProcessEnv): Child => {
+    const child = startChild(name, args, env, join(directory, `${name}.log`));
+    closers.push(() => child.stop());
+    return child;
+  };
 
-export type Operator = ReturnType<typeof operatorAt>;
+  const sandboxUrl = `http://127.0.0.1:${sandboxPort}`;
+  const sandboxEnv = {
+    ...{ ...base, SANDBOX_API_KEY: apiKey, SANDBOX_TIME_SCALE: RETRY_SPEED },
+    SANDBOX_SHAPES: `draw:${settings.shapes}`,
+  };
+  const sandbox = start('sandbox', ['sandbox', '--port', String(sandboxPort)], sandboxEnv);
+  await answering(`${sandboxUrl}/_sandbox/faults`, sandbox);
+  const controls = sandboxControls(sandboxUrl);
+  const shapes = await controls.shapes();
+  // With the ids as its readers see them. The first one is left out, and no vendor names it: it cannot be known.
+  const [, ...listedAssessments] = (await controls.state()).records.risk_assessment.keys();
+  writeFileSync(riskIdsPath, `${listedAssessments.join('\n')}\n`);
 
-/** What an operator does, through the listener. */
-export function operatorAt(url: string, token: string) {
-  const ask = askerOf(`${url}/api`, { authorization: `Bearer ${token}` });
+  const replicas = await portsOf(settings.postgres ? ['mirror-a', 'mirror-b'] : ['mirror']);
+  // Several replicas get a proxy in front; until it starts, setup listens on that port.
+  const own = replicas.length > 1 ? { port: await freePort(), opsPort: await freePort() } : replicas[0]!;
+  const secretAt = shapes.registration.secret === null ? [] : ['--secret-at', shapes.registration.secret];
+  const found = await setUpMirror(
+    ['--url', `http://127.0.0.1:${own.port}/webhooks`, ...secretAt],
+    { ...mirrorEnv, PORT: String(own.port), OPS_PORT: String(own.opsPort) },
+    directory,
+    controls,
+  );
+  if (replicas.length > 1) {
+    const ports = replicas.map(({ port }) => port);
+    closers.push(await balance(own.port, ports));
+  }
+  const mirrors = replicas.map(({ name, port, opsPort }) => {
+    const env = { ...mirrorEnv, PORT: String(port), OPS_PORT: String(opsPort) };
+    return { child: start(name, ['serve'], env), opsUrl: `http://127.0.0.1:${opsPort}` };
+  });
+  for (const { child, opsUrl } of mirrors) await answering(`${opsUrl}/readyz`, child);
+  // The last one: so that what it is asked for may be another one's work.
+  const { opsUrl } = mirrors.at(-1)!;
+  const tables = database === null ? openMirrorTables(databasePath) : await database.openTables();
+  closers.push(() => tables.close());
+
+  const failed = Promise.race([sandbox, ...mirrors.map(({ child }) => child)].map((child) => child.failed));
+  failed.catch(() => {});
   return {
-    requestFullSync: () => ask('sync-runs', {}),
-    /** The newest ones. */
-    async syncRuns() {
-      const page = await ask<{ items: { id: number; kind: Kind; finished_at: string | null }[] }>(
-        'sync-runs?limit=500',
-      );
-      return page.items;
-    },
-    /** Approves all that wait. */
-    async approveDeletions() {
-      const { sync_runs } = await ask<{ sync_runs: { kind: Kind; digest: string | null }[] }>(
-        'deletions?limit=1',
-      );
-      const approved = [];
-      for (const { kind, digest } of sync_runs) {
-        if (digest === null) continue;
-        const { ids } = await ask('deletions/approve', { digest }, { otherwise: { ids: [] as string[] } });
-        if (ids.length > 0) approved.push({ kind, count: ids.length });
-      }
-      return approved;
-    },
+    sandbox: controls,
+    tables,
+    ops: operatorAt(opsUrl, token),
+    signInLink: `${opsUrl}/sign-in#token=${token}`,
+    sandboxUrl,
+    listedAssessments: new Set(listedAssessments),
+    failed,
+    ...{ shapes, shapesNumber: settings.shapes, found },
   };
 }
 
-export type SandboxControls = ReturnType<typeof sandboxControls>;
-
-/** The sandbox's own controls: what it holds, and what is done to it. `url` without a path. */
-export function sandboxControls(url: string) {
-  const ask = askerOf(`${url}/_sandbox`);
-  return {
-    shapes: () => ask<Shapes>('shapes'),
-    /** Changes something that has an event. */
-    async touch(): Promise<void> {
-      const id = (await ask<State>('state')).vendors[0]?.['id'];
-      const fields = { contact: 'first-contact@vendor.example' };
-      await ask('mutate', { kind: 'vendor', op: 'update', id, fields });
+/** Registers, and finds out which settings the mirror needs for these shapes: those that setup wrote to `.env`. */
+async function setUpMirror(
+  options: readonly string[],
+  env: NodeJS.ProcessEnv,
+  directory: string,
+  controls: SandboxControls,
+): Promise<string[]> {
+  let touched: Promise<void> | null = null;
+  await runCommand(['setup', '--yes', ...options, '--wait', SETUP_WAIT], env, {
+    cwd: directory,
+    heard: (text) => {
+      if (touched !== null || !text.includes('Waiting for a first delivery')) return;
+      touched = controls.touch();
+      // Awaited below; until then it must not count as unhandled.
+      touched.catch(() => {});
     },
-    /** `unannounced`: assessments of which no event was ever delivered. */
-    async state(): Promise<{ records: UpstreamRecords; unannounced: string[] }> {
-      const state = await ask<State>('state');
-      if (state.scenario.failure !== null) {
-        throw new MirrorError('sandbox', `the sandbox's scenario failed: ${state.scenario.failure}`);
-      }
-      return {
-        records: {
-          policy: byId(state.policies, 'policyId'),
-          risk_assessment: byId(state.riskAssessments, 'id'),
-          vendor: byId(state.vendors, 'id'),
-        },
-        unannounced: state.unannouncedRiskAssessments,
-      };
-    },
-    /** The records that the story is about; none when the record `id` does not allow it as it is now. */
-    async play(name: string, id: string | null): Promise<{ kind: Kind; id: string }[]> {
-      const request = { name, ...(id === null ? {} : { id }) };
-      const otherwise = { records: [] as { kind: Kind; id: string }[] };
-      return (await ask('scenario', request, { otherwise })).records;
-    },
-    startLively: (perSecond: number) => ask('scenario', { name: 'lively', perSecond }),
-    setFaults: (faults: object) => ask('faults', faults),
-    /** Stops the scenario and waits until no delivery is under way. False: some still are. */
-    async quiesce(timeoutMs: number): Promise<boolean> {
-      return (await ask<{ quiet: boolean }>('quiesce', { timeoutMs }, { timeoutMs: timeoutMs + TIMEOUT_MS }))
-        .quiet;
-    },
-    deliveries: async () => (await ask<{ data: DeliveryLogEntry[] }>('deliveries')).data,
-  };
+  });
+  await touched;
+  const path = join(directory, '.env');
+  const written = existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
+  return Object.entries(written).map(([name, value]) => `${name}=${value}`);
 }
 
-function byId(records: readonly JsonObject[], field: string): Map<string, JsonObject> {
-  return new Map(records.map((record) => [String(record[field]), record]));
+/** Passes each delivery on to the next of the receivers; all on 127.0.0.1. Resolves to what ends it. */
+async function balance(own: number, ports: readonly number[]): Promise<() => void> {
+  // Here and not above: a run with one mirror, and `--help`, need no web server.
+  const [{ serve }, { Hono }, { proxy }] = await Promise.all([
+    import('@hono/node-server'),
+    import('hono'),
+    import('hono/proxy'),
+  ]);
+  let turn = 0;
+  const app = new Hono()
+    .all('*', (c) =>
+      proxy(`http://127.0.0.1:${ports[turn++ % ports.length]}${c.req.path}`, { raw: c.req.raw }),
+    )
+    // A replica did not answer: the sender tries again, and the next one gets it.
+    .onError((_error, c) => c.body(null, 502));
+  const server = serve({ fetch: app.fetch, hostname: '127.0.0.1', port: own });
+  await once(server, 'listening');
+  return () => void server.close();
+}
+
+async function portsOf(names: readonly string[]): Promise<{ name: string; port: number; opsPort: number }[]> {
+  const replicas = [];
+  for (const name of names) replicas.push({ name, port: await freePort(), opsPort: await freePort() });
+  return replicas;
+}
+
+/** Other variables of the shell are for the mirror that its owner runs, not for this one. */
+function inherited(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const names = ['PATH', 'HOME', 'TMPDIR', 'TEMP', 'LANG', 'TZ', 'SystemRoot', 'NODE_V8_COVERAGE'];
+  return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])));
+}
+
+/** Waits until there is an answer that says that all is well. */
+async function answering(url: string, child: Child): Promise<void> {
+  const deadline = Date.now() + READY_TIMEOUT_MS;
+  while (Date.now() < deadline) {
+    const isWell = fetch(url).then(
+      async (response) => {
+        await response.body?.cancel();
+        return response.ok;
+      },
+      () => false,
+    );
+    if (await Promise.race([isWell, child.failed])) return;
+    await Promise.race([sleep(LOOK_EVERY_MS), child.failed]);
+  }
+  throw new Error(`${url} did not answer within ${READY_TIMEOUT_MS / 1000} s`);
 }

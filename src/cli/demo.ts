@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Printer } from '../../sandbox/demo/report.ts';
 import { keepRunning, runOnce } from '../../sandbox/demo/run.ts';
-import { onStage } from '../../sandbox/demo/stage.ts';
+import { withServices } from '../../sandbox/demo/services.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { type Cli, writeTable } from './cli.ts';
 import { DifferenceFound } from './exit.ts';
@@ -82,13 +82,13 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
   });
   // Raced below; without a race under way it must not count as unhandled.
   interrupted.catch(() => {});
-  await onStage(settings, keep, async (stage) => {
+  await withServices(settings, keep, async (services) => {
     if (options.for === undefined) {
-      await Promise.race([keepRunning(screen, stage, stop.signal), stage.failed]);
+      await Promise.race([keepRunning(screen, services, stop.signal), services.failed]);
       return;
     }
     const run = { runMs: options.for, tamper: options.tamper === true, signal: stop.signal };
-    const differing = await Promise.race([runOnce(screen, stage, run), stage.failed, interrupted]);
+    const differing = await Promise.race([runOnce(screen, services, run), services.failed, interrupted]);
     if (differing.length === 0) return;
     throw new DifferenceFound(['mirror and upstream differ', ...differing.map(printable)].join('\n'));
   });

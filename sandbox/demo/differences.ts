@@ -10,7 +10,7 @@ import {
   unknowableAssessments,
 } from './compare.ts';
 import type { Change } from './mirror-tables.ts';
-import type { Stage } from './stage.ts';
+import type { Services } from './services.ts';
 
 /** How long a staged story may take to show as a difference. */
 const SHOW_TIMEOUT_MS = 2_000;
@@ -18,12 +18,12 @@ const SHOW_TIMEOUT_MS = 2_000;
 const FIRST_FULL_SYNC_TIMEOUT_MS = 60_000;
 /** Tries to choose a record for a story: one may have changed since it was looked at. */
 const CHOICES = 5;
-/** Between two looks. */
+/** Between two comparisons. */
 export const LOOK_EVERY_MS = 200;
 
 const keyOf = (kind: Kind, id: string) => `${kind}/${id}`;
 
-/** A record that was seen to differ, from the first look that showed it to the first that did not. */
+/** A record that differed, from the first comparison that showed it to the first that did not. */
 export interface Observation {
   kind: Kind;
   id: string;
@@ -39,47 +39,44 @@ export interface Observation {
   resolvedBy: string | null;
 }
 
-export interface Look {
+interface Compared {
   /** Milliseconds since 1970. */
   atMs: number;
   differences: readonly Difference[];
-  /** What the mirror changed since the look before. */
+  /** What the mirror changed since the comparison before. */
   changes: readonly Change[];
 }
 
 /**
- * Follows differences over many looks. Each look must read the mirror before the upstream: then the
- * change that ends a difference is written after that look, and a later one sees it.
+ * Follows differences over many comparisons. Each must read the mirror before the upstream: then the change that ends a
+ * difference is written after that comparison, and a later one sees it.
  */
-export class Watch {
+export class DifferenceLog {
   readonly #ended: Observation[] = [];
   readonly #open = new Map<string, Observation>();
   readonly #stories = new Map<string, string>();
-  /** Causes since the look that last showed the difference. */
-  readonly #causes = new Map<string, string>();
 
   /** From now on, differences of this record come from that story. */
-  stage(kind: Kind, id: string, story: string): void {
+  attribute(kind: Kind, id: string, story: string): void {
     this.#stories.set(keyOf(kind, id), story);
   }
 
-  note(look: Look): void {
-    for (const change of look.changes) this.#causes.set(keyOf(change.kind, change.recordId), change.cause);
+  note({ atMs, differences, changes }: Compared): void {
+    const causes = new Map(changes.map(({ kind, recordId, cause }) => [keyOf(kind, recordId), cause]));
     const differing = new Set<string>();
-    for (const { kind, id, fields } of look.differences) {
+    for (const { kind, id, fields } of differences) {
       const key = keyOf(kind, id);
       differing.add(key);
-      const open = this.#open.get(key) ?? this.#begin(kind, id, look.atMs);
+      const open = this.#open.get(key) ?? this.#begin(kind, id, atMs);
       for (const { field } of fields) open.fields.add(field);
     }
     for (const [key, open] of this.#open) {
       if (differing.has(key)) continue;
-      open.resolvedMs = look.atMs;
-      open.resolvedBy = this.#causes.get(key) ?? null;
+      open.resolvedMs = atMs;
+      open.resolvedBy = causes.get(key) ?? null;
       this.#ended.push(open);
       this.#open.delete(key);
     }
-    this.#causes.clear();
   }
 
   get open(): Observation[] {
@@ -111,7 +108,7 @@ export class Watch {
   }
 }
 
-export interface StagedStory {
+export interface Story {
   /** As the sandbox calls it. */
   name: string;
   /** In the output. */
@@ -122,7 +119,7 @@ export interface StagedStory {
   differs: boolean;
 }
 
-export interface Sight {
+export interface Comparison {
   mirror: MirrorRecords;
   upstream: UpstreamRecords;
   differences: Difference[];
@@ -130,41 +127,41 @@ export interface Sight {
   pendingEvents: number;
 }
 
-export type Lookout = ReturnType<typeof createLookout>;
+export type Comparer = ReturnType<typeof createComparer>;
 
 /** Compares both sides again and again, and remembers what differed and what ended it. */
-export function createLookout(stage: Stage) {
-  const watch = new Watch();
+export function createComparer(services: Services) {
+  const log = new DifferenceLog();
   const used = new Set<string>();
   let lastSeq = 0;
 
-  async function look(): Promise<Sight> {
-    // The mirror first: see Watch.
-    const { records, changes, pendingEvents } = await stage.tables.read(lastSeq);
-    const { records: upstream, unannounced } = await stage.sandbox.state();
+  async function compareNow(): Promise<Comparison> {
+    // The mirror first: see DifferenceLog.
+    const { records, changes, pendingEvents } = await services.tables.read(lastSeq);
+    const { records: upstream, unannounced } = await services.sandbox.state();
     lastSeq = changes.at(-1)?.seq ?? lastSeq;
-    const unknowable = unknowableAssessments(upstream, unannounced, stage.listedAssessments);
-    const sides = comparable(records, upstream, stage.shapes);
+    const unknowable = unknowableAssessments(upstream, unannounced, services.listedAssessments);
+    const sides = comparable(records, upstream, services.shapes);
     const differences = compare(sides.mirror, sides.upstream, unknowable);
-    watch.note({ atMs: Date.now(), differences, changes });
+    log.note({ atMs: Date.now(), differences, changes });
     return { mirror: records, upstream, differences, unknowable, pendingEvents };
   }
 
-  /** Plays a story and looks until it shows, where it must; resolves to the record that it is about, or null. */
-  async function play(story: StagedStory): Promise<string | null> {
+  /** Plays a story and compares until it shows, where it must; resolves to the record that it is about, or null. */
+  async function play(story: Story): Promise<string | null> {
     const record = await begin(story);
     if (record === null) return null;
-    if (story.differs) watch.stage(record.kind, record.id, story.title);
+    if (story.differs) log.attribute(record.kind, record.id, story.title);
     const deadline = Date.now() + SHOW_TIMEOUT_MS;
-    do await look();
-    while (story.differs && !watch.isOpen(record.kind, record.id) && Date.now() < deadline);
+    do await compareNow();
+    while (story.differs && !log.isOpen(record.kind, record.id) && Date.now() < deadline);
     return `${record.kind} ${record.id}`;
   }
 
-  async function begin(story: StagedStory): Promise<{ kind: Kind; id: string } | null> {
+  async function begin(story: Story): Promise<{ kind: Kind; id: string } | null> {
     for (let attempt = 0; attempt < CHOICES; attempt += 1) {
-      const id = story.kind === null ? null : chooseEqual(await look(), story.kind);
-      const [record] = await stage.sandbox.play(story.name, id);
+      const id = story.kind === null ? null : chooseEqual(await compareNow(), story.kind);
+      const [record] = await services.sandbox.play(story.name, id);
       if (record === undefined) continue;
       used.add(keyOf(record.kind, record.id));
       return record;
@@ -173,7 +170,7 @@ export function createLookout(stage: Stage) {
   }
 
   /** A record that is equal on both sides: a lost delete of one that the mirror lacks would change nothing. */
-  function chooseEqual({ mirror, differences }: Sight, kind: Kind): string | null {
+  function chooseEqual({ mirror, differences }: Comparison, kind: Kind): string | null {
     const differing = new Set(differences.filter((each) => each.kind === kind).map(({ id }) => id));
     const fitting = [...mirror[kind].values()].filter(
       ({ id, deleted_at }) => deleted_at === null && !differing.has(id) && !used.has(keyOf(kind, id)),
@@ -181,37 +178,37 @@ export function createLookout(stage: Stage) {
     return fitting[Math.floor(Math.random() * fitting.length)]?.id ?? null;
   }
 
-  return { watch, look, play };
+  return { log, compareNow, play };
 }
 
 /** Waits for the first full sync, and forgets what differed before it, when the mirror was empty. */
-export async function intoStep(lookout: Lookout, signal: AbortSignal): Promise<Sight> {
-  const sight = await until(lookout, signal, FIRST_FULL_SYNC_TIMEOUT_MS, isEqual);
-  if (!isEqual(sight) && !signal.aborted) {
+export async function untilFirstSync(comparer: Comparer, signal: AbortSignal): Promise<Comparison> {
+  const comparison = await until(comparer, signal, FIRST_FULL_SYNC_TIMEOUT_MS, isEqual);
+  if (!isEqual(comparison) && !signal.aborted) {
     throw new MirrorError('demo', 'the first full sync did not bring the mirror into sync');
   }
-  lookout.watch.takeEnded();
-  return sight;
+  comparer.log.takeEnded();
+  return comparison;
 }
 
-/** Looks until `isDone`, or time is up, or `signal` aborts; resolves to the last sight. */
+/** Compares until `isDone`, or time is up, or `signal` aborts; resolves to the last comparison. */
 export async function until(
-  lookout: Lookout,
+  comparer: Comparer,
   signal: AbortSignal,
   timeoutMs: number,
-  isDone: (sight: Sight) => boolean | Promise<boolean>,
-): Promise<Sight> {
+  isDone: (comparison: Comparison) => boolean | Promise<boolean>,
+): Promise<Comparison> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {
-    const sight = await lookout.look();
-    if ((await isDone(sight)) || Date.now() > deadline || signal.aborted) return sight;
+    const comparison = await comparer.compareNow();
+    if ((await isDone(comparison)) || Date.now() > deadline || signal.aborted) return comparison;
     await pause(LOOK_EVERY_MS, signal);
   }
 }
 
-export function isEqual(sight: Sight): boolean {
-  const rows = KINDS.reduce((sum, kind) => sum + sight.mirror[kind].size, 0);
-  return sight.differences.length === 0 && rows > 0;
+export function isEqual(comparison: Comparison): boolean {
+  const rows = KINDS.reduce((sum, kind) => sum + comparison.mirror[kind].size, 0);
+  return comparison.differences.length === 0 && rows > 0;
 }
 
 /** Resolves early when `signal` aborts. */

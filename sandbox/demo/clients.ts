@@ -1,0 +1,123 @@
+import type { Kind } from '../../src/compliance/kinds.ts';
+import type { JsonObject } from '../../src/compliance/pointers.ts';
+import { MirrorError } from '../../src/platform/errors.ts';
+import type { Shapes, UpstreamRecords } from './compare.ts';
+
+export interface DeliveryLogEntry {
+  kind: Kind;
+  recordId: string;
+  created: string;
+  outcome: string;
+  faults: string[];
+}
+
+interface State {
+  policies: JsonObject[];
+  riskAssessments: JsonObject[];
+  vendors: JsonObject[];
+  unannouncedRiskAssessments: string[];
+  scenario: { failure: string | null };
+}
+
+const TIMEOUT_MS = 10_000;
+
+/** The thing is not there, or not in a state that allows it. */
+const NOT_NOW: ReadonlySet<number> = new Set([404, 409]);
+
+/** Asks below `url`: by a POST with a body, else by a GET. `otherwise` stands for the answer where it cannot be done now. */
+function askerOf(url: string, headers: Record<string, string> = {}) {
+  return async function ask<T>(
+    path: string,
+    body?: object,
+    { timeoutMs = TIMEOUT_MS, otherwise }: { timeoutMs?: number; otherwise?: T } = {},
+  ): Promise<T> {
+    const response = await fetch(`${url}/${path}`, {
+      signal: AbortSignal.timeout(timeoutMs),
+      ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
+      headers: { ...headers, 'content-type': 'application/json' },
+    });
+    const text = await response.text();
+    if (response.ok) return JSON.parse(text) as T;
+    if (NOT_NOW.has(response.status) && otherwise !== undefined) return otherwise;
+    throw new MirrorError('demo', `${url}/${path} answered ${response.status}: ${text.slice(0, 300)}`);
+  };
+}
+
+export type Operator = ReturnType<typeof operatorAt>;
+
+/** What an operator does, through the listener. */
+export function operatorAt(url: string, token: string) {
+  const ask = askerOf(`${url}/api`, { authorization: `Bearer ${token}` });
+  return {
+    requestFullSync: () => ask('sync-runs', {}),
+    /** The newest ones. */
+    async syncRuns() {
+      const page = await ask<{ items: { id: number; kind: Kind; finished_at: string | null }[] }>(
+        'sync-runs?limit=500',
+      );
+      return page.items;
+    },
+    /** Approves all that wait. */
+    async approveDeletions() {
+      const { sync_runs } = await ask<{ sync_runs: { kind: Kind; digest: string | null }[] }>(
+        'deletions?limit=1',
+      );
+      const approved = [];
+      for (const { kind, digest } of sync_runs) {
+        if (digest === null) continue;
+        const { ids } = await ask('deletions/approve', { digest }, { otherwise: { ids: [] as string[] } });
+        if (ids.length > 0) approved.push({ kind, count: ids.length });
+      }
+      return approved;
+    },
+  };
+}
+
+export type SandboxControls = ReturnType<typeof sandboxControls>;
+
+/** The sandbox's own controls: what it holds, and what is done to it. `url` without a path. */
+export function sandboxControls(url: string) {
+  const ask = askerOf(`${url}/_sandbox`);
+  return {
+    shapes: () => ask<Shapes>('shapes'),
+    /** Changes something that has an event. */
+    async touch(): Promise<void> {
+      const id = (await ask<State>('state')).vendors[0]?.['id'];
+      const fields = { contact: 'first-contact@vendor.example' };
+      await ask('mutate', { kind: 'vendor', op: 'update', id, fields });
+    },
+    /** `unannounced`: assessments of which no event was ever delivered. */
+    async state(): Promise<{ records: UpstreamRecords; unannounced: string[] }> {
+      const state = await ask<State>('state');
+      if (state.scenario.failure !== null) {
+        throw new MirrorError('sandbox', `the sandbox's scenario failed: ${state.scenario.failure}`);
+      }
+      return {
+        records: {
+          policy: byId(state.policies, 'policyId'),
+          risk_assessment: byId(state.riskAssessments, 'id'),
+          vendor: byId(state.vendors, 'id'),
+        },
+        unannounced: state.unannouncedRiskAssessments,
+      };
+    },
+    /** The records that the story is about; none when the record `id` does not allow it as it is now. */
+    async play(name: string, id: string | null): Promise<{ kind: Kind; id: string }[]> {
+      const request = { name, ...(id === null ? {} : { id }) };
+      const otherwise = { records: [] as { kind: Kind; id: string }[] };
+      return (await ask('scenario', request, { otherwise })).records;
+    },
+    startLively: (perSecond: number) => ask('scenario', { name: 'lively', perSecond }),
+    setFaults: (faults: object) => ask('faults', faults),
+    /** Stops the scenario and waits until no delivery is under way. False: some still are. */
+    async quiesce(timeoutMs: number): Promise<boolean> {
+      return (await ask<{ quiet: boolean }>('quiesce', { timeoutMs }, { timeoutMs: timeoutMs + TIMEOUT_MS }))
+        .quiet;
+    },
+    deliveries: async () => (await ask<{ data: DeliveryLogEntry[] }>('deliveries')).data,
+  };
+}
+
+function byId(records: readonly JsonObject[], field: string): Map<string, JsonObject> {
+  return new Map(records.map((record) => [String(record[field]), record]));
+}
