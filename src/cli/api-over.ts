@@ -19,7 +19,7 @@ import { printable } from './text.ts';
 /** In the audit, beside the names of tokens. */
 const ACTOR = 'cli';
 
-/** The API over the database itself. Work for a service is written down, for those that run on it or the next that starts. */
+/** The API over the database itself. Work for a service is stored, for one that runs on the database or the next that starts. */
 export async function apiOver(store: Store, cli: Cli, config: Config): Promise<ApiClient> {
   const clock = await clockOf(store);
   const now = () => momentOf(clock);
@@ -96,7 +96,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     ...{ actions, facts, clock, logger: { error: complain } },
     credentials: async () => null,
     traffic: store.listTraffic,
-    // Known only to the process that answered.
+    // Only the process that answered knows them.
     answerTimes: { of: () => null },
     signal: new AbortController().signal,
   };

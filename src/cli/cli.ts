@@ -1,7 +1,7 @@
 import { type Cell, renderTable } from './table.ts';
 import { printableJson } from './text.ts';
 
-/** What a command has of the world outside: its settings, and where it writes. */
+/** A command's surroundings: its settings, and where it writes. */
 export interface Cli {
   env: NodeJS.ProcessEnv;
   out: Screen;
@@ -40,7 +40,7 @@ export function writeTable(
   screen.write(renderTable(heads, rows, { width, colours: screen.hasColours }));
 }
 
-/** What a table shows of a row: a field under its own name, or under a head of ours a field or what is made of the row. */
+/** The columns of a table: a field under its own name, or a head with a field or with a function of the row. */
 export type Columns<Row> = readonly (
   | FieldOf<Row>
   | readonly [head: string, FieldOf<Row> | ((row: Row) => Cell)]

@@ -23,9 +23,18 @@ export function complianceSettings(config: Config): ComplianceSettings {
   );
 }
 
+/** CREDENTIALS_KEY, which must be there before the service is asked for what `without` could not be stored. */
+export function requireKey({ credentialsKey }: Config, without: string): Uint8Array {
+  if (credentialsKey !== null) return credentialsKey;
+  throw new UsageError(
+    `CREDENTIALS_KEY is not set, and ${without} could not be stored`,
+    'make one with: openssl rand -base64 32',
+  );
+}
+
 /**
- * A client for one command. `store` is where OAuth tokens are kept and their use is audited; null: none is open,
- * which will do with an API key. Refusals of the API are audited in either case, where there is a database.
+ * A client for one command. `store` holds the OAuth tokens and the audit of their use; null is enough for an API key. The API's
+ * 401 and 403 are audited in either case, if there is a database.
  */
 export function commandClient(
   cli: Cli,
@@ -35,7 +44,7 @@ export function commandClient(
     actor: string;
     needs: Needs;
     observe?: (request: ObservedRequest) => void;
-    /** Not even a refusal is written down: for what promises to write nothing. */
+    /** Does not audit refusals either: for what promises to write nothing. */
     silent?: true;
   },
 ): ComplianceClient {
@@ -49,7 +58,7 @@ export function commandClient(
       store: store ?? NO_TOKENS,
       key: () => config.credentialsKey,
     }),
-    // Ours alone: a service that runs beside us counts its own, and a command sends a request or two.
+    // Not shared with a running service, which counts its own requests: a command sends one or two.
     budget: createBudget({ requestsPerMinute: settings.requestsPerMinute, clock }),
     clock,
     pointers: config.idPointers,
@@ -58,7 +67,7 @@ export function commandClient(
   });
 }
 
-/** As the service notes its own; the target says who asked for what. Never rejects: the refusal itself is the news. */
+/** As the service audits its own refusals; the target says who asked for what. Never rejects: the refusal itself matters more. */
 async function auditRefusal(
   cli: Cli,
   actor: string,
@@ -67,14 +76,14 @@ async function auditRefusal(
   const target = `${actor}: ${method} ${route}`;
   const entry = { actor: 'upstream', action: 'credentials', outcome: String(status), target };
   try {
-    // What the command holds may be open for reading only.
+    // The command's own store may be open for reading only.
     await withStore(cli, 'write', (store) => store.audit(entry, momentOf(systemClock())));
   } catch (error) {
     cli.err.write(`Note: this refusal is not in the audit: ${printable(describeError(error))}\n`);
   }
 }
 
-/** For where there is no database: nobody can have signed in. */
+/** Where there is no database, nobody can have signed in. */
 const NO_TOKENS: TokenStore = {
   readTokens: async () => null,
   leaseTokens: async () => null,

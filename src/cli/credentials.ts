@@ -8,7 +8,7 @@ import type { Cli } from './cli.ts';
 import { clockOf, configHere, withStore } from './database.ts';
 import { helpNote } from './options.ts';
 
-/** A renewal of tokens takes a request and two writes; what holds them for longer is stuck, and says so elsewhere. */
+/** Renewing tokens takes one request and two writes. What takes longer is stuck, which other commands report. */
 const RENEWAL_PATIENCE_MS = 60_000;
 const LOOK_EVERY_MS = 200;
 

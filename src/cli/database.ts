@@ -9,7 +9,7 @@ import type { Cli } from './cli.ts';
 /** Loaded when first needed: the engines take half a second, which help and a wrong option should not cost. */
 export const engines = () => import('../store/open.ts');
 
-/** The settings, for a command that does without the operators' listener: with OPS_URL the database is elsewhere, and none is made here. */
+/** The settings, for a command that works on the database itself. With OPS_URL the database is on another machine, and this refuses. */
 export function configHere({ env }: Pick<Cli, 'env'>, command: string, why?: string): Config {
   const config = loadConfig(env);
   if (config.remote === null) return config;
@@ -71,7 +71,7 @@ export async function holderOfDatabase(databaseUrl: string): Promise<LockHolder 
   return (await engines()).holderOf(databaseUrl);
 }
 
-/** The clock that the service's instants are of: the database's where several processes share it, else this machine's. */
+/** The service's clock: the database's where several processes share it, else this machine's. */
 export async function clockOf(store: Store): Promise<Clock> {
   return (await databaseClock(store)) ?? systemClock();
 }

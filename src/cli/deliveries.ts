@@ -88,10 +88,10 @@ async function showDelivery(api: ApiClient, id: string): Promise<object | null> 
     : await found(api.rejections[':id'].$get(at(number)));
 }
 
-/** A delivery this recent is read again, since its event moves on. Compared with the service's instants, not our clock. */
+/** Deliveries this recent are read again, because the state of their events changes. Measured by the service's instants, not by our clock. */
 const CHANGING_MS = 60_000;
 
-/** A line for each, oldest first; another one where its event has moved on or a rejection counts more. */
+/** A line for each delivery, oldest first, and another one when the state of its event or the count of a rejection changes. */
 async function follow(cli: Cli, api: ApiClient, options: Filter & Period & { json?: true }): Promise<void> {
   using stop = stopSignals();
   const shown = new Map<string, { state: string; receivedAt: string }>();
@@ -103,7 +103,7 @@ async function follow(cli: Cli, api: ApiClient, options: Filter & Period & { jso
       const page = await answered(api.deliveries.$get({ query }));
       const changed = page.items.filter((each) => shown.get(keyOf(each))?.state !== stateOf(each));
       news.push(...changed);
-      // After a page without news there is none.
+      // After a page without news there are no more.
       if (page.next === null || (page.items.length > 0 && changed.length === 0)) break;
       after = page.next;
     }
@@ -119,10 +119,10 @@ async function follow(cli: Cli, api: ApiClient, options: Filter & Period & { jso
 }
 
 const keyOf = ({ outcome, number }: Delivery) => `${outcome} ${number}`;
-/** One that comes once more is a duplicate, with a line of its own. */
+/** A delivery that comes again is a duplicate, which has its own line. */
 const stateOf = ({ state, deliveries }: Delivery) => state ?? String(deliveries);
 
-/** Wide enough for each. Characters. */
+/** Enough for the longest word. Characters. */
 const [OUTCOME_WIDTH, STATE_WIDTH] = [11, 9];
 
 function lineOf(delivery: Delivery): string {

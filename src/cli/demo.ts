@@ -20,7 +20,7 @@ interface DemoOptions {
 
 /** Shorter, and the staged stories would run into each other. */
 const SHORTEST_RUN_MS = 4_000;
-/** Minutes. Lively, and still long enough to see a difference stand for a while. */
+/** Minutes. Short, and still long enough to see a difference last for a while. */
 const ENDLESS_FULL_SYNC_MINUTES = 0.5;
 const LARGEST_PORT = 65_535;
 /** Of what SANDBOX_SHAPES=draw: takes; short enough to be typed again. */
@@ -80,7 +80,7 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
   const interrupted = aborted(stop.signal).then(() => {
     throw new MirrorError('interrupted', 'stopped before anything was compared');
   });
-  // Raced below; without a race under way it must not count as unhandled.
+  // It is awaited below. Until then its rejection must not count as unhandled.
   interrupted.catch(() => {});
   await withServices(settings, keep, async (services) => {
     if (options.for === undefined) {

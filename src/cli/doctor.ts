@@ -140,7 +140,7 @@ async function explainRecorded(cli: Cli, options: DoctorOptions): Promise<Diagno
   };
   const secrets = candidates(config, await registrationsOf(cli, config), options);
   const diagnosis = allAtOnce(diagnose(specimen, secrets, config.webhook));
-  // Of a body that was changed on the way its change is the cause, and not what it has become.
+  // If a body was changed on the way, the change is the cause, and not what the body is now.
   const cause = diagnosis.healthy ? bodyCause(body, config) : null;
   return cause === null ? diagnosis : { ...diagnosis, healthy: false, causes: [cause] };
 }
@@ -226,7 +226,7 @@ function idIn(body: string): unknown {
   }
 }
 
-/** The receiver keeps bodies on which a signature can be tried: none of the others need to be read. */
+/** The receiver keeps a body only if a signature can be tried on it. Other rejections need not be read. */
 function keepsBody(reason: string): boolean {
   return reason === 'bad_signature' || reason.startsWith('timestamp_');
 }

@@ -34,11 +34,11 @@ export function isSetBy(env: NodeJS.ProcessEnv, name: string): boolean {
 /** Empty where there is none. @throws UsageError when the file is there and cannot be read. */
 export function readEnvText(path = ENV_FILE): string {
   const text = readText(path);
-  // UTF-16, as PowerShell writes it, has one beside every letter: no line of it would be a setting.
+  // UTF-16, as PowerShell writes it, has a NUL beside every letter, and no line of it would be a setting.
   if (text.includes('\0')) {
     throw new UsageError(`${path} in the working folder is not UTF-8 text`, 'save it as UTF-8');
   }
-  // Some editors put a mark before the text; left there it would be a part of the first name.
+  // Some editors put a byte order mark before the text. It would become a part of the first name.
   return text.replace(/^\uFEFF/, '');
 }
 

@@ -2,7 +2,7 @@ import { CommanderError } from 'commander';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import { printable, printableLines } from './text.ts';
 
-/** What a shell learns from us. Fixed: scripts depend on it. */
+/** Fixed: scripts depend on them. */
 export const EXIT = { done: 0, failed: 1, usage: 2, difference: 3 } as const;
 
 /** The command did its work, and what it looked at is not as it should be. */
@@ -15,7 +15,7 @@ export class DifferenceFound extends MirrorError {
 export function exitCodeOf(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
   if (error instanceof UsageError) return EXIT.usage;
-  // CREDENTIALS_KEY is another one than what is stored was sealed with.
+  // CREDENTIALS_KEY is not the key with which the stored secrets were encrypted.
   if (error instanceof MirrorError && error.code === 'secret_unreadable') return EXIT.usage;
   if (error instanceof DifferenceFound) return EXIT.difference;
   return EXIT.failed;

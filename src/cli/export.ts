@@ -99,8 +99,8 @@ async function exportTable(
 }
 
 /**
- * At the pace of those who read it; as it is stored, unless a terminal would obey it. Not by a pipeline, which would end standard
- * output with the first error.
+ * As fast as it is read. On a terminal control characters are escaped. Not by a pipeline, which would close standard output at the
+ * first error.
  */
 async function print(lines: AsyncIterable<string>, { isTerminal }: Cli['out']): Promise<void> {
   for await (const line of lines) {
@@ -172,7 +172,7 @@ function writerOf(
 const WAIT_SECONDS = 10;
 /** After which a request that waits is given up. Milliseconds. */
 const WAIT_TIMEOUT_MS = 2 * WAIT_SECONDS * 1000;
-/** Pause before a service that is gone is asked again, as while it restarts. Milliseconds. */
+/** Pause before a service that does not answer is asked again, as while it restarts. Milliseconds. */
 const AGAIN_MS = 1_000;
 
 interface Page {
@@ -186,13 +186,13 @@ interface ExportedTable {
   /** As in the database, in the order of the columns there. */
   columns(): Promise<readonly string[]>;
   read(api: ApiClient, query: Paging & Pick<Period, 'since'>): Promise<Page>;
-  /** In the order of time, so that a part of it can be asked for. */
+  /** In the order of time, so that `--since` can be used. */
   byTime?: true;
   /** The key that the first page comes after, where older rows have been trimmed. */
   start?(api: ApiClient): Promise<string | undefined>;
   /** About how many rows there are, where that is known without counting them. */
   total?(api: ApiClient): Promise<number>;
-  /** Whole rows, where lists leave a body out. */
+  /** The whole row, where the list leaves the body out. */
   whole?(api: ApiClient, row: object): Promise<object | null>;
 }
 

@@ -55,7 +55,7 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
   }
 }
 
-/** How many are searched for one that shows the sender's clock: as many as a busy day keeps. */
+/** How many are searched for one that shows the sender's clock. A busy day has as many. */
 const REJECTIONS_LOOKED_AT = 500;
 
 async function storedIn(
@@ -132,7 +132,7 @@ function secretsOf(config: Config, registrations: readonly StoredRegistration[])
 }
 
 const ACTOR = 'doctor';
-/** A service that wants to be left alone for longer is asked nothing more: somebody waits for the doctor's word. */
+/** If the service asks us to wait longer, nothing more is sent: a person waits for the result. */
 const BEARABLE_WAIT_MS = 5_000;
 const call = () => ({ lane: 'person' as const, signal: new AbortController().signal });
 
@@ -157,7 +157,7 @@ async function upstreamOf(
     },
   });
 
-  /** The first answer that asked for a pause longer than bearable: it answers every request after it. */
+  /** The first answer that asked for too long a pause. Every later request fails with it. */
   let pause: UpstreamError | null = null;
   async function send<T>(request: () => Promise<T>): Promise<T> {
     if (pause !== null) throw pause;
@@ -178,7 +178,7 @@ async function upstreamOf(
       return answer;
     } catch (error) {
       if (!(error instanceof MirrorError)) throw error;
-      // What failed before anything left us, a token that could not be got above all, is not the API's fault.
+      // If nothing was sent, as without a token, the API is not to blame.
       const outcome = sent > before ? outcomeOf(error) : 'unauthorized';
       const { retryAfterMs = null } = error instanceof UpstreamError ? error : {};
       const wait = retryAfterMs === null ? '' : `, and asks to wait ${Math.ceil(retryAfterMs / 1000)} s`;
@@ -223,7 +223,7 @@ const isLong = ({ kind, retryAfterMs }: UpstreamError) =>
   retryAfterMs === null ? kind === 'rate_limited' : retryAfterMs > BEARABLE_WAIT_MS;
 
 function outcomeOf(error: MirrorError): Read['outcome'] {
-  // Credentials that cannot even be written into a header.
+  // The credentials cannot be written into a header.
   if (!(error instanceof UpstreamError)) return 'unauthorized';
   switch (error.kind) {
     case 'unauthorized':
@@ -243,7 +243,7 @@ function outcomeOf(error: MirrorError): Read['outcome'] {
 /** Assessments have no list, so their address can only be tried with an id from somewhere. Null: none is known. */
 async function knownAssessment({ riskIdsFile }: Config, store: Store | null): Promise<string | null> {
   const held = (await store?.listRecords('risk_assessment', { deleted: false }, { limit: 1 }))?.items ?? [];
-  // The service itself refuses to start with a file that cannot be read, and says why.
+  // The service refuses to start with a file that cannot be read, and says why.
   const listed = riskIdsFile === null ? [] : await readRiskIds(riskIdsFile).catch(() => []);
   return [...held.map(({ id }) => id), ...listed].find(isAddressable) ?? null;
 }
@@ -264,7 +264,7 @@ async function writeScopeOf(
     const credentials = credentialsFor({ ...options, needs: 'write' });
     await credentials.authorization(new AbortController().signal);
     const scopes = (await credentials.standing?.())?.scopes ?? [];
-    // Of scopes that the specification does not name nobody here knows what they allow.
+    // What scopes allow that the specification does not name is not known.
     if (scopes.includes('write')) return { granted: true, why: null };
     return { granted: scopes.every((scope) => scope === 'read') ? false : null, why: scopes.join(' ') };
   } catch (error) {

@@ -13,11 +13,11 @@ import { describeSyncRuns, progressOn } from './progress.ts';
 import { renderPairs, renderTable } from './table.ts';
 import { printable } from './text.ts';
 
-/** How often a full sync is looked at that a person waits for. Milliseconds. */
+/** How often `--wait` looks at the full syncs. Milliseconds. */
 const LOOK_EVERY_MS = 500;
-/** Full syncs take longer than what else is waited for: on what is no terminal a line stays, and comes this seldom. */
+/** Full syncs take long, and a line that is not on a terminal stays: so there are few of them. */
 const LINE_EVERY_MS = 10_000;
-/** Sync runs that may be newer than the one waited for: a page of them is always enough to see back to the request. */
+/** Sync runs that may be newer than the one waited for. One page of them always reaches back to the request. */
 const NEWEST_SYNC_RUNS = 100;
 /**
  * After so many failed requests in a row, the last of them seen here, the command stops waiting. A list scan ends
@@ -100,7 +100,7 @@ async function waitFor(
 ): Promise<void> {
   const ended = new Map<Kind, SyncRunReport>();
   using progress = progressOn(cli.err, LINE_EVERY_MS);
-  /** As it was when first looked at: an outage that is over by then is no reason to go. */
+  /** At the first look: an outage that is over by then is no reason to stop. */
   let failuresBefore: number | undefined;
   while (ended.size < kinds.length) {
     const { items } = await answered(api['sync-runs'].$get({ query: { limit: NEWEST_SYNC_RUNS } }));
@@ -116,7 +116,7 @@ async function waitFor(
     if (ended.size === kinds.length) break;
     await sleep(LOOK_EVERY_MS);
     if (!isOne) continue;
-    // A service that has stopped will end no full sync: its silence is an error here.
+    // A service that has stopped will not finish a full sync, so an error of this request ends the wait.
     const { sync_runs, upstream } = await answered(api.status.$get());
     const { consecutive_failures: failures, last_error: lastError } = upstream;
     failuresBefore = Math.min(failuresBefore ?? failures, failures);

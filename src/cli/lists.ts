@@ -19,8 +19,8 @@ export interface ListPage<Item> {
 }
 
 /**
- * Makes of `command` a list, as a table or as JSON, a page at a time. `read` gets the options and arguments of the command,
- * whose own options come before those that every list has.
+ * Makes `command` print a list, as a table or as JSON, one page at a time. `read` gets its options and arguments. Options that
+ * every list has come last.
  */
 export function listing<Item, Options, Args extends unknown[]>(
   cli: Cli,
@@ -50,14 +50,14 @@ export function listing<Item, Options, Args extends unknown[]>(
     );
 }
 
-/** One page of the API looks at a bounded number of rows. A command has time: it goes on until its own page is full. */
+/** The API looks at a bounded number of rows for each page. A command has time: it asks again until its own page is full. */
 async function fullPage<Item>(
   limit: number,
   after: string | undefined,
   read: (paging: Paging) => Promise<ListPage<Item>>,
 ): Promise<ListPage<Item>> {
   const items: Item[] = [];
-  // A script that begins its loop has an empty key.
+  // A script starts its loop with an empty key.
   for (let from = after || undefined; ; ) {
     const page = await read({ limit: limit - items.length, after: from });
     items.push(...page.items);
@@ -78,7 +78,7 @@ export interface Sort<Args extends unknown[]> {
   missing(...args: Args): string;
 }
 
-/** Makes of `command`, which takes what names a thing, one that shows it. */
+/** Makes `command`, whose arguments name a thing, show it. */
 export function showing<Args extends unknown[], Row extends object>(
   cli: Cli,
   command: Command,

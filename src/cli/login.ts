@@ -16,6 +16,7 @@ import type { ComplianceSettings, Config } from '../platform/config.ts';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
+import { complianceSettings, requireKey } from './client.ts';
 import { configHere, withStore } from './database.ts';
 import { isLoopbackRedirect, listenForConsent, openBrowser, type Page } from './login/listener.ts';
 import { parseDuration } from './options.ts';
@@ -51,7 +52,7 @@ export function loginCommand(cli: Cli): Command {
 export async function login(cli: Cli, options: LoginOptions): Promise<void> {
   const config = configHere(cli, 'login', 'the tokens go into the database and nowhere else');
   const settings = settingsFor(config);
-  const key = keyOf(config);
+  const key = requireKey(config, 'the tokens');
   await withStore(cli, 'make', async (store) => {
     const clock = systemClock();
     const isListening = !options.paste && isLoopbackRedirect(settings.redirectUri);
@@ -68,39 +69,29 @@ export async function login(cli: Cli, options: LoginOptions): Promise<void> {
 
 type OauthSettings = ComplianceSettings & { redirectUri: string };
 
-function settingsFor({ compliance }: Config): OauthSettings {
-  if (compliance === null)
-    throw new UsageError('COMPLIANCE_BASE_URL is not set', 'there is nothing to sign in to');
-  if (compliance.auth !== 'oauth') {
+function settingsFor(config: Config): OauthSettings {
+  const settings = complianceSettings(config);
+  if (settings.auth !== 'oauth') {
     throw new UsageError(
-      `COMPLIANCE_AUTH is ${compliance.auth}, which needs no sign-in`,
+      `COMPLIANCE_AUTH is ${settings.auth}, which needs no sign-in`,
       'set COMPLIANCE_AUTH=oauth to act for a person',
     );
   }
-  if (compliance.redirectUri === null) throw new UsageError('COMPLIANCE_REDIRECT_URI is not set');
-  return { ...compliance, redirectUri: compliance.redirectUri };
+  if (settings.redirectUri === null) throw new UsageError('COMPLIANCE_REDIRECT_URI is not set');
+  return { ...settings, redirectUri: settings.redirectUri };
 }
 
-/** Before anybody is sent to a consent page: tokens that cannot be kept would be lost. */
-function keyOf({ credentialsKey }: Config): Uint8Array {
-  if (credentialsKey !== null) return credentialsKey;
-  throw new UsageError(
-    'CREDENTIALS_KEY is not set, and the tokens could not be stored',
-    'make one with: openssl rand -base64 32',
-  );
-}
-
-/** In the audit, of an answer with another state: somebody else's sign-in, or somebody who tries. */
+/** In the audit, for an answer with another state: somebody else's sign-in, or an attack. */
 const FOREIGN = 'foreign_state';
-/** The same, of an answer without any: somebody who tries, or a service that does not send it back. */
+/** For an answer without any state: an attack, or a service that does not send it back. */
 const NO_STATE = 'missing_state';
 const WITHOUT_STATE = 'the redirect carried no state, so it may be the answer to somebody else’s sign-in';
 const STATE_REMEDY =
   'a service that does not send state back takes COMPLIANCE_OAUTH_STATE=off, with COMPLIANCE_OAUTH_PKCE on';
-/** Anybody on this machine can send as many as he likes; so many are enough to know. */
+/** Anybody on this machine can send any number of them. So many are audited. */
 const MAX_FOREIGN_NOTED = 10;
 
-/** One attempt to get tokens, and the two ways by which its answer may come. */
+/** One attempt to get tokens, and the two ways in which its answer may come. */
 function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store: Store, clock: Clock) {
   const endpoint = createTokenEndpoint({ settings, clock });
   const attempt = startConsent(settings);
@@ -174,7 +165,7 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
     }
   }
 
-  /** Of what is rejected while the right answer is waited for. Never rejects. */
+  /** Audits an answer that was rejected while the right one is waited for. Never rejects. */
   async function noteForeign(noState: boolean): Promise<void> {
     try {
       await audit(noState ? NO_STATE : FOREIGN);

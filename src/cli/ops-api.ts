@@ -15,9 +15,9 @@ export interface Listener {
 }
 
 /**
- * Runs `work` with the operators' API: with OPS_URL that of the service there; to change or compare, that of the service
- * that holds the file, since it is the one writer and the request budget is its own; otherwise the same API over the database
- * itself. `service`: whose API it is; null: no service was asked.
+ * Runs `work` with the operators' API. With OPS_URL it is that of the service there. To change or compare, it is that of the service
+ * that holds the file, which is the only writer and owns the request budget. Otherwise it is the same API over the database itself.
+ * `service`: whose API it is; null: no service's.
  */
 export async function withApi<T>(
   cli: Cli,
@@ -33,7 +33,7 @@ export async function withApi<T>(
   // To compare, tokens may have to be renewed, and that is written.
   const hasTokens = (config.compliance?.auth ?? 'api_key') !== 'api_key';
   if (purpose === 'read' || (purpose === 'compare' && !hasTokens)) return await withStore(cli, 'read', here);
-  // A database that is not there would be made by opening it for writing; looking first says so instead.
+  // Opening for writing would make a missing database. Opening it to read first says that it is missing.
   await withStore(cli, 'read', async () => {});
   return await withStore(cli, 'alone', here);
 }

@@ -1,7 +1,7 @@
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import { isKind, KINDS, type Kind } from '../compliance/kinds.ts';
 
-/** Where the terminal does not say how wide it is; the library's own. Columns. */
+/** The library's own default, for a terminal that does not say how wide it is. Columns. */
 const HELP_WIDTH = 80;
 
 /** Paragraphs below a command's options, as wide as these. */
@@ -17,7 +17,7 @@ export function jsonOption(): Option {
   return new Option('--json', 'print JSON');
 }
 
-/** Of a list in the order of time. */
+/** Adds the options of a list in the order of time. */
 export const timed = (command: Command): Command => command.addOption(sinceOption()).addOption(untilOption());
 
 export function sinceOption(): Option {
@@ -49,7 +49,7 @@ export function integerBetween(least: number, most: number): (text: string) => n
   };
 }
 
-/** What the API takes, and room for the one after it. */
+/** What the API takes, less one: the key of the row after it must be valid too. */
 const ROW_ID_MAX = 10 ** 15 - 2;
 
 /** The number of a row, such as of a full sync or of a quarantined delivery. */

@@ -1,16 +1,16 @@
 import type { Status } from '../ops/api/schemas.ts';
 import type { Screen } from './cli.ts';
 
-/** Of a terminal that does not say, or says 0. */
+/** For a terminal that does not say how wide it is. */
 const USUAL_COLUMNS = 80;
-/** A terminal's line is redrawn this often; elsewhere each line is kept, so they come less often. Milliseconds. */
+/** On a terminal one line is redrawn. Elsewhere every line stays, so there are fewer. Milliseconds. */
 const REDRAW_EVERY_MS = 100;
 const LINE_EVERY_MS = 5_000;
 
 interface ProgressLine extends Disposable {
   /** Asks for the text only when it is time for one. */
   show(text: () => string): void;
-  /** Leaves a terminal's line empty, as being disposed of does. */
+  /** Clears the terminal's line, as disposing does. */
   end(): void;
 }
 
@@ -47,7 +47,7 @@ function barOf(share: number): string {
   return `[${'#'.repeat(filled)}${'.'.repeat(BAR_CELLS - filled)}] `;
 }
 
-/** Null: the total is not known. It was counted before; what came since must not push the bar past its end. */
+/** Null: the total is not known. At most 1, because rows may have been added since they were counted. */
 const shareOf = (done: number, total: number | null) => (total ? Math.min(1, done / total) : null);
 
 /** Pure. With a bar where it is drawn over, and where the total is known. */
@@ -66,7 +66,7 @@ export function progressText(
 
 type Running = Status['sync_runs']['running'][number];
 
-/** Several full syncs: beside each other in one line that is drawn over, and else a line each. */
+/** Several full syncs: in one line on a terminal, else a line each. */
 export function describeSyncRuns(
   syncRuns: readonly Running[],
   budgetLeft: number,

@@ -96,7 +96,7 @@ export function recordsCommand(cli: Cli): Command {
   return records;
 }
 
-/** A record as it stood at an instant. */
+/** A record as it was at an instant. */
 export interface PastRecord {
   id: string;
   name: string | null;
@@ -108,8 +108,8 @@ export interface PastRecord {
 }
 
 /**
- * What `record` was at `instant` (ISO 8601 UTC), by taking back, newest first, the changes made since. Null: there was
- * none. `changes`: at least those since. Pure.
+ * What `record` was at `instant` (ISO 8601 UTC): the later changes are undone, newest first. Null: it did not exist.
+ * `changes`: at least the later ones. Pure.
  */
 export function recordAt(
   record: RecordReport,
@@ -136,7 +136,7 @@ function before(row: PastRecord, change: ChangeReport): PastRecord {
 }
 
 /**
- * The records of a kind as they were at `instant`, by id, up to `limit` after `after`. Rejects where the history of then
+ * The records of a kind as they were at `instant`, by id, up to `limit` after `after`. Rejects if the history of that time
  * has been trimmed.
  */
 export async function recordsAt(
@@ -174,7 +174,7 @@ async function pastOf(
   instant: string,
 ): Promise<PastRecord | null> {
   if (record.first_seen_at > instant) return null;
-  // The row has not been written since: there is nothing to take back.
+  // The row has not been written since: there is nothing to undo.
   if (record.synced_at <= instant) return recordAt(record, [], instant);
   const changes: ChangeReport[] = [];
   for (let after: string | undefined; ; ) {

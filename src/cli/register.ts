@@ -15,7 +15,7 @@ import { AWAITED_FACT, SECRETS_LOOK_MS, stateOfSecret } from '../service/signing
 import { AUDIT_ASKED } from '../store/reports.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';
-import { commandClient, complianceSettings } from './client.ts';
+import { commandClient, complianceSettings, requireKey } from './client.ts';
 import { clockOf, configHere, holderOfDatabase, livingReplicas, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { helpNote, jsonOption } from './options.ts';
@@ -34,7 +34,7 @@ import { printable } from './text.ts';
 export const DEFAULT_DESCRIPTION = 'compliance-mirror';
 export const DEFAULT_EVENTS = EVERY_FAMILY.join(',');
 
-/** Set before the request leaves and cleared when its outcome is known: the memory of one that got no answer. */
+/** Set before the request is sent, and cleared when its outcome is known. So a request without an answer is remembered. */
 const ATTEMPT_FACT = 'registration_attempt';
 const ASKED = 'asked';
 
@@ -46,8 +46,8 @@ const ASKED = 'asked';
 const OVERLAP_MS = 24 * 3_600_000;
 
 /**
- * How long after the request's own limit a running service goes on waiting for what comes of it, should nobody tell it: a
- * token may have to be got before the request, and the answer written after it.
+ * How much longer than the request may take a running service expects its secret, if nobody says that it failed: a token may be
+ * needed before the request, and the answer is written after it.
  */
 const AWAITED_MARGIN_MS = 15_000;
 
@@ -98,14 +98,8 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
   const config = configHere(cli, 'register', 'the signing secret goes into the database and nowhere else');
   if (options.secretAt !== undefined) return await takeSecret(cli, config, options.secretAt, options);
   const request = requestOf(options);
-  const key = config.credentialsKey;
-  // Before the request: a secret that cannot be kept would be lost, and with it every delivery.
-  if (key === null) {
-    throw new UsageError(
-      'CREDENTIALS_KEY is not set, and the signing secret in the answer could not be stored',
-      'make one with: openssl rand -base64 32',
-    );
-  }
+  // Before the request: a secret that cannot be stored would be lost, and with it every delivery.
+  const key = requireKey(config, 'the signing secret in the answer');
   complianceSettings(config);
   await withStore(cli, 'make', async (store) => {
     const clock = await clockOf(store);
@@ -156,7 +150,7 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
   });
 }
 
-/** The secrets that a new one replaces: not before that one is here and can be used, and not at once. */
+/** Lets replaced secrets expire after a day, and only if the new one is stored and can be used. */
 async function letExpire(
   say: Cli['out'],
   store: Store,
@@ -206,18 +200,18 @@ function requestOf(options: RegisterOptions): Asked {
   );
 }
 
-/** What is asked for. The order of events is no difference. */
+/** A text that is equal for equal requests, whatever the order of their events. */
 const textOf = ({ url, events, description }: Asked) =>
   JSON.stringify({ url, events: [...events].sort(), description });
 
-/** Those held that were asked for so. One that is to be forgotten anyway does not count. */
+/** The stored registrations that were asked for with this request, without those that are to be forgotten. */
 const sameAs = (held: readonly StoredRegistration[], request: Asked) =>
   held.filter((each) => textOf(each) === textOf(request) && each.expiresWall === null);
 
-/** One entry for each thing asked for: what became of one says nothing of another. */
+/** One entry for each request: the outcome of one says nothing about another. */
 const attemptFact = (request: Asked) => `${ATTEMPT_FACT}:${hash('sha256', textOf(request), 'hex')}`;
 
-/** Nothing in the specification lists or deletes registrations, so that a second one would be there for good. */
+/** The specification has no way to list or delete registrations, so a second one would stay for ever. */
 const outcomeUnknown = () =>
   new MirrorError(
     'outcome_unknown',
@@ -226,8 +220,8 @@ const outcomeUnknown = () =>
   );
 
 /**
- * Has the service that runs on this database look for the new secret all the time, and waits until it does: deliveries may
- * follow the answer at once. Until then they are answered 503, and sent again.
+ * Makes the service that runs on this database look for the new secret often, and waits until it does, because deliveries may
+ * follow the answer at once. Until the secret is there they are answered 503, and sent again.
  */
 async function announce(config: Config, store: Store, clock: Clock): Promise<void> {
   const isSomeoneThere =
@@ -235,7 +229,7 @@ async function announce(config: Config, store: Store, clock: Clock): Promise<voi
       ? (await holderOfDatabase(config.databaseUrl)) !== null
       : (await livingReplicas(store, clock)) > 0;
   if (!isSomeoneThere) return;
-  // Twice: the look that is under way may have begun before.
+  // Twice, because the look under way may have begun before.
   const waitMs = 2 * SECRETS_LOOK_MS;
   const until = clock.wall() + waitMs + complianceSettings(config).timeoutMs + AWAITED_MARGIN_MS;
   await store.writeFact(AWAITED_FACT, String(until));
@@ -254,15 +248,15 @@ interface Attempt {
 }
 
 /**
- * Registers, and keeps what is answered; without an answer where another command has just done so. Audited before it is sent: where the
- * outcome stays unknown, so does the entry's.
+ * Registers and stores the answer. No answer: another command has just done the same. The audit entry is written before the
+ * request is sent, and if the outcome stays unknown, so does the entry's.
  */
 async function ask({ cli, config, key, store, clock, request, before, isAgain }: Attempt) {
   const fact = attemptFact(request);
   if (!isAgain && (await store.readFact(fact)) === ASKED) throw outcomeUnknown();
   const client = commandClient(cli, config, store, { actor: 'register', needs: 'write' });
   await announce(config, store, clock);
-  // Of commands that came to this together one alone goes on, and whoever comes after it finds what it has stored.
+  // If several commands get here together, one goes on, and the others find what it has stored.
   const isOurs = await store.claimFact(fact, ASKED);
   if (!isAgain) {
     if (!isOurs) throw outcomeUnknown();
@@ -272,7 +266,7 @@ async function ask({ cli, config, key, store, clock, request, before, isAgain }:
       return { registration, answer: null };
     }
   }
-  // Without the query, in which an address may carry a secret of its own.
+  // Without the query, which may hold a secret.
   const { origin, pathname } = new URL(request.url);
   const entry = { actor: 'register', action: 'register', outcome: AUDIT_ASKED, target: origin + pathname };
   const auditId = await store.audit(entry, momentOf(clock));
@@ -288,10 +282,10 @@ async function ask({ cli, config, key, store, clock, request, before, isAgain }:
     const upstreamId = ownId(answer, request, before);
     const registration: StoredRegistration = {
       upstreamId,
-      // As asked for, so that asking again is recognised even if the service spells its answer otherwise.
+      // As asked for, so that the same request is recognised even if the service writes it in another way.
       ...request,
       delivers: events ?? request.events,
-      // Whether or not they can be used as they are: they are shown once.
+      // Even if they cannot be used as they are: the service shows them only once.
       sealedSecret:
         secret === null ? null : sealSecret(key, secret, { table: 'registrations', row: upstreamId }),
       sealedAnswer: sealSecret(key, text, { table: 'registration_answers', row: upstreamId }),
@@ -302,7 +296,7 @@ async function ask({ cli, config, key, store, clock, request, before, isAgain }:
     await settle('ok');
     return { registration, answer };
   } catch (error) {
-    // Plainly refused, so that nothing was registered. A fault of our own may follow the service's success.
+    // Rejected, so nothing was registered. Other errors may be our own, after the service's success.
     if (error instanceof UpstreamError && !error.outcomeUnknown) {
       await settle('failed');
       if (error.excerpt !== null && error.kind !== 'malformed') {
@@ -315,8 +309,8 @@ async function ask({ cli, config, key, store, clock, request, before, isAgain }:
 }
 
 /**
- * What the registration goes by here. Another row is written over only by a new secret for the same address: an id that is
- * no registration's own, as an account's, comes with every answer, and what it would put an end to is shown only once.
+ * The registration's id here. A stored registration is replaced only by a new secret for the same address: the id in the answer may
+ * be, say, an account's, which is in every answer, and a secret that is lost is not shown again.
  */
 function ownId(
   { id, secret }: RegistrationAnswer,
@@ -328,7 +322,7 @@ function ownId(
   return `${id ?? 'unnamed'}#${randomBytes(LOCAL_ID_BYTES).toString('hex')}`;
 }
 
-/** Tells apart what the service gave no id of its own. */
+/** Makes an id for a registration to which the service gave none. */
 const LOCAL_ID_BYTES = 4;
 
 function lackOfSecret({ upstreamId }: StoredRegistration, places: readonly string[]): string {

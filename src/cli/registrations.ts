@@ -150,7 +150,7 @@ export async function conclude(
 
 type Answered = StoredRegistration & { sealedAnswer: string };
 
-/** The one that is meant: of several, the one that still lacks its secret. */
+/** The registration that is meant: if there are several, the one that still lacks its secret. */
 function onlyOne(held: readonly StoredRegistration[]): Answered {
   const kept = held.filter((each): each is Answered => each.sealedAnswer !== null);
   const lacking = kept.filter(({ sealedSecret }) => sealedSecret === null);
@@ -163,7 +163,7 @@ function onlyOne(held: readonly StoredRegistration[]): Answered {
   throw new UsageError('which registration is meant is open', `add --id with one of: ${ids}`);
 }
 
-/** What a registration's secret is judged by. */
+/** What decides whether a registration's secret can be used. */
 export function secretSettings(
   { webhook, credentialsKey }: Pick<Config, 'webhook' | 'credentialsKey'>,
   clock: { wall(): number },
@@ -172,7 +172,7 @@ export function secretSettings(
 }
 export type SecretSettings = ReturnType<typeof secretSettings>;
 
-/** All stored registrations, and warnings of the event types that none of those for `url` (or for any address) selects. */
+/** Shows all registrations, and warns of event types that are not delivered to `url`, or to some address if none is given. */
 function writeRegistrations(
   cli: Cli,
   stored: readonly StoredRegistration[],
@@ -208,7 +208,7 @@ function stateText(state: SecretState, encoding: SecretEncoding): string {
   return state === 'unreadable' ? 'does not open with CREDENTIALS_KEY' : flawText(state, encoding);
 }
 
-/** What to do about a secret that WEBHOOK_SECRET_ENCODING makes no key of; null: it makes one, or something else is wrong. */
+/** What to do about a secret from which WEBHOOK_SECRET_ENCODING makes no key; null: it makes one, or something else is wrong. */
 export function unusableSecret(
   registration: StoredRegistration,
   secrets: SecretSettings,
@@ -250,14 +250,14 @@ function writeCoverage(cli: Cli, patterns: readonly string[], url: string): void
   warnOfUnmatched(cli, patterns);
 }
 
-/** Of misspelled patterns, or of types newer than this version. */
+/** Warns of misspelled patterns, or of types newer than this version. */
 export function warnOfUnmatched(cli: Cli, patterns: readonly string[]): void {
   const { unmatched } = coverageOf(patterns);
   if (unmatched.length === 0) return;
   cli.err.write(`Warning: no known event type is selected by: ${unmatched.map(printable).join(', ')}\n`);
 }
 
-/** Of what another registration for the same address brings already: each such event then comes twice. */
+/** Warns of events that another registration brings to the same address: each comes twice. */
 export function warnOfOverlap(cli: Cli, held: readonly StoredRegistration[], made: StoredRegistration): void {
   const { covered } = coverageOf(made.delivers);
   for (const { upstreamId, url, delivers } of held) {
@@ -270,7 +270,7 @@ export function warnOfOverlap(cli: Cli, held: readonly StoredRegistration[], mad
   }
 }
 
-/** Where the service registered something else than it was asked for. */
+/** Warns where the service registered something other than what was asked for. */
 export function warnOfAnswer(
   cli: Cli,
   asked: { url: string; events: readonly string[] },

@@ -24,7 +24,7 @@ export function refetchCommand(cli: Cli): Command {
     .action((kind: Kind, ids: string[], options: { ids?: string }) =>
       withApi(cli, 'change', async (api) => {
         const given = [...ids, ...(options.ids === undefined ? [] : idsIn(options.ids))];
-        // An empty file is a mistake somewhere else, and must not become a request for everything.
+        // An empty file is somebody's mistake and must not become a request for everything.
         const isAll = ids.length === 0 && options.ids === undefined;
         const wanted = isAll ? [] : checkIds(given);
         const { service } = await answered(api.status.$get());
@@ -147,7 +147,7 @@ interface DeletionsToApprove {
   digest: string;
 }
 
-/** Null: nothing that this sync run found waits. The digest is the first page's: what changes after it is rejected with it. */
+/** Null: no deletion that this sync run found is waiting. The digest is that of the first page: if the list changes later, it is rejected. */
 async function pendingOf(api: ApiClient, syncRunId: number): Promise<DeletionsToApprove | null> {
   const ids: string[] = [];
   let first: { kind: Kind; digest: string | null } | undefined;
@@ -160,7 +160,7 @@ async function pendingOf(api: ApiClient, syncRunId: number): Promise<DeletionsTo
     const waiting = items.filter((item) => !(Date.parse(item.approved_until ?? '') > now));
     ids.push(...waiting.map((item) => item.id));
     if (next === null) {
-      // Asked page by page, and judged by two clocks: what is approved is what was shown, or nothing.
+      // The pages are read one after another, and two clocks are compared: approve exactly what was shown, or nothing.
       if (digestOf(first.kind, ids) !== first.digest) throw deletionsChanged(syncRunId);
       return { ids, digest: first.digest };
     }

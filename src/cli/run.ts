@@ -9,7 +9,7 @@ import { helpNote } from './options.ts';
 type Load = (cli: Cli) => Promise<Command>;
 
 const LAST_GROUP = 'The database, and the rest:';
-/** Each as it is asked for: all of them together take four times as long to load as one. In the order of the help. */
+/** In the order of --help. A command is loaded when it is called: all of them take four times as long to load as one. */
 const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   'Try and run:': {
     setup: async (cli) => (await import('./setup.ts')).setupCommand(cli, process.env),
@@ -108,12 +108,12 @@ function withSubcommands(command: Command): Command[] {
   return [command, ...command.commands.flatMap(withSubcommands)];
 }
 
-/** The service does its work for others than who reads its lines: a log that takes none is no reason to end. */
+/** A service whose log nobody reads any more goes on working. */
 function goOnWithoutReader(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 }
 
-/** A reader of our output may stop early, as `head` does: no failure, and nothing to say about it. */
+/** A reader of our output may stop early, as `head` does. That is no failure, and there is nothing to report. */
 function endQuietlyWithReader(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {

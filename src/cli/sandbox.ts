@@ -15,7 +15,7 @@ interface SandboxFlags {
   attached?: true;
 }
 
-/** As the service's own prefixes: a name that begins so and is no setting is a mistake. */
+/** A name that begins so and is no setting is a mistake. */
 const SANDBOX_NAMES = /^SANDBOX_/;
 const LARGEST_PORT = 65_535;
 
@@ -126,7 +126,7 @@ async function ask({ env }: Cli, flags: TriggerFlags, body: object): Promise<Tri
   const address = URL.parse('/_sandbox/trigger', flags.sandbox ?? `http://${host}:${port}`);
   if (address === null)
     throw new UsageError('--sandbox is no address', 'it looks like http://127.0.0.1:9090');
-  // As a browser takes it, too: fetch refuses it there, and an error must not repeat it.
+  // Browsers take a password in an address. fetch refuses it, and an error must not repeat it.
   const password = address.password === '' ? token : decodeURIComponent(address.password);
   address.username = '';
   address.password = '';

@@ -6,7 +6,7 @@ import type { Cli } from './cli.ts';
 import { engines } from './database.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
 
-/** For a process that starts this one, and must not leave it behind. */
+/** For a process that starts this one and must not leave it running. */
 export function attachedOption(): Option {
   return new Option('--attached', 'stop when standard input ends');
 }
@@ -57,12 +57,12 @@ export function serveCommand(cli: Cli): Command {
     });
 }
 
-/** The link makes an operator of everybody who has it, so it is shown on a terminal only: a log is kept, and others read it. */
+/** Whoever has the link is an operator. So it is shown on a terminal only: logs are kept, and others read them. */
 export function signInLine({ link, tokenFile }: NonNullable<Service['signIn']>, isTerminal: boolean): string {
   return `Sign in: ${isTerminal ? link : `with the token in ${tokenFile}`}\n`;
 }
 
-/** Not refused: what is stored can be looked at all the same, and whatever is sent meanwhile is sent again later. */
+/** No reason to refuse the start: what is stored can be read, and what is sent meanwhile is sent again later. */
 function lackOfSecrets({ webhook, credentialsKey }: Config): string[] {
   if (webhook.secrets().length > 0 || credentialsKey !== null) return [];
   return [
@@ -70,12 +70,12 @@ function lackOfSecrets({ webhook, credentialsKey }: Config): string[] {
   ];
 }
 
-/** A connection is a file to the system. The receiver's listener takes 900 of them, and a hundred are for all else. */
+/** To the system a connection is a file. The receiver takes up to 900 connections, and everything else needs up to 100 files. */
 const FILES = 1_000;
 
-/** Not refused: it serves a few senders all the same. */
+/** No reason to refuse the start: a few senders can be served. */
 function lackOfFiles(): string[] {
-  // Looks up the name of every peer otherwise.
+  // Otherwise the report looks up the name of every peer.
   Object.assign(process.report, { excludeNetwork: true });
   const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { soft: unknown } } };
   const soft = userLimits?.open_files?.soft;

@@ -50,7 +50,7 @@ export function statusCommand(cli: Cli): Command {
       }
       if (!options.check) return;
       assertInSync(status);
-      // For a minute the tables go on as they were.
+      // The tables notice it only after a minute.
       if (!isServed && replicas === 0) {
         throw new DifferenceFound(
           'no service is running on this database',
@@ -60,7 +60,7 @@ export function statusCommand(cli: Cli): Command {
     });
 }
 
-/** As the page says it. Null: no service is there, or the one beside us cannot be asked, and the tables must do. */
+/** The service's own answer. Null: no service runs, or the one on this machine does not answer; then the tables are read. */
 async function statusOfService(cli: Cli): Promise<Status | null> {
   const config = loadConfig(cli.env);
   try {
@@ -99,7 +99,7 @@ function summaryOf(status: Status) {
 /** Throws DifferenceFound, which exits with 3. */
 function assertInSync({ kinds, verdict, sentence }: Status): void {
   const others = (kinds ?? []).filter(({ verdict }) => verdict !== 'in_sync');
-  // A kind's own verdict may be a moment older than what the service knows of itself.
+  // The verdict of a kind may be a moment older than the service's own.
   if (others.length === 0 && verdict === 'in_sync') return;
   if (others.length === 0) throw new DifferenceFound(`not in sync: ${sentence}`, 'see "doctor"');
   const named = others.map(({ kind, verdict }) => `${kind}: ${verdict}`).join(', ');

@@ -1,4 +1,4 @@
-/** npm passes on a signal that the terminal has sent to the whole group already: within this, two are one. Milliseconds. */
+/** npm passes on a signal that the terminal has already sent to the whole group: two within this time are one. Milliseconds. */
 const SAME_WISH_MS = 1_000;
 
 /**

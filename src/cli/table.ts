@@ -12,9 +12,9 @@ export interface TableOptions {
 
 const GAP = '  ';
 const NOTHING = '-';
-/** A column of prose or JSON that must give way is not cut below this. Characters. */
+/** A column of text or JSON is not cut below this width. Characters. */
 const NARROWEST = 12;
-/** Up to this, what has no blanks in it is an id, an instant or a code, and is never cut: people copy it. Characters. */
+/** A text without blanks up to this length is an id, an instant or a code. It is never cut, because people copy it. Characters. */
 const WORD_MAX = 40;
 
 const HEADS_OF_STATES: ReadonlySet<string> = new Set(['VERDICT', 'STATE', 'OUTCOME']);
@@ -34,9 +34,9 @@ function inItsColour(state: string): string {
 }
 
 /**
- * Rows under aligned heads, one line each; numbers to the right. Where they do not fit into the terminal, empty columns go, then
- * instants lose their year, prose is cut, and last the columns from the right go, which the last line names: an id is never
- * cut. Cells may hold anything: what a terminal would obey is escaped. Ends with a newline.
+ * Rows under aligned heads, one line each; numbers to the right. If they are too wide for the terminal, empty columns are left out,
+ * then instants lose their year, then texts are cut, and last the columns from the right are left out, and named in the last line.
+ * An id is never cut. Control characters in cells are escaped. Ends with a newline.
  */
 export function renderTable(
   heads: readonly string[],
@@ -99,7 +99,7 @@ function fitted(columns: readonly Column[], width: number): readonly Column[] {
   return shown.map((column) => ({ ...column, width: Math.min(column.width, width) }));
 }
 
-/** Takes from the widest columns first; null: they cannot give as much. */
+/** Makes the widest columns narrower first; null: that is not enough. */
 function narrowed(columns: readonly Column[], excess: number, available: number): Column[] | null {
   const narrow = columns.map((column) => ({ ...column }));
   const givers = narrow.filter(({ texts }) => texts.some((text) => canGiveWay(text, available)));
@@ -113,7 +113,7 @@ function narrowed(columns: readonly Column[], excess: number, available: number)
   return narrow;
 }
 
-/** Where all of a column are of one year. */
+/** If all instants of a column are of one year. */
 function withoutYear(column: Column): Column {
   const years = new Set(
     column.texts.filter((text) => text !== NOTHING).map((text) => TO_THE_SECOND.exec(text)?.[1]),
@@ -137,7 +137,7 @@ function cellText(cell: Cell): string {
   return cell == null || cell === '' ? NOTHING : printable(String(cell));
 }
 
-/** To the second on a terminal: what is finer is in the JSON. */
+/** A terminal shows seconds; the JSON has what is finer. */
 const TO_THE_SECOND = /^(\d{4})-(\d\d-\d\d)T(\d\d:\d\d:\d\d)Z$/;
 const SHORT_INSTANT = /^\d\d-\d\d \d\d:\d\d:\d\d$/;
 const INSTANT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$/;

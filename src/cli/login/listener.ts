@@ -4,13 +4,13 @@ import type { AddressInfo } from 'node:net';
 import { type ConsentAnswer, type ConsentAttempt, readConsent } from '../../compliance/oauth.ts';
 import { UsageError } from '../../platform/errors.ts';
 
-/** What a browser sees while it waits, and what the command then makes of the answer. */
+/** What the browser shows. */
 export type Page = { title: string; text: string };
 
 export interface ConsentListener {
   /** As configured, with the port that was found where that was 0. */
   redirectUri: string;
-  /** The first answer to this attempt; foreign ones are turned away and change nothing. */
+  /** The first answer to this attempt. Foreign answers are rejected and change nothing. */
   answer: Promise<ConsentAnswer>;
   /** Shows the outcome in the browser that brought the answer, and closes. */
   finish(page: Page): Promise<void>;
@@ -50,7 +50,7 @@ export async function listenForConsent(
   let waiting: ServerResponse | null = null;
 
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, (request, response) => {
-    // Anybody on this machine can ask, for what is no address at all too (`GET //`).
+    // Anybody on this machine can send a request, even one without a valid address (`GET //`).
     const asked = URL.parse(request.url ?? '/', 'http://localhost');
     if (request.method !== 'GET' || asked?.pathname !== url.pathname) {
       return show(response, 404, { title: 'Not here', text: 'There is nothing at this address.' });
@@ -74,7 +74,7 @@ export async function listenForConsent(
   if (url.port === '0') url.port = String((server.address() as AddressInfo).port);
 
   return {
-    // As text where nothing had to change: the service compares it letter by letter.
+    // The configured text where nothing had to change, because the service compares it letter by letter.
     redirectUri: new URL(redirectUri).port === '0' ? url.href : redirectUri,
     answer,
     async finish(page) {
@@ -110,7 +110,7 @@ function startListening(server: Server, url: URL): Promise<void> {
   });
 }
 
-/** Asks the desktop to open `url`. What comes of it cannot be known: the address is printed besides. */
+/** Asks the desktop to open `url`. Whether that works cannot be known, so the address is printed too. */
 export function openBrowser(url: string): void {
   const [command, ...args] = openerOf(process.platform);
   const child = spawn(command, [...args, url], { stdio: 'ignore', detached: true });

@@ -21,7 +21,7 @@ export async function reachApi(talk: Talk): Promise<void> {
   for (;;) {
     if (ask.includes('address')) await askForAddress(talk);
     if (ask.includes('credentials')) await askForCredentials(talk);
-    // The tokens of a sign-in are kept sealed, and the key is a setting of theirs.
+    // The tokens of a sign-in are stored encrypted, so a key is needed.
     if (draft.get('COMPLIANCE_AUTH') === 'oauth') makeKeys(talk);
     try {
       riskId ??= await riskIdFor(talk);
@@ -31,7 +31,7 @@ export async function reachApi(talk: Talk): Promise<void> {
       if (!(error instanceof MirrorError) || talk.signal.aborted) throw error;
       const isRefused = error instanceof UpstreamError && error.kind === 'unauthorized';
       if (isRefused && draft.get('COMPLIANCE_AUTH') === 'oauth' && !hasSignedIn) {
-        // Before anything is sealed with the key, which must outlive this process.
+        // Before anything is encrypted with the key, which must outlive this process.
         await save(talk);
         await signIn(talk);
         hasSignedIn = true;
@@ -39,7 +39,7 @@ export async function reachApi(talk: Talk): Promise<void> {
         continue;
       }
       ask = blamed(error);
-      // What the environment says is not asked for, and would be tried again for ever.
+      // What the environment sets is not asked for, so it would be tried again for ever.
       if (!asker.isPerson || ask.every((each) => draft.isFixed(nameOf(each, draft)))) throw error;
       say(explain(error, { debug: false }).trimEnd());
     }
@@ -53,7 +53,7 @@ function nameOf(asked: Asked, draft: Draft): string {
   return isKey ? 'COMPLIANCE_API_KEY' : 'COMPLIANCE_CLIENT_SECRET';
 }
 
-/** Which answers a failure speaks against. */
+/** Which answers may be wrong, after this failure. */
 function blamed(error: MirrorError): readonly Asked[] {
   if (!(error instanceof UpstreamError)) return ['address', 'credentials'];
   if (error.kind === 'unauthorized' || error.kind === 'forbidden') return ['credentials'];
@@ -66,7 +66,7 @@ async function look(talk: Talk, riskId: string): Promise<void> {
   const config = configHere(cli, 'setup', 'it makes the settings and the database of a service here');
   const settings = complianceSettings(config);
   say(`\nReading from ${settings.baseUrl.href} …`);
-  // Only a person's sign-in is kept in the database; nothing else needs one yet.
+  // Only a person's sign-in is stored in the database. Nothing else needs a database yet.
   const store = settings.auth === 'oauth' ? await openForWriting(config) : null;
   try {
     const client = commandClient(cli, config, store, {
@@ -109,7 +109,7 @@ async function signIn(talk: Talk): Promise<void> {
   // `register` writes.
   const write = options.register ? { write: true as const } : {};
   const signedIn = login(commandOf(talk), { ...paste, ...write, browser: true, wait: SIGN_IN_MS });
-  // It waits for a browser, and knows of no other end than an answer.
+  // It waits for a browser, and only an answer ends it.
   await Promise.race([signedIn, aborted(signal).then(() => signal.throwIfAborted())]);
 }
 

@@ -13,14 +13,14 @@ export interface Question {
   flag: string;
 }
 
-/** Who answers: a person at a terminal, or nobody, where flags and what is set already must do. */
+/** Who answers: a person at a terminal, or nobody; then only options and what is already set count. */
 export interface Asker {
   isPerson: boolean;
   /** Empty: what `otherwise` says. Rejects where nobody answers and nothing else is known. */
   ask(question: Question): Promise<string>;
-  /** Resolves when Enter is pressed from now on, and never after `until` has aborted, nor where nobody sits. */
+  /** Resolves when Enter is pressed from now on. Never resolves after `until` has aborted, or if nobody is there. */
   enter(until: AbortSignal): Promise<void>;
-  /** Lets standard input go, for somebody else to read it; the next question takes it again. */
+  /** Stops reading standard input, so that others can read it. The next question reads it again. */
   release(): void;
 }
 
@@ -37,7 +37,7 @@ export const nobody: Asker = {
 
 const NO_ANSWER = 'the input ended before everything was answered';
 
-/** `signal` ends whatever is being asked. Ctrl-C reaches the process as a signal, as without us. */
+/** `signal` ends the question. Ctrl-C is still a signal to the process. */
 export function personAt(input: NodeJS.ReadStream, output: NodeJS.WriteStream, signal: AbortSignal): Asker {
   let lines: Interface | null = null;
   let isMuted = false;
@@ -56,7 +56,7 @@ export function personAt(input: NodeJS.ReadStream, output: NodeJS.WriteStream, s
   function open(): Interface {
     if (lines !== null) return lines;
     const opened = createInterface({ input, output: screen, terminal: true, historySize: 0 });
-    // Raw as the terminal is while lines are edited, it sends none by itself.
+    // While lines are edited the terminal is raw and sends no signal by itself.
     opened.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
     opened.on('close', () => {
       hasEnded ||= lines === opened;
@@ -68,7 +68,7 @@ export function personAt(input: NodeJS.ReadStream, output: NodeJS.WriteStream, s
   /** What is typed from now on. */
   function linesUntil(end: AbortSignal) {
     const shown = open();
-    // A closed interface says nothing more, not even that it is closed.
+    // A closed interface sends no more events, not even that it is closed.
     if (hasEnded) throw new MirrorError('no_answer', NO_ANSWER);
     return on(shown, 'line', { signal: end, close: ['close'] });
   }

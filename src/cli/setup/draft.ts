@@ -4,7 +4,7 @@ import { loadConfig } from '../../platform/config.ts';
 import { describeError, UsageError } from '../../platform/errors.ts';
 import { ENV_FILE, isSetBy, readEnvText, withEnvText } from '../env-file.ts';
 
-/** Of the settings that setup finds out; none of the others that it writes has a default. */
+/** The defaults of the settings that setup finds out. The others that it writes have none. */
 export const DEFAULTS: Readonly<Record<string, string>> = {
   COMPLIANCE_AUTH: 'api_key',
   COMPLIANCE_PAGE_PARAM: 'page',
@@ -47,7 +47,7 @@ export function createDraft(environment: NodeJS.ProcessEnv, path = ENV_FILE) {
       const alone = withSetting(text, other, null);
       const line = parseEnv(text)[name];
       const isDefault = value === DEFAULTS[name];
-      // An empty line, and one that says what the default says, was left there by somebody: it may stay.
+      // Somebody wrote an empty line, or one with the default, on purpose: it may stay.
       const isSaid = line === value || (isDefault && (line ?? '') === '');
       text = isSaid ? alone : withSetting(alone, name, isDefault ? null : value);
       return () => {
@@ -108,7 +108,7 @@ export function withSetting(text: string, name: string, value: string | null): s
       : at === undefined
         ? `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}${line}`
         : text.slice(0, at.from) + line + text.slice(at.to);
-  // What is written is what every command will read: so it is read here first.
+  // Every command will read what is written, so it is read here first.
   const after = parseEnv(edited);
   const isMeant = (key: string) => (after[key] ?? null) === (key === name ? value : (before[key] ?? null));
   if ([...Object.keys({ ...before, ...after }), name].every(isMeant)) return edited;
@@ -158,7 +158,7 @@ const OTHERS = 0o077;
 export function writeEnvText(path: string, before: string, text: string): void {
   const exists = statSync(path, { throwIfNoEntry: false });
   if (exists?.isDirectory() === true) throw new UsageError(`${path} is a folder, and a file is wanted there`);
-  // Behind a symbolic link it is the file that is exchanged.
+  // If it is a symbolic link, the file behind it is replaced.
   const target = exists === undefined ? path : realpathSync(path);
   if (text === before) {
     if (exists !== undefined && (exists.mode & OTHERS) !== 0) chmodSync(target, OWNER_ONLY);

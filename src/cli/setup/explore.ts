@@ -17,7 +17,7 @@ import { MirrorError } from '../../platform/errors.ts';
 export interface Explored {
   /** What was seen, a line each. */
   says: string[];
-  /** What this version cannot take, or what was not there to be seen. */
+  /** What this version cannot use, or what could not be looked at. */
   warnings: string[];
   /** Settings that differ from those in use, proven by what was read. */
   settings: Record<string, string>;
@@ -96,10 +96,10 @@ export async function explore({ client, config, paging, riskId, signal }: Explor
     try {
       const query = { [pageParam]: String(firstPage), [perPageParam]: String(pageSize) };
       const seen = await listBy(kind, query);
-      // Of a service that counts pages from 0 this may have been the second one.
+      // If the service counts pages from 0, this may have been the second one.
       return seen.objects.length > 0 ? seen : await listBy(kind, {});
     } catch (error) {
-      // A service may refuse parameters that it does not know: which it knows is found out from a list without any.
+      // A service may reject parameters that it does not know. Which it knows is found out from a list without any.
       const isRefused = error instanceof UpstreamError && QUERY_REFUSED.has(error.status ?? 0);
       if (!isRefused) throw error;
       return await listBy(kind, {});
@@ -194,7 +194,7 @@ function idAt(object: JsonObject, kind: Kind, path: string): string | null {
   return recordIdIn(object, kind, { policy: [], risk_assessment: [], vendor: [], [kind]: [path] });
 }
 
-/** One page asked for with these parameters; null: the service will not have such a question. */
+/** Asks for one page with these parameters; null: the service rejects them. */
 export type AskPage = (query: Readonly<Record<string, string>>) => Promise<SeenPage | null>;
 
 export interface FoundPaging {
@@ -211,12 +211,12 @@ const SIZE_NAMES = [
   ...['perPage', 'per_page', 'limit', 'pageSize', 'page_size', 'size', 'count', 'page[size]'],
 ] as const;
 
-/** One finding each for the page's name and for its first number, and a look that nothing is left. */
+/** One look finds the page's name, one its first number, and the last one that nothing is left. */
 const LOOKS = 3;
 
 /**
- * How a list is paged, by proof: one record a page is asked for under each name until one has an effect, so that a short list
- * tells as much as a long one, and the pages are examined as `doctor` examines them. `shown`: on the first page.
+ * Finds out how a list is paged. Under each name pages of one record are asked for until a name has an effect, so that a short list
+ * is enough. Then the pages are examined as `doctor` does. `shown`: records on the first page.
  */
 export async function findPaging(ask: AskPage, set: PagingSettings, shown: number): Promise<FoundPaging> {
   if (shown < 2) {
@@ -229,7 +229,7 @@ export async function findPaging(ask: AskPage, set: PagingSettings, shown: numbe
   for (let look = 0; look < LOOKS; look += 1) {
     const { pageParam, perPageParam, pageSize } = paging;
     const size = { [perPageParam]: String(pageSize) };
-    // A service that refuses a parameter that it does not know tells as much as one that ignores it.
+    // Rejecting an unknown parameter shows as much as ignoring it.
     const asked = async (query: Readonly<Record<string, string>>) =>
       (await ask(query)) ?? (await ask(sized === null ? {} : size));
     const finding = await examinePaging(paging, (page, query) =>

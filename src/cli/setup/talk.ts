@@ -8,7 +8,7 @@ import { printable } from '../text.ts';
 import type { Asker } from './asker.ts';
 import { DEFAULTS, type Draft } from './draft.ts';
 
-/** Of an answer that an option may give; of a secret the option names a file. */
+/** The answers that options may give. For a secret the option names a file. */
 interface GivenAnswers {
   baseUrl?: string;
   auth?: string;
@@ -43,21 +43,21 @@ export interface SetupRun {
   clock?: Clock;
 }
 
-/** What the steps hand on. */
+/** What the steps share. */
 export interface Talk extends SetupRun {
   draft: Draft;
   path: string;
   say(line: string): void;
   /** Requests that have gone to the API so far. */
   sent: number;
-  /** Options that had their turn: what did not work is asked for the next time. */
+  /** Options that were already tried: if one did not work, the person is asked. */
   used: Set<string>;
 }
 
 /** The same command line with the settings as they will be. */
 export const commandOf = ({ cli, draft }: Talk): Cli => ({ ...cli, env: draft.env() });
 
-/** Sets what was found out by looking. What the environment says otherwise cannot be changed from here. */
+/** Sets what was found out. What the environment sets cannot be changed from here. */
 export function setFound({ draft, say }: Talk, name: string, value: string): void {
   if (draft.isFixed(name)) {
     say(`  ! ${name} should be ${printable(value)}, and the environment says otherwise: change it there`);
@@ -89,7 +89,7 @@ export async function settle(
     return;
   }
   if (given !== undefined) {
-    // Where the service is started from another folder, a relative path would lead elsewhere.
+    // The service may be started in another folder, where a relative path would be wrong.
     if (isSecret) draft.set(`${name}_FILE`, resolve(given));
     else draft.set(name, given);
     const problem = draft.problemOf(name);
@@ -106,7 +106,7 @@ export async function settle(
     if (problem === null) return;
     if (!asker.isPerson) throw new UsageError(problem, `give it with ${flag}`);
     takeBack?.();
-    // What was typed may be a secret, at the wrong question.
+    // What was typed may be a secret, at the wrong question, so it is not repeated.
     const [, takes] = problem.split('; takes ');
     say(printable(takes === undefined ? problem : `${name}: takes ${takes}`));
   }

@@ -9,25 +9,25 @@ import type { KindStatus, StoreSummary } from '../../store/reports.ts';
 import { databasePath, holderOfDatabase, withStore } from '../database.ts';
 import { commandOf, type Talk } from './talk.ts';
 
-/** The mirror at work while it is being set up: our own service, or one that holds the database already. */
+/** The mirror that runs during setup: our own service, or one that already holds the database. */
 export interface Trial {
   /** Null: another process serves the database, and takes new settings when it is started again. */
   service(): Service | null;
-  /** Full syncs up to this number are older than this setup; null: those of others are as good. */
+  /** Full syncs up to this number are older than this setup; null: the age does not matter. */
   syncsBefore: number | null;
   /** The newest delivery's, each as "Name: value"; none where another process serves. */
   lastHeaders(): string[];
-  /** Has it take the draft's settings as they are by now. */
+  /** Restarts it with the draft's present settings. */
   restart(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Node's own, published for every request before anybody has read it. */
+/** A channel of Node's own, which tells of every request before it is read. */
 const REQUESTS = 'http.server.request.start';
 
 /**
- * Starts it, with the draft's settings. Its budget is smaller by the requests that setup has sent in this minute, so that both
- * together stay within COMPLIANCE_REQUESTS_PER_MINUTE.
+ * Starts it with the draft's settings. Its budget is smaller by the requests that setup has sent, so that both together stay within
+ * COMPLIANCE_REQUESTS_PER_MINUTE.
  */
 export async function startTrial(talk: Talk): Promise<Trial> {
   const { draft, say, sent, signal, clock } = talk;
@@ -40,10 +40,10 @@ export async function startTrial(talk: Talk): Promise<Trial> {
   // Here and not above: the short commands should not load a web server each time.
   const { createLogger } = await import('../../platform/logger.ts');
   const { startService } = await import('../../service/service.ts');
-  // Replicas of a server's database share the work: whose sync it was is no matter there.
+  // On a server's database replicas share the work, so any replica's full sync counts.
   const path = await databasePath(databaseUrl);
   const syncsBefore = path === null ? null : existsSync(path) ? await newestSync(talk) : 0;
-  // A delivery that was rejected keeps its signature header alone, and that may have another name than is set.
+  // A rejection keeps only the signature header, which may have another name than the one that is set.
   let headers: string[] = [];
   const note = (message: unknown) => {
     const { request } = message as { request: IncomingMessage };
@@ -55,7 +55,7 @@ export async function startTrial(talk: Talk): Promise<Trial> {
   const start = () =>
     startService({
       config: withSmallerBudget(draft.config(), sent),
-      // The conversation says what matters of what it would log.
+      // Setup itself prints what matters.
       logger: createLogger({ level: 'silent', destination: { write: () => undefined } }),
       signal,
       ...(clock === undefined ? {} : { clock }),
@@ -82,7 +82,7 @@ export async function startTrial(talk: Talk): Promise<Trial> {
 function withSmallerBudget(config: Config, sent: number): Config {
   if (config.compliance === null) return config;
   const requestsPerMinute = Math.max(1, config.compliance.requestsPerMinute - sent);
-  // A copy would lose what follows the secrets' files.
+  // Not a copy, which would lose the getters that follow the secrets' files.
   return Object.create(config, {
     compliance: { value: { ...config.compliance, requestsPerMinute }, enumerable: true },
   }) as Config;
@@ -131,7 +131,7 @@ export function isKeepingUp(
   since: string,
 ): boolean {
   if (verdict !== 'catching_up' || readable_since === null || open_gaps > 0) return false;
-  // Without a row, as an assessment that an event has only named, nobody can say since when.
+  // An assessment that only an event has named has no row, so nobody knows since when.
   return unverified === 0 || (oldest_unverified_at !== null && oldest_unverified_at > since);
 }
 

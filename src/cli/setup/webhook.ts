@@ -12,7 +12,7 @@ import { printable } from '../text.ts';
 import { commandOf, save, setFound, settle, type Talk } from './talk.ts';
 import { type Trial, waitUntil } from './trial.ts';
 
-/** What an answer to the address of the receiver says to register by other means. */
+/** This answer, instead of an address, means: it is registered by other means. */
 const BY_OTHER_MEANS = '-';
 
 /** The address to register, or null: nothing is registered from here. */
@@ -84,15 +84,15 @@ const FLAG = '--secret-at';
 const NOWHERE = 'nowhere';
 
 /**
- * The registration of `url` is made, and `failure` says that no secret of it can be used. Has it read otherwise, taken from
- * the answer, or typed. True: a setting was changed. Rejects with `failure` where there is nobody to ask.
+ * The registration of `url` was made, but, as `failure` says, no secret of it can be used. Reads the secret in another encoding,
+ * takes it from the answer, or has it typed. True: a setting was changed. Rejects with `failure` if nobody can be asked.
  */
 async function settleSecret(talk: Talk, url: string, failure: MirrorError): Promise<boolean> {
   const { asker, draft, options, say, used } = talk;
   for (let error = failure; ; ) {
     const { fits, places } = await heldSecret(talk, url);
     if (fits[0] !== undefined && !draft.isFixed('WEBHOOK_SECRET_ENCODING')) {
-      // Deliveries show which of them it is.
+      // If several fit, deliveries will show which one is right.
       setFound(talk, 'WEBHOOK_SECRET_ENCODING', fits[0]);
       return true;
     }
@@ -114,8 +114,8 @@ async function settleSecret(talk: Talk, url: string, failure: MirrorError): Prom
 }
 
 /**
- * `fits`: of a secret that makes no key as it is read now, the encodings in which it would. `places`: where in the answer it may
- * be.
+ * `fits`: the encodings in which a secret makes a key that makes none in the present one. `places`: where in the answer a secret
+ * may be.
  */
 async function heldSecret(
   talk: Talk,
@@ -155,9 +155,9 @@ async function askForText({ asker, draft }: Talk): Promise<boolean> {
   throw new MirrorError('unusable_secret', problem);
 }
 
-/** A signature is found out in steps: its header's name, then what is signed. */
+/** How a delivery is signed is found out in steps: the header's name, then what is signed. */
 const RECIPE_STEPS = 4;
-/** Writes the settings as they are now, and has the mirror run by them. False: one that is not ours runs. */
+/** Writes the settings and restarts the mirror with them. False: the service that runs is not ours. */
 async function applySettings(talk: Talk, trial: Trial): Promise<boolean> {
   await save(talk);
   if (trial.service() === null) {
@@ -179,7 +179,7 @@ async function arrivals(talk: Talk) {
   });
 }
 
-/** Waits for a delivery that is taken; one that is rejected tells how it is signed, and what is found out is set. */
+/** Waits for a delivery that is accepted. A rejected one shows how it is signed, and what it shows is set. */
 export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
   const { say, asker, options } = talk;
   const before = await arrivals(talk);
@@ -190,9 +190,9 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
   say(
     `Waiting for a first delivery: change something in the compliance service${asker.isPerson ? '. Enter goes on without' : ''}.`,
   );
-  // Those that came before the secret are known to, and nothing of them was kept.
+  // Deliveries that came before the secret explain nothing: nothing of them was kept.
   let examined = before.lastRejected?.reason === 'no_signing_secret' ? before.lastRejected.id : 0;
-  // A secret that was stored just now is in use by then.
+  // By then a secret that was stored just now is in use.
   const takenUpAt = performance.now() + 2 * SECRETS_LOOK_MS;
   const shown = new Set<string>();
   const until = performance.now() + options.wait;
