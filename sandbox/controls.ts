@@ -37,7 +37,7 @@ interface Control {
   methods: string[];
   /** What a form of the page sends as its `action`. */
   action: string;
-  /** The request that such a form stands for; undefined: no form may do it. */
+  /** The request that such a form means; undefined: no form may call it. */
   form: ((fields: Form) => unknown) | undefined;
   run(parts: SandboxParts, body: unknown): Promise<unknown>;
 }
@@ -77,12 +77,12 @@ const VIEWS: Readonly<Record<string, (parts: SandboxParts) => unknown>> = {
 
 const DEFAULT_QUIESCE_TIMEOUT_MS = 30_000;
 const MAX_QUIESCE_TIMEOUT_MS = 600_000;
-/** Of numbers to begin a draw with. */
+/** Numbers for a draw are below this. */
 const MAX_DRAW = 1_000_000;
 
 const record = { id: z.string().optional(), fields: z.record(z.string(), z.unknown()).optional() };
 
-/** Each can be done by a request below `/_sandbox`, and those with a form on the page too. */
+/** Each can be called by a request below `/_sandbox`, and those with `form` from the page too. */
 const CONTROLS: readonly Control[] = [
   control('mutate', {
     // Silent: the record changes, and no event is sent.
@@ -176,7 +176,7 @@ const CONTROLS: readonly Control[] = [
   }),
 ];
 
-/** Does what a form of the page asks for. Throws a Problem that says why it cannot be done. */
+/** Does what a form of the page asks for. Throws a Problem that says why it is not possible. */
 export async function actOnForm(parts: SandboxParts, form: Form): Promise<void> {
   const wanted = CONTROLS.find(({ action }) => action === form['action']);
   if (wanted?.form === undefined) throw unfit('action: none that a form can ask for.');
@@ -199,7 +199,7 @@ export function controlRoutes(parts: SandboxParts): Hono {
 function stateView(parts: SandboxParts) {
   const { upstream, registrations, settings, scenarios, timers, seedNumber } = parts;
   const { state, deliveries } = upstream;
-  // In fields of the sandbox's own, whatever the shapes are; only ids are as readers see them.
+  // In the sandbox's own form, whatever the shapes are. Only ids are as readers see them.
   const records = (kind: Kind) => state.list(kind).map((one) => withShownIds(kind, one, settings.shapes));
   return {
     policies: records('policy'),

@@ -59,10 +59,10 @@ export interface EventAbout {
   recordId: string;
 }
 
-/** Beyond this many unsettled deliveries new ones are abandoned at once: a dead receiver must not fill the memory. */
+/** With more unsettled deliveries new ones are abandoned at once: a dead receiver must not fill the memory. */
 const MAX_OPEN = 20_000;
 
-/** How long a delivery that is to be overtaken waits for the one that overtakes it, in case none comes. */
+/** How long a delivery that should be overtaken waits for another one, in case none comes. */
 const OVERTAKE_WAIT_MS = 2_000;
 
 /** Settled deliveries that are remembered, besides those under way. */
@@ -76,7 +76,7 @@ export class Deliveries {
   readonly announced = new Set<string>();
   readonly #parts: DeliveryParts;
   readonly #queue: PQueue;
-  /** In the order of their making. */
+  /** In the order in which they were made. */
   readonly #unsettled = new Set<Delivery>();
   #settled: DeliveryView[] = [];
   readonly #stopping = new AbortController();
@@ -94,7 +94,7 @@ export class Deliveries {
     const { id, type, created, data } = about.event;
     const body = JSON.stringify({ id, type, created, data });
     for (const registration of this.#parts.registrations.subscribedTo(type)) {
-      // Its own generator: what is drawn for an event must not depend on which attempts of others failed.
+      // Its own generator: what is drawn for an event must not depend on failed attempts of others.
       const random = this.#parts.random.fork(`${id}/${registration.id}`);
       const drawn = fate ?? drawFate(this.#parts.settings.faults, random);
       for (let copy = 1; copy <= drawn.copies; copy += 1) {
@@ -157,7 +157,7 @@ export class Deliveries {
     } else this.#sendAfter(delivery, this.#parts.sending.retryDelaysMs[0] ?? 0);
   }
 
-  /** Of those that are not settled, the others to its registration. */
+  /** The other unsettled deliveries to its registration. */
   #toTheSameAddress(delivery: Delivery): Delivery[] {
     return [...this.#unsettled].filter(
       (other) => other !== delivery && other.registration.id === delivery.registration.id,
@@ -225,14 +225,14 @@ export class Deliveries {
     }
   }
 
-  /** Its outcome is final: only what is shown of it is kept. */
+  /** Its outcome is final. Only what is shown of it is remembered. */
   #settle(delivery: Delivery, outcome: Outcome): void {
     if (isSettled(delivery)) return;
     endHold(delivery);
     delivery.outcome = outcome;
     this.#unsettled.delete(delivery);
     this.#settled.push(view(delivery));
-    // In halves: removing one from the front each time would move the rest each time.
+    // Half at once: removing one from the front each time would move all the others each time.
     if (this.#settled.length > MAX_SETTLED * 2) this.#settled = this.#settled.slice(-MAX_SETTLED);
   }
 }

@@ -6,7 +6,7 @@ import { Problem } from './problems.ts';
 import type { Random } from './random.ts';
 import { MAX_STALE_MS } from './state.ts';
 
-/** Longer than any mirror's settling time; short enough that draining stays a matter of minutes. */
+/** Longer than any mirror's consistency window, and short enough to drain within minutes. */
 const MAX_DELAY_MS = 600_000;
 
 const probability = z.number().min(0).max(1);
@@ -24,7 +24,7 @@ const faultsSchema = z.strictObject({
     .strictObject({ probability, minMs: milliseconds(MAX_DELAY_MS), maxMs: milliseconds(MAX_DELAY_MS) })
     .refine(({ minMs, maxMs }) => minMs <= maxMs, 'minMs must not be above maxMs')
     .refine(({ probability, maxMs }) => probability === 0 || maxMs > 0, 'a delay needs minMs and maxMs'),
-  /** Each read shows the state as of a moment up to this long ago, chosen anew per request. */
+  /** Each read shows the state of a moment up to this long ago, chosen for each request. */
   staleMs: milliseconds(MAX_STALE_MS),
   /** Probability that an API request is answered 5xx, before it has any effect. */
   errorRate: probability,
@@ -53,7 +53,7 @@ export const NO_FAULTS: Faults = {
   payloads: 'full',
 };
 
-/** Throws a Problem when the whole would contradict itself. */
+/** Throws a Problem if the result would contradict itself. */
 export function changedFaults(faults: Faults, patch: Patch<Faults>): Faults {
   return patched(faultsSchema, faults, patch);
 }
@@ -77,7 +77,7 @@ export function drawFate({ drop, duplicate, delay, reorder }: Faults, random: Ra
   };
 }
 
-/** A request that hangs ends after this, for clients without a timeout of their own. */
+/** A request that hangs ends after this, for clients without a timeout. */
 const HANG_MS = 120_000;
 const ERROR_STATUSES = [500, 502, 503] as const;
 /** Seconds in the Retry-After of a 503. */

@@ -10,14 +10,14 @@ import type { Mutation, Upstream } from './upstream.ts';
 
 export interface LivelySettings {
   perSecond: number;
-  /** Per kind; at this many, creates give way to other changes. */
+  /** Per kind. At this many, other changes are made instead of creates. */
   maxRecords: number;
 }
 
 /** Below this many of a kind nothing more is deleted, so that there is always something to look at. */
 const MIN_RECORDS = 4;
 
-/** How far the pause between two changes strays from its average, as a share of it. */
+/** How far the pause between two changes may differ from its average, as a share of it. */
 const PAUSE_SPREAD = 0.5;
 
 /** Parts of a hundred: roughly what a working day looks like, many edits and few deletions. */
@@ -30,7 +30,7 @@ const WEIGHTED = KINDS.flatMap((kind) =>
   Object.entries(WEIGHTS[kind]).map(([op, weight]) => ({ kind, op, weight })),
 );
 
-/** Within which what changes is due. */
+/** New due dates are within so many days. */
 const SOON_DAYS = 180;
 
 const OWNERS = ['Security', 'Legal', 'People', 'Engineering', 'Operations', 'Procurement'];
@@ -104,8 +104,8 @@ interface TriggerRequest {
 const BEFORE: Readonly<Record<string, string>> = { approve: 'submit', mitigate: 'assess' };
 
 /**
- * Makes the change that this type of event announces. Where none is named, the record is one that allows it, or a new one that
- * is brought so far, each step announced. Returns the events in their order. Throws a Problem as `apply` does.
+ * Makes the change that this type of event announces. Without an id the record is one that allows it, or a new one that is changed
+ * until it does, each step announced. Returns the events in their order. Throws a Problem as `apply` does.
  */
 export function trigger(
   upstream: Upstream,
@@ -113,7 +113,7 @@ export function trigger(
   { type, id: shown, fields = {} }: TriggerRequest,
 ): EventAbout[] {
   const kind = kindOfType(type)!;
-  // The first operation with this event is the plainest.
+  // Of several operations with this event the first is the simplest.
   const [op, operation] = Object.entries(MACHINES[kind]).find(([, { event }]) => event === type)!;
   const made: EventAbout[] = [];
   const perform = (op: string, id: string | undefined, values: JsonObject): string => {
@@ -157,7 +157,7 @@ function newRecord(kind: Kind, random: Random): JsonObject {
   return { name: `${random.pick(SUBJECTS)} at risk`, category: random.pick(CATEGORIES), owner };
 }
 
-/** Nothing here judges a vendor: a seed may hold real companies, and no rating of one is to be invented. */
+/** Nothing here judges a vendor: a seed may hold real companies, and no rating of one must be invented. */
 function edit(kind: Kind, op: string, random: Random): JsonObject {
   const owner = random.pick(OWNERS);
   if (kind === 'policy') {

@@ -31,7 +31,7 @@ const changes = (from: Operation['from'], to: string | null, event: EventType | 
 export const MACHINES: Readonly<Record<Kind, Machine>> = {
   policy: {
     create: creates('draft', 'policy.created'),
-    // An archived policy is a record of what once was in force; it changes by becoming a draft again.
+    // An archived policy shows what was once in force. To change, it must become a draft again.
     update: changes(['draft', 'in_review', 'approved'], null, 'policy.updated'),
     submit: changes(['draft'], 'in_review', 'policy.updated'),
     approve: changes(['in_review'], 'approved', 'policy.approved'),

@@ -42,7 +42,7 @@ export interface SandboxOptions extends DeliverySettings {
 export interface OauthOptions {
   /** Acts for a person who consents in a browser. Its redirect address is compared letter by letter (RFC 9700). */
   application: { id: string; secret: string; redirectUri: string };
-  /** Each acts for itself, and may do what its scopes say. */
+  /** Each acts for itself and may do what its scopes allow. */
   serviceAccounts: readonly { id: string; secret: string; scopes: readonly string[] }[];
   accessTokenSeconds: number;
 }
@@ -66,7 +66,7 @@ const MAX_SEED_NUMBER = 2 ** 32 - 1;
 const MIN_SECRET_LENGTH = 16;
 const ONE_HOUR_SECONDS = 3_600;
 const MAX_TOKEN_SECONDS = 86_400;
-/** How a secret begins that was made for this run. */
+/** How secrets begin that were made for this run. */
 const MADE_SECRET_PREFIX = 'sandbox_secret_';
 
 export const isMadeSecret = (secret: string): boolean => secret.startsWith(MADE_SECRET_PREFIX);
@@ -79,7 +79,7 @@ function defaults(): Omit<SandboxOptions, 'seed'> {
     port: DEFAULT_PORT,
     token: null,
     apiKeys: [`sandbox_${randomBytes(24).toString('hex')}`],
-    // Not a constant: two runs with the same event ids would look like redeliveries to a mirror that saw both.
+    // Not a constant: to a mirror that saw two runs, the same event ids would look like redeliveries.
     seedNumber: randomInt(MAX_SEED_NUMBER),
     timeScale: 1,
     shapes: DEFAULT_SHAPES,
@@ -104,7 +104,7 @@ function defaults(): Omit<SandboxOptions, 'seed'> {
   };
 }
 
-/** Fills in what is left out. Throws a UsageError for what contradicts itself, and for a combination that must not listen. */
+/** Fills in what is left out. Throws a UsageError for options that contradict each other, or with which it must not listen. */
 export function resolveOptions({
   seed = builtinSeed(new Date()),
   shapes = {},
@@ -214,7 +214,7 @@ const SETTINGS: Readonly<Record<string, [option: string, rule: z.ZodType]>> = {
   ],
 };
 
-/** Of every variable that is read. */
+/** The names of all variables that are read. */
 export function sandboxSettingNames(): ReadonlySet<string> {
   return new Set(Object.keys(SETTINGS).flatMap((name) => [name, `${name}_FILE`]));
 }

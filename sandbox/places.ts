@@ -4,7 +4,7 @@ import { parseOrRefuse } from './problems.ts';
 
 /** Places in JSON documents (`assessment.ref` is the field `ref` of the object in the field `assessment`), and changes of parts of them. */
 
-/** `document` with `value` at `place`: objects on the way there are kept or made, anything else in the way gives way. */
+/** `document` with `value` at `place`. Objects on the way are kept or made; anything else on the way is replaced. */
 export function withAt(document: JsonObject, place: string, value: unknown): JsonObject {
   const [step = '', ...rest] = place.split('.');
   if (rest.length === 0) return { ...document, [step]: value };
@@ -28,14 +28,14 @@ export function areNested(...places: (string | null)[]): boolean {
   return held.some((one, at) => held.some((other, index) => index !== at && other.startsWith(one)));
 }
 
-/** Any of the fields at any depth; of a list all of it. */
+/** Any of the fields at any depth. A list is replaced as a whole. */
 export type Patch<Whole> = Whole extends readonly unknown[]
   ? Whole
   : Whole extends object
     ? { [Field in keyof Whole]?: Patch<Whole[Field]> | undefined }
     : Whole;
 
-/** What a patch of such an object must be like. Rules about several fields are for the whole, see `patched`. */
+/** The schema of a patch of such an object. Rules about several fields are checked on the result, see `patched`. */
 export function patchOf<Schema extends z.ZodObject>(schema: Schema): z.ZodType<Patch<z.infer<Schema>>> {
   const fields = Object.entries(schema.shape).map(([name, field]) => {
     const inner = field instanceof z.ZodObject ? patchOf(field) : (field as z.ZodType);
@@ -52,7 +52,7 @@ export function merged<Whole>(whole: Whole, patch: Patch<Whole>): Whole {
   return { ...whole, ...Object.fromEntries(changed) };
 }
 
-/** Likewise. Throws a Problem when the result contradicts itself. */
+/** The same, checked by the schema. Throws a Problem if the result contradicts itself. */
 export function patched<Schema extends z.ZodObject>(
   schema: Schema,
   whole: z.infer<Schema>,

@@ -49,7 +49,7 @@ function invalidJson(): Problem {
   return new Problem(400, 'invalid_json', 'The request body is not JSON.');
 }
 
-/** For anything that a handler threw; what we do not know becomes a plain 500. */
+/** For anything that a handler threw. What is not known here becomes a plain 500. */
 export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof HTTPException) {

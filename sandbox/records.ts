@@ -10,14 +10,14 @@ interface RecordNames {
   /** In the OpenAPI document, and below `/v1`. */
   type: string;
   path: string;
-  /** In seed files and in the state; what `{kind}` and `{kinds}` of an envelope stand for. */
+  /** In seed files and in the state; the values of `{kind}` and `{kinds}` in an envelope. */
   one: string;
   section: 'policies' | 'riskAssessments' | 'vendors';
   /** The field that holds a record's id in the API's answers, and in an event's data. */
   idField: string;
   eventIdField: string;
   idPrefix: string;
-  /** What a record has that was given without it. */
+  /** Fields of a record that was given without them. */
   defaults: JsonObject;
 }
 
@@ -50,7 +50,7 @@ export const NAMES = {
 /** A bound on memory, well above the few hundred vendors and policies that real companies keep. */
 export const MAX_RECORDS_PER_KIND = 50_000;
 
-/** More than any reader has to take, far less than what ends JSON.stringify: one such record would fail every list. */
+/** More than readers must accept, and far less than what JSON.stringify can take: one such record would break every list. */
 const MAX_RECORD_DEPTH = 500;
 
 export function recordId(kind: Kind, record: JsonObject): string {
@@ -64,7 +64,7 @@ export function flawOf(kind: Kind, record: JsonObject): string | null {
   if (!parsed.success) return `does not fit: ${z.prettifyError(parsed.error)}`;
   const id = recordId(kind, record);
   if (recordIdIn(record, kind, DEFAULT_ID_POINTERS) === id) return null;
-  // A reader that goes by the names of the specification would misread it.
+  // A reader that uses the names of the specification would find the wrong id.
   const others = DEFAULT_ID_POINTERS[kind].filter((pointer) => pointer !== NAMES[kind].idField);
   return `has another id besides ${id}, in one of: ${others.join(', ')}.`;
 }

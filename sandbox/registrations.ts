@@ -19,7 +19,7 @@ export interface Registration {
 const MAX_REGISTRATIONS = 100;
 const SECRET_BYTES = 32;
 
-/** `secret` is ours: the specification does not say how the two sides come to share one. */
+/** `secret` is an assumption: the specification does not say how the two sides agree on one. */
 export const registrationBodySchema = registrationRequestSchema
   .extend({
     url: z.url().refine(isDeliverable, 'an https address, or http on loopback, without credentials in it'),

@@ -41,7 +41,7 @@ export interface Sandbox {
   port: number;
   /** As given, or the one that was made. */
   apiKeys: readonly string[];
-  /** Likewise. */
+  /** As given, or with the secrets that were made. */
   oauth: OauthOptions;
   seedNumber: number;
   /** Cuts open connections and forgets deliveries still to be sent. */
@@ -131,7 +131,7 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
       },
     }),
   );
-  // The API and the token endpoint have credentials of their own; the others show no record.
+  // The API and the token endpoint have their own credentials, and the others show no record.
   app.use(except(['/v1/*', '/oauth/token', '/openapi.json', '/assets/*'], requireToken(token)));
   app.route('/v1', rest);
   app.get('/openapi.json', (c) => c.json(openApiDocument(rest, new URL(c.req.url).origin)));
@@ -149,7 +149,7 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   return { app, deliveries, scenarios };
 }
 
-/** A decoder would put U+FFFD for invalid bytes and so store another record than was sent. */
+/** A decoder would replace invalid bytes by U+FFFD, and another record than was sent would be stored. */
 const requireUtf8: MiddlewareHandler = async (c, next) => {
   if (c.req.raw.body !== null && !isUtf8(new Uint8Array(await c.req.arrayBuffer()))) {
     throw new Problem(400, 'invalid_utf8', 'The request body is not UTF-8.');

@@ -20,17 +20,17 @@ interface StoryRequest {
   clockSkewMs?: number | undefined;
 }
 
-/** Which records a story hit, and the events it gave out in order of their making, unsent ones included. */
+/** The records of a story, and its events in the order in which they were made, also those that are not sent. */
 interface StoryOutcome {
   records: { kind: Kind; id: string }[];
   events: { id: string; type: string; created: string; fate: string }[];
 }
 
-/** Changes of one record, and what becomes of the event of each, in words and in deed; null: it is not sent. */
+/** Changes of one record, and what happens to the event of each: in words, and as a fate. Null: the event is not sent. */
 interface Story {
   kind: Kind;
   steps: { op: string; fields?: (record: JsonObject | null) => JsonObject; fate: [string, Fate] | null }[];
-  /** The last event arrives first, and the one before it bears a time so much later than its own. */
+  /** The last event arrives first, and `created` of the one before it is later by so much. */
   overtakenBySkewMs?: number;
 }
 
@@ -38,8 +38,8 @@ const DROPPED: [string, Fate] = ['dropped', { ...UNDISTURBED, drop: true }];
 const DEFAULT_COPIES = 3;
 
 /**
- * The older of two events bears the later `created`, as if another clock had stamped it: a mirror that
- * goes by that field ends with the older state.
+ * The older of two events has the later `created`, as if it came from another clock. A mirror that relies on that field ends with
+ * the older state.
  */
 const DEFAULT_CLOCK_SKEW_MS = 1_500;
 
@@ -132,7 +132,7 @@ type ScenarioAnswer = { name: string } & Partial<StoryOutcome>;
 export class Scenarios {
   readonly #upstream: Upstream;
   readonly #random: Random;
-  /** Keys (`kind/id`) of records that are not changed again, since a later change could repair what a story broke. */
+  /** Keys (`kind/id`) of records that are not changed again: a later change could repair what a story broke. */
   readonly #reserved = new Set<string>();
   #lively: { settings: LivelySettings; controller: AbortController; done: Promise<void> } | null = null;
   #failure: string | null = null;
@@ -177,7 +177,7 @@ export class Scenarios {
       this.#reserved,
       controller.signal,
     ).catch((error: unknown) => {
-      // Shown by /_sandbox/state, which those read who wait for changes.
+      // Shown by /_sandbox/state, where those look who wait for changes.
       this.#failure = describeError(error);
       this.#lively = null;
     });

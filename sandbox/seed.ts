@@ -61,7 +61,7 @@ function normaliseRows(kind: Kind, seed: SeedData): JsonObject[] {
     const { id: _, ...withoutBareId } = row;
     const record = {
       ...{ ...defaults, status: MACHINES[kind].create.to },
-      // A policy's own field for its id is policyId; a bare id beside it is another field of the row.
+      // A policy's id is in policyId. An `id` beside it is another field of the row.
       ...(kind === 'policy' && row.policyId === undefined ? withoutBareId : row),
       [idField]: id,
     };
@@ -72,9 +72,8 @@ function normaliseRows(kind: Kind, seed: SeedData): JsonObject[] {
 }
 
 /**
- * Under the name that the kind's events use, which readers look at first, or a bare id, or else under another of the
- * names that readers know. Null: the row has none. What is no id at all is returned as an empty text, for the caller
- * to refuse.
+ * The id of a row, under the name that the kind's events use, which readers look at first, or under `id`, or under another name
+ * that readers know. Null: the row has none. Empty: what is there is no id, and the caller must reject it.
  */
 function givenId(kind: Kind, row: JsonObject): string | null {
   const names = [

@@ -4,11 +4,11 @@ import { areNested, type Patch, patched, patchOf } from './places.ts';
 import type { Random } from './random.ts';
 
 /**
- * What the specification leaves open about the form of answers and events, as switches. The defaults are what the
- * sandbox has decided; every other setting is another service that fits the specification as well.
+ * What the specification leaves open about the form of answers and events, as settings. The defaults are our decisions. With every
+ * other setting the sandbox is another service that fits the specification.
  */
 
-/** As deep as real services bury a field; a bound on what a typing error can make. */
+/** As deep as fields are in real services. Limits what a typing error can do. */
 const MAX_PLACE_DEPTH = 4;
 /** Fields of records, which no id may replace. */
 const TAKEN = /^(name|version|status)(\.|$)/;
@@ -117,9 +117,9 @@ export const DEFAULT_SHAPES: Shapes = {
   statuses: 'snake',
 };
 
-/** Throws a Problem when the whole would contradict itself. */
+/** Throws a Problem if the result would contradict itself. */
 export function changedShapes(shapes: Shapes, patch: ShapesPatch): Shapes {
-  // A place for rows alone is one for GET by id too, which answers with a record of the same form.
+  // A place that is given for rows only is also that of GET by id, which answers with a record of the same form.
   const ids = Object.entries(patch.ids ?? {}).map(([kind, change]) => {
     const readsId = shapes.ids[kind as Kind].read !== null;
     return [kind, change?.rows !== undefined && readsId ? { read: change.rows, ...change } : change];
@@ -127,7 +127,7 @@ export function changedShapes(shapes: Shapes, patch: ShapesPatch): Shapes {
   return patched(schema, shapes, { ...patch, ids: Object.fromEntries(ids) });
 }
 
-/** What services of this kind do, for `drawShapes`. */
+/** For `drawShapes`: what services of this kind do. */
 
 const ID_PLACES = {
   policy: ['policyId', 'id', 'policy_id', 'uuid', 'policy.id', 'attributes.id'],

@@ -7,14 +7,14 @@ import { NAMES, recordId } from './records.ts';
 import type { Shapes } from './shapes.ts';
 
 /**
- * From the sandbox's own form of records to the form that its readers see, and back for ids. The rest of the sandbox does
- * not know of other shapes.
+ * Turns records from the sandbox's own form into the form that its readers see, and ids back. The rest of the sandbox does not
+ * know about other shapes.
  */
 
 /** Ids that are made from a place in a seed have as many digits, or more. */
 const ID_DIGITS = 4;
 
-/** The number of an id such as `vendor-0001`; null: it has none of which the id could be made again. */
+/** The number of an id such as `vendor-0001`; null: it has none from which the id could be made again. */
 function numberOf(kind: Kind, id: string): number | null {
   const prefix = NAMES[kind].idPrefix;
   const number = id.startsWith(prefix) ? Number(id.slice(prefix.length)) : Number.NaN;
@@ -30,7 +30,7 @@ export function shownId(kind: Kind, id: string, { ids }: Shapes): string | numbe
   return ids[kind].numbers ? (numberOf(kind, id) ?? id) : id;
 }
 
-/** The id that the sandbox keeps a record under, of the text of one that it has made a number. */
+/** The sandbox's own id of a record, from the text of an id that may be shown as a number. */
 export function keptId(kind: Kind, text: string, { ids }: Shapes): string {
   return ids[kind].numbers && /^[1-9]\d{0,15}$/.test(text) ? idOfNumber(kind, Number(text)) : text;
 }
@@ -43,7 +43,7 @@ function withReference(record: JsonObject, shown: (id: string) => unknown): Json
   return typeof id === 'string' ? { ...record, [REFERENCE]: shown(id) } : record;
 }
 
-/** With ids as they are shown, as text, and still in the sandbox's own fields. */
+/** A record with its ids as they are shown, as text, and otherwise in the sandbox's own form. */
 export function withShownIds(kind: Kind, record: JsonObject, shapes: Shapes): JsonObject {
   const { idField } = NAMES[kind];
   const shown = { ...record, [idField]: String(shownId(kind, recordId(kind, record), shapes)) };
@@ -51,7 +51,7 @@ export function withShownIds(kind: Kind, record: JsonObject, shapes: Shapes): Js
   return withReference(shown, (id) => String(shownId('risk_assessment', id, shapes)));
 }
 
-/** As the rows of lists and the answers of creates hold it (`rows`), the answers of GET by id (`read`), or an event's data. */
+/** A record as it is in lists and in the answers of creates (`rows`), in the answers of GET by id (`read`), or in an event's data. */
 export function shapedRecord(
   kind: Kind,
   record: JsonObject,
@@ -65,7 +65,7 @@ export function shapedRecord(
   if (place === null) return fields;
   const id = shownId(kind, recordId(kind, record), shapes);
   const above = place.includes('.') ? place.slice(0, place.lastIndexOf('.')) : null;
-  // The id first, as services write it; and once more, over a field of the record that has its name.
+  // The id first, as services write it, and once more at the end, because a field of the record may have its name.
   const document =
     inside && above !== null ? withAt({}, above, fields) : { ...withAt({}, place, id), ...fields };
   return withAt(document, place, id);
@@ -106,7 +106,7 @@ export function listAnswer(kind: Kind, rows: readonly JsonObject[], meta: Meta, 
   return enveloped(kind, rows, shapes.envelope.list, meta, shapes);
 }
 
-/** One record is a page of one, as far as an envelope for all answers can say it. */
+/** In an envelope for all answers one record is a page of one. */
 const SINGLE: Meta = { page: 1, perPage: 1, total: 1 };
 
 export function recordAnswer(kind: Kind, record: JsonObject, shapes: Shapes): unknown {

@@ -80,7 +80,7 @@ export class RecordState {
     const horizonMs = this.now() - MAX_STALE_MS;
     const kept = this.#deletions.findIndex((deletion) => deletion.atMs > horizonMs);
     for (const { kind, id } of this.#deletions.splice(0, kept === -1 ? this.#deletions.length : kept)) {
-      // It may have been created anew meanwhile.
+      // It may have been created again meanwhile.
       if (this.get(kind, id) === null) this.#versions[kind].delete(id);
     }
   }

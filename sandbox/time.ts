@@ -16,11 +16,11 @@ interface Timer {
   handle?: NodeJS.Timeout;
 }
 
-/** Timers whose remaining wait shrinks or grows when the scale changes, so that a running retry follows it. */
+/** Timers whose remaining wait changes with the scale, so that a waiting retry follows it. */
 export class ScaledTimers {
   readonly #timers = new Set<Timer>();
   #scale: number;
-  /** What the scaled clock showed when the scale was set last, and when that was. */
+  /** What the scaled clock showed when the scale was last set, and when that was. */
   #shownMs = 0;
   #setAtMs = performance.now();
 

@@ -34,7 +34,7 @@ export interface Change {
 /** For ids that are numbers: far above the number of records. */
 const LARGEST_NUMBER = 999_999_999;
 
-/** What can be changed while it runs. It is read for each request and event, never kept. */
+/** What can be changed while it runs. It is read for each request and event, and never stored elsewhere. */
 export interface Settings {
   faults: Faults;
   shapes: Shapes;
@@ -63,7 +63,7 @@ export class Upstream {
     return this.#parts.settings.shapes;
   }
 
-  /** The id of the record that is shown as `text`, or that a new one so shown would get. */
+  /** The id of the record that is shown as `text`, or that a new record would get that is shown so. */
   idShownAs(kind: Kind, text: string): string {
     return this.state.get(kind, text) === null ? keptId(kind, text, this.shapes) : text;
   }

@@ -7,7 +7,7 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describeError, MirrorError } from '../../src/platform/errors.ts';
 
-/** One of our own commands, running as a process of its own. */
+/** One of our own commands, running as a separate process. */
 export interface Child {
   /** Rejects when the process ends before `stop` was called. */
   failed: Promise<never>;
@@ -17,7 +17,7 @@ export interface Child {
 
 /** A service drains within 10 s; what takes longer than this is stuck. */
 const STOP_TIMEOUT_MS = 12_000;
-/** How a command's last words on stderr begin. */
+/** How the error message of a command begins. */
 const COMPLAINT = 'compliance-mirror: ';
 
 /** The executable, as source or as built, like this file. */
@@ -26,9 +26,9 @@ const MAIN = fileURLToPath(
 );
 
 /**
- * Starts `compliance-mirror ARGS --attached`: its standard input is a pipe that we hold and never write to. When
- * we end, however we end, the pipe closes, and the child stops by itself. It has a process group of its own, so
- * that Ctrl-C reaches only us, and we end things in order.
+ * Starts `compliance-mirror ARGS --attached`. Its standard input is a pipe to which we never write. When we end, in whatever way,
+ * the pipe closes and the child stops by itself. It is in another process group, so that Ctrl-C reaches only us, and we stop
+ * everything in order.
  */
 export function startChild(
   name: string,
@@ -60,7 +60,7 @@ export function startChild(
       remedy: `its output is in ${logPath}`,
     });
   });
-  // Raced against what is awaited; until then it must not count as unhandled.
+  // Others await it later. Until then its rejection must not count as unhandled.
   failed.catch(() => {});
 
   return {
@@ -98,9 +98,9 @@ export async function runCommand(
   throw new MirrorError('command_failed', `"${args[0]}" failed: ${text.trim()}`);
 }
 
-/** Below the ports that the system gives out by itself: another program could get one of those before we use it. */
+/** Below the ports that the system assigns: another program could get one of those before we use it. */
 const [FIRST_PORT, LAST_PORT] = [10_240, 32_767];
-/** So many taken in a row are not by chance: listening is not possible here. */
+/** If so many are taken in a row, listening is not possible here. */
 const PORT_TRIES = 100;
 
 /** A port of 127.0.0.1 that was free a moment ago. */

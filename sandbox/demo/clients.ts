@@ -24,7 +24,7 @@ const TIMEOUT_MS = 10_000;
 /** The thing is not there, or not in a state that allows it. */
 const NOT_NOW: ReadonlySet<number> = new Set([404, 409]);
 
-/** Asks below `url`: by a POST with a body, else by a GET. `otherwise` stands for the answer where it cannot be done now. */
+/** Sends requests below `url`: a POST if there is a body, else a GET. `otherwise`: the result if it cannot be done now. */
 function askerOf(url: string, headers: Record<string, string> = {}) {
   return async function ask<T>(
     path: string,

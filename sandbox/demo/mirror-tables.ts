@@ -9,7 +9,7 @@ import { UsageError } from '../../src/platform/errors.ts';
 import { freePort } from './children.ts';
 import type { MirrorRecords, MirrorRow } from './compare.ts';
 
-/** What is used of a row of `changes`. */
+/** A row of `changes`, as far as it is used. */
 export interface Change {
   seq: number;
   kind: Kind;
@@ -121,7 +121,7 @@ export async function startDatabase(directory: string) {
   const Embedded = await load();
   const password = randomBytes(16).toString('hex');
   const port = await freePort();
-  // As root the server runs as a user of its own, who must get at its folder.
+  // If we are root, the server runs as another user, who must reach its folder.
   const isRoot = process.getuid?.() === 0;
   if (isRoot) chmodSync(directory, 0o711);
   const server = new Embedded({
@@ -147,7 +147,7 @@ export async function startDatabase(directory: string) {
   };
 }
 
-/** However we end, the pipe to it closes then, and it ends the server: a killed demo leaves nothing behind. */
+/** Stops the server when we end in any way, because the pipe to it closes then. So a killed demo leaves nothing running. */
 function watchOver(pidFile: string): ChildProcess {
   const pid = Number(readFileSync(pidFile, 'utf8').split('\n')[0]);
   const program = `process.stdin.resume().on('end', () => { try { process.kill(${pid}, 'SIGINT') } catch {} })`;
@@ -159,7 +159,7 @@ function watchOver(pidFile: string): ChildProcess {
   return watcher;
 }
 
-/** What the package hangs into its process, whose signals and exit code are ours. */
+/** The events for which the package adds listeners. The signals and the exit code of this process are ours. */
 const HOOKED = ['exit', 'beforeExit', 'SIGHUP', 'SIGINT', 'SIGTERM', 'SIGBREAK', 'message'];
 
 async function load(): Promise<typeof EmbeddedPostgres> {

@@ -15,7 +15,7 @@ export interface Services {
   sandbox: SandboxControls;
   tables: MirrorTables;
   ops: Operator;
-  /** Of the status page. */
+  /** Leads to the mirror's status page. */
   signInLink: string;
   sandboxUrl: string;
   listedAssessments: ReadonlySet<string>;
@@ -29,7 +29,7 @@ export interface Services {
 }
 
 export interface DemoSettings {
-  /** The shell's; of it only what any program needs is passed on. */
+  /** The shell's. Only what every program needs is passed on. */
   env: NodeJS.ProcessEnv;
   /** 0: any free one. */
   sandboxPort: number;
@@ -52,9 +52,8 @@ const READY_TIMEOUT_MS = 60_000;
 const LOOK_EVERY_MS = 100;
 
 /**
- * Starts the sandbox and the mirror, or two of it, as processes on loopback, with keys made for this run and files in a
- * directory of their own, runs `act`, and always ends both. The directory is removed, unless `act` fails and `keep` says that it
- * is wanted.
+ * Starts the sandbox and one or two mirrors as processes on loopback, with keys made for this run and files in a new directory,
+ * runs `act`, and always stops them. The directory is removed, unless `act` fails and `keep` returns true.
  */
 export async function withServices<T>(
   settings: DemoSettings,
@@ -122,7 +121,7 @@ async function setUp(
   await answering(`${sandboxUrl}/_sandbox/faults`, sandbox);
   const controls = sandboxControls(sandboxUrl);
   const shapes = await controls.shapes();
-  // With the ids as its readers see them. The first one is left out, and no vendor names it: it cannot be known.
+  // The ids as readers see them, without the first one: no vendor names it, so the mirror cannot know it.
   const [, ...listedAssessments] = (await controls.state()).records.risk_assessment.keys();
   writeFileSync(riskIdsPath, `${listedAssessments.join('\n')}\n`);
 
@@ -145,7 +144,7 @@ async function setUp(
     return { child: start(name, ['serve'], env), opsUrl: `http://127.0.0.1:${opsPort}` };
   });
   for (const { child, opsUrl } of mirrors) await answering(`${opsUrl}/readyz`, child);
-  // The last one: so that what it is asked for may be another one's work.
+  // The last one, so that another replica may have to do what it is asked for.
   const { opsUrl } = mirrors.at(-1)!;
   const tables = database === null ? openMirrorTables(databasePath) : await database.openTables();
   closers.push(() => tables.close());
@@ -187,7 +186,7 @@ async function setUpMirror(
   return Object.entries(written).map(([name, value]) => `${name}=${value}`);
 }
 
-/** Passes each delivery on to the next of the receivers; all on 127.0.0.1. Resolves to what ends it. */
+/** A proxy on 127.0.0.1 that passes each delivery to the next receiver. Resolves to a function that stops it. */
 async function balance(own: number, ports: readonly number[]): Promise<() => void> {
   // Here and not above: a run with one mirror, and `--help`, need no web server.
   const [{ serve }, { Hono }, { proxy }] = await Promise.all([
@@ -213,13 +212,13 @@ async function portsOf(names: readonly string[]): Promise<{ name: string; port: 
   return replicas;
 }
 
-/** Other variables of the shell are for the mirror that its owner runs, not for this one. */
+/** The shell's other variables are settings of its owner's mirror, not of this one. */
 function inherited(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const names = ['PATH', 'HOME', 'TMPDIR', 'TEMP', 'LANG', 'TZ', 'SystemRoot', 'NODE_V8_COVERAGE'];
   return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])));
 }
 
-/** Waits until there is an answer that says that all is well. */
+/** Waits until `url` answers with a 2xx. */
 async function answering(url: string, child: Child): Promise<void> {
   const deadline = Date.now() + READY_TIMEOUT_MS;
   while (Date.now() < deadline) {

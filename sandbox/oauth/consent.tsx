@@ -5,7 +5,7 @@ import type { OauthOptions } from '../options.ts';
 import { Layout, pageHeaders } from '../page/layout.tsx';
 import type { Grants } from './grants.ts';
 
-/** What a person is asked to consent to, once the request for it has been found in order. */
+/** What a person is asked to consent to, after the request has been checked. */
 interface ConsentRequest {
   clientId: string;
   redirectUri: string;

@@ -24,7 +24,7 @@ interface Code {
   /** RFC 7636, S256; null when the request had none. */
   challenge: string | null;
   expiresAtMs: number;
-  /** Set by its one use. */
+  /** Set when it is used, which is possible once. */
   grant: Grant | null;
 }
 
@@ -40,7 +40,7 @@ export class Grants {
   readonly #accessTokenSeconds: number;
   readonly #codes = new Map<string, Code>();
   readonly #accessTokens = new Map<string, { grant: Grant; scopes: Scopes; expiresAtMs: number }>();
-  /** Used ones too: only so is the second use of one recognised. `number` counts them within their grant. */
+  /** Also used ones, so that a second use is recognised. `number` counts them within their grant. */
   readonly #refreshTokens = new Map<string, { grant: Grant; number: number }>();
   readonly #now: () => number;
 
@@ -118,7 +118,7 @@ export class Grants {
   }
 }
 
-/** A verifier without a challenge is refused too: who sends one believes that it is checked. */
+/** A verifier without a challenge is rejected too: its sender believes that it is checked. */
 function isProven(challenge: string | null, verifier: string | null): boolean {
   if (challenge === null || verifier === null) return challenge === verifier;
   const computed = createHash('sha256').update(verifier).digest();

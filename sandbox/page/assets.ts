@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { Hono } from 'hono';
 
 /**
- * The look of the mirror's page, in a small sheet of its own, since the sandbox shares nothing but the API's words with it; and a
- * striped edge, so that nobody takes the one for the other.
+ * It looks like the mirror's page, but is a sheet of its own, because the sandbox shares only the API's words with the mirror. A
+ * striped edge keeps people from confusing the two.
  */
 export const STYLE = `
 :root {
@@ -116,7 +116,7 @@ const SCRIPT = `
     light.textContent = text;
   };
 
-  // Somebody is writing in it: it is brought up to date once that is sent or closed.
+  // Somebody is writing in it, so it is updated only when that is sent or closed.
   const inUse = (part) => {
     const active = document.activeElement;
     const typing = part.contains(active) && active.matches('input, textarea, select');
@@ -138,14 +138,14 @@ const SCRIPT = `
 
   document.addEventListener('submit', async (event) => {
     const form = event.target;
-    // The attribute, since form.action is the field of that name where there is one.
+    // The attribute, because form.action is the field of that name, if there is one.
     if (form.getAttribute('method') !== 'post' || 'plain' in form.dataset) return;
     event.preventDefault();
     const body = new URLSearchParams(new FormData(form, event.submitter));
     try {
-      // Not relative to the page's address, which may have the token in it: fetch takes none that has.
+      // Not relative to the page's address, which may hold the token: fetch rejects such addresses.
       const answer = await fetch(new URL(form.getAttribute('action'), location.origin), { method: 'POST', body });
-      // What was refused stays as it was written.
+      // What was rejected stays as it was written.
       update(await answer.text(), answer.ok ? form : null);
     } catch {
       show('lost', 'not sent: the sandbox does not answer');

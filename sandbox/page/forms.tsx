@@ -25,12 +25,12 @@ export function queryOf(view: Partial<View>): string {
 
 type PostFormProps = PropsWithChildren<{
   view: Partial<View>;
-  /** Left out where the form's buttons say it. */
+  /** Left out if the form's buttons name it. */
   action?: string;
   class?: string;
 }>;
 
-/** Asks for one of the controls, and leads back to the same view. */
+/** A form that calls one of the controls and leads back to the same view. */
 export function PostForm({ view, action, class: name, children }: PostFormProps) {
   return (
     <form method="post" action={`/act${queryOf(view)}`} class={name}>
@@ -74,7 +74,7 @@ export const FAULT_FIELDS = {
 
 export const TIME_FIELDS = [{ name: 'scale', label: 'Retries come sooner by the factor' }];
 
-/** The request of a control for what a form sent. Throws a Problem that names the field. */
+/** The control's request for what a form sent. Throws a Problem that names the field. */
 export function bodyOf(fields: readonly SettingField[], form: Readonly<Record<string, string>>): JsonObject {
   let body: JsonObject = {};
   for (const { name, label, unit, words } of fields) {
@@ -109,7 +109,7 @@ export function jsonIn(text: string | undefined, label: string, example: string)
   throw unfit(`${label}: a JSON object, such as ${example}.`);
 }
 
-/** `values`: those of today, in the form of the control's request. */
+/** `values`: the present ones, in the form of the control's request. */
 export function Field({ field, values }: { field: SettingField; values: object }) {
   const { name, label, unit, max, words } = field;
   const value = valueIn(values, name);

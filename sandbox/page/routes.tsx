@@ -11,7 +11,7 @@ import { RecordsPart } from './records-part.tsx';
 
 /** How often an open page may change. */
 const LOOK_MS = 500;
-/** Each open page has a connection, and is drawn again at every look. */
+/** Each open page has a connection and is drawn again at every interval. */
 const MAX_STREAMS = 16;
 
 /** The page at the root, the address of its forms, and the stream that keeps it up to date. */

@@ -7,7 +7,7 @@ const LANES: readonly Lane[] = ['person', 'live', 'scan'];
 /** The setting's limit is per minute. */
 export const WINDOW_MS = 60_000;
 
-/** Turns that a lane gets while all of them wait. A list scan is never urgent; a person waits for the answer. */
+/** How many turns a lane gets while all of them wait. A list scan is never urgent, and a person waits for an answer. */
 const LANE_WEIGHTS: Readonly<Record<Lane, number>> = { person: 4, live: 2, scan: 1 };
 
 /** List scans leave this part of the window free; otherwise a repair would wait a minute behind their burst. */
@@ -41,13 +41,13 @@ export interface BudgetState {
   lost: readonly LostPlaces[];
 }
 
-/** The part that whoever sends requests needs. */
+/** What those who send requests need. */
 export type Budget = Pick<ReturnType<typeof createBudget>, 'take' | 'pauseUntil' | 'left'>;
 
 /**
  * An upper bound on requests in ANY 60 s, as the service counts them. A request takes its place before it is sent and keeps it
- * for 60 s after it is known to have arrived, since the exact time of its arrival cannot be known. Refused: a token bucket or a
- * log of sending times, with which a slow request and a burst could fall into one window.
+ * for 60 s after it is known to have arrived, because the exact time of its arrival cannot be known. Not a token bucket or a log of
+ * sending times: with those a slow request and a burst could fall into one window.
  *
  * Within the window bursts are allowed. Sharing: first come, first served within a lane; between waiting lanes
  * by weight (stride scheduling: the lane whose turn is earliest goes, and each turn moves it on by 1 / weight),
@@ -118,7 +118,7 @@ export function createBudget(options: {
     if (wakeInMs === null) return;
     const own = new AbortController();
     alarm = own;
-    // Nobody awaits it and it cannot fail: sleep never rejects, and each waiter has a promise of its own.
+    // Nobody awaits it and it cannot fail: sleep never rejects, and each waiter has its own promise.
     void clock.sleep(Math.max(1, wakeInMs), own.signal).then(() => {
       if (alarm === own) advance();
     });

@@ -2,7 +2,7 @@ import { wholeNumber } from './json.ts';
 import type { Kind } from './kinds.ts';
 import { isAddressable, isUsableId, type JsonObject } from './pointers.ts';
 
-/** A value that may be the id of the record that a payload is about, and where it stands. */
+/** A value that may be the id of the record that a payload is about, and its place. */
 export interface Candidate {
   path: string;
   id: string;

@@ -29,7 +29,7 @@ interface Exchanged<T> extends Timing {
   value: T;
 }
 
-/** Its meta's perPage and total count more than what was asked for. */
+/** What its meta says of perPage and total counts, not what was asked for. */
 export interface Page extends Timing, List {
   status: number;
 }
@@ -52,7 +52,7 @@ export interface CallOptions {
 }
 
 export interface PageCallOptions extends CallOptions {
-  /** Then a 404 or a 400 is an empty page: some services answer so behind the last one. */
+  /** If so, a 404 or a 400 is an empty page: some services answer so after the last page. */
   isBehindLast?: boolean;
   /** Sent instead of the parameters that are set, to find out which ones the service uses. */
   query?: Record<string, string>;
@@ -124,7 +124,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
   return {
     async listPage(kind, page, { isBehindLast = false, query: asked, ...call }) {
       const { pageParam, perPageParam, pageSize } = settings.paging;
-      // Always our size, even if an answer names another: a change during a list scan would shift the pages.
+      // Always the configured size, even if an answer names another: a change during a list scan would shift the pages.
       const query = new URLSearchParams(
         asked ?? { [pageParam]: String(page), [perPageParam]: String(pageSize) },
       );
@@ -256,7 +256,7 @@ function createSender(options: ClientOptions) {
       return { status: answer!.status, value: verdict.value, began, ended };
     if (verdict.kind === 'unauthorized' && !isSecond) {
       const isRenewed = await obeying(credentials.renew?.(signal, authorization) ?? false);
-      // No POST is ever sent twice, not even now.
+      // A POST is never sent twice.
       if (isRenewed && method === 'GET') return await send(request, true);
     }
     if (status === 401 || status === 403) await options.refused?.({ status, method, route });

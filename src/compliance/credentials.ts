@@ -27,7 +27,7 @@ export type TokenStore = Pick<
 
 /** Who we are to the compliance service. */
 export interface Credentials {
-  /** The value of the Authorization header, asked for anew before each request. */
+  /** The value of the Authorization header, asked for before each request. */
   authorization(signal: AbortSignal): Promise<string>;
   /**
    * Called after a 401 for the Authorization header `rejected`, which another request may have renewed meanwhile. True:
@@ -41,7 +41,7 @@ export interface Credentials {
 export interface CredentialStanding {
   /** When they run out, wall-clock milliseconds; null: there are none yet. */
   expiresWall: number | null;
-  /** Why they are of no use until a person acts; null: no such reason is known. */
+  /** Why they cannot be used until a person acts; null: no such reason is known. */
   refusal: string | null;
   /** What was granted, or asked for where the answer did not say; null: unknown. */
   scopes: readonly string[] | null;
@@ -50,7 +50,7 @@ export interface CredentialStanding {
 export interface CredentialsOptions {
   settings: ComplianceSettings;
   store: TokenStore;
-  /** CREDENTIALS_KEY, for tokens at rest; asked anew each time, as its file may change. */
+  /** CREDENTIALS_KEY, for stored tokens. Asked each time, because its file may change. */
   key: () => Uint8Array | null;
   clock: Clock;
   /** Who asks, for the audit: `service`, or the command. */
@@ -123,7 +123,7 @@ function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenE
     },
 
     async renew(_signal, rejected) {
-      // Another request may have been refused first, and got a new token since.
+      // Another request may have been refused first and have got a new token.
       if (tokens !== null && rejected === `Bearer ${tokens.accessToken}`) tokens = null;
       return true;
     },
@@ -136,7 +136,7 @@ function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenE
 }
 
 /**
- * Resolves with what `usable` finds, or with the result of one renewal, however many ask at once. A refusal is for all of them. If
+ * Resolves with what `usable` finds, or with the result of one renewal, even if many ask at once. They all get its refusal. If
  * only the caller that began the renewal went away, the next one begins another.
  */
 function createOneAtATime() {
@@ -164,7 +164,7 @@ function createOneAtATime() {
   };
 }
 
-/** How long others wait for one renewal, beyond what its request may take: for its two writes. */
+/** How much longer than its request a renewal may take: time for its two writes. */
 const LEASE_MARGIN_MS = 5_000;
 /** How often a process checks whether another one has finished its renewal. */
 const LOOK_EVERY_MS = 100;
@@ -176,7 +176,7 @@ const SIGN_IN = 'run `compliance-mirror login`';
  * another process counts at once. Renewing takes a lease: most servers void a refresh token with its first use, so two
  * processes that use one together lose the grant.
  *
- * What only a person can mend is an UpstreamError of kind `unauthorized`, which opens a gap and deletes nothing.
+ * If only a person can help, this throws an UpstreamError of kind `unauthorized`, which opens a gap and deletes nothing.
  */
 function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint): Credentials {
   const { settings, store, clock, actor } = options;
@@ -202,7 +202,7 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
     try {
       return open(row);
     } catch (error) {
-      // Encrypted again with a key that is not here yet: the tokens that we have open are good until they need a renewal.
+      // The row was encrypted again with a key that is not here yet. The tokens in memory are good until they need a renewal.
       const isGood = row.refusal === null && opened !== null && !needsRenewal(opened.tokens, clock.wall());
       if (isGood && opened !== null) return opened.tokens;
       throw error;
@@ -260,7 +260,7 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
         await store.audit(refused, now());
         throw error;
       }
-      // Asking again would be refused again: the next sign-in clears this.
+      // Asking again would be refused again. The next sign-in clears this.
       const isCurrent = await store.refuseTokens(GRANT, error.reason, row.version, refused, now());
       if (isCurrent) throw consentNeeded(error.reason);
       return null;
@@ -311,7 +311,7 @@ function unauthorized(message: string, because: { remedy?: string; cause?: unkno
   });
 }
 
-/** A missing or wrong key is for a person to mend, too, and must not stop the service. */
+/** Only a person can correct a missing or wrong key, and it must not stop the service. */
 function opening<T>(work: () => T): T {
   try {
     return work();
@@ -329,8 +329,8 @@ const PRINT_BYTES = 16;
 
 /**
  * A fingerprint of the credentials and the API's address, which reveals neither: it is slow to guess, and each database has its
- * own `salt`. A restored database has a new one, so its copy's notes about access do not count. A person's tokens change, so of
- * a grant only the client counts. Computed anew when a key's file changes.
+ * own `salt`. A restored database has a new salt, so what its copy says about access does not count. A person's tokens change, so
+ * only the client is in it. It is computed again when a key's file changes.
  */
 export function accessPrint(settings: ComplianceSettings, salt: () => string): () => string {
   let last = { text: '', salt: '', print: '' };

@@ -187,7 +187,7 @@ function metaOf(body: JsonObject): Meta {
   return parsed.data;
 }
 
-/** Some services write counts as text. */
+/** Some services write numbers as text. */
 function countIn(value: unknown): unknown {
   return typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value;
 }

@@ -55,7 +55,7 @@ export class UpstreamError extends MirrorError {
   }
 }
 
-/** The path or id would reach another resource than the one it names; nothing was sent. */
+/** The path or id would address another resource; nothing was sent. */
 export class UnaddressableError extends MirrorError {
   constructor(message: string) {
     super('unaddressable', message, {
@@ -69,7 +69,7 @@ export function isUnreadable(error: UpstreamError): boolean {
   return error.kind === 'malformed' || error.kind === 'unexpected_status';
 }
 
-/** So much of an unusable answer is shown to people. */
+/** How much of an unusable answer is shown to people. */
 const SHOWN_CHARACTERS = 200;
 
 /** The request, what is wrong with its answer, and how the answer begins. One line, without control characters. */

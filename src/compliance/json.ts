@@ -7,15 +7,15 @@ const WHOLE = /^-?\d+$/;
 const DIGITS_MAX = 255;
 
 /**
- * JSON.parse, but whole numbers that a double may round, as ids of 64 bits are, come as bigint, and JSON.stringify writes them as
- * numbers again, to the last digit. For whatever holds records. Throws SyntaxError.
+ * JSON.parse, but a whole number that a double may round, such as a 64-bit id, becomes a bigint. JSON.stringify writes it as a
+ * number again, with every digit. For everything that holds records. Throws SyntaxError.
  */
 export function parseJson(text: string): unknown {
   if (!MAY_BE_LARGE.test(text)) return JSON.parse(text);
   try {
     return JSON.parse(text, exactly);
   } catch (error) {
-    // A reviver recurses. What is nested so deep is refused later, with a message of its own.
+    // A reviver recurses. What is nested so deep is refused later, with its own message.
     if (error instanceof RangeError) return JSON.parse(text);
     throw error;
   }
@@ -33,7 +33,7 @@ export function wholeNumber(value: unknown): string | null {
   return typeof value === 'bigint' || Number.isSafeInteger(value) ? String(value) : null;
 }
 
-// What is newer than the language's types here.
+// Newer than the language's types.
 const { rawJSON } = JSON as unknown as { rawJSON(text: string): object };
 
 Object.defineProperty(BigInt.prototype, 'toJSON', {

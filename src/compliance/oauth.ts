@@ -27,7 +27,7 @@ export interface Tokens {
 const DEFAULT_LIFETIME_SECONDS = 3600;
 /** A token is renewed this long before its end: requests take time, and clocks differ. */
 const RENEW_EARLY_MS = 60_000;
-/** But not before this share of its life: otherwise a token of 60 s would be renewed at every request. */
+/** But not before this share of its life has passed: otherwise a token of 60 s would be renewed at every request. */
 const RENEW_AT_LEAST_AFTER = 1 / 2;
 /** A longer lifetime is cut to this, so that sums of milliseconds stay whole. Ten years. */
 const MAX_LIFETIME_SECONDS = 10 * 366 * 86_400;
@@ -37,7 +37,7 @@ const TOKEN = /^[\x21-\x7e]+$/;
 
 /**
  * RFC 6749, section 5.1, read with tolerance: numbers as text, a missing token_type, null for absent. A lifetime or scopes that
- * cannot be read count as not given: with a rotated refresh token, refusing the answer would lose the grant.
+ * cannot be read count as not given: the answer may hold a rotated refresh token, and without it the grant would be lost.
  */
 const answerSchema = z.looseObject({
   access_token: z.string().regex(TOKEN),
@@ -100,7 +100,7 @@ export function isReadOnly(tokens: Tokens): boolean {
   return scopes.length > 0 && scopes.every((scope) => scope === 'read');
 }
 
-/** The one grant of this installation: a sign-in replaces the one before. */
+/** The only grant of this installation: each sign-in replaces it. */
 export const GRANT = 'oauth';
 
 export function sealTokens(key: Uint8Array | null, tokens: Tokens): string {
@@ -130,7 +130,7 @@ function required(key: Uint8Array | null): Uint8Array {
 
 // ─── the authorization server ───────────────────────────────────────────────────────────────────────────
 
-/** The authorization server refuses: the grant is used up or revoked, or the client is unknown. Asking again is of no use. */
+/** The authorization server refuses: the grant is used or revoked, or the client is unknown. Asking again does not help. */
 export class GrantRefused extends UpstreamError {
   /** RFC 6749, section 5.2: `invalid_grant`, `invalid_client`, …; `http_<status>` where the answer names none. */
   readonly reason: string;
@@ -145,7 +145,7 @@ const CLIENT_REMEDY =
   'Check COMPLIANCE_CLIENT_ID, COMPLIANCE_CLIENT_SECRET and what the compliance service allows this client.';
 const GRANT_REMEDY = 'Consent is needed again: run `compliance-mirror login`.';
 
-/** After an abort a request may take this much longer: a rotated token would be lost with its answer. */
+/** After an abort a request may take this much longer, because its answer may hold a rotated token. */
 const GRACE_MS = 2_000;
 
 export type TokenEndpoint = ReturnType<typeof createTokenEndpoint>;
@@ -275,7 +275,7 @@ function parse(body: Uint8Array): unknown {
   }
 }
 
-/** A code only: the description beside it is free text, and may hold anything. */
+/** Only a code: the description beside it is free text and may hold anything. */
 function codeIn(answer: unknown): string | null {
   const error = typeof answer === 'object' && answer !== null ? (answer as { error?: unknown }).error : null;
   return typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? error : null;
@@ -292,9 +292,9 @@ function failed(
   });
 }
 
-/** One attempt to get a person's consent: what only we and the browser that began it know. */
+/** One attempt to get a person's consent: what only we and that person's browser know. */
 export interface ConsentAttempt {
-  /** Comes back with the redirect; an answer without it is not ours. Null: switched off. */
+  /** The redirect must bring it back; otherwise the answer is not to this attempt. Null: switched off. */
   state: string | null;
   /** RFC 7636; null: PKCE is switched off. */
   verifier: string | null;

@@ -46,7 +46,7 @@ export function isWholeList({ ids, meta, next }: SeenPage, asked: PagingSettings
   const distinct = new Set(ids).size;
   if (meta.total !== undefined) return meta.total === distinct;
   if (next !== null || distinct !== ids.length) return false;
-  // A service that limits its only page would look the same.
+  // A service that cuts its only page to a size would look the same.
   return distinct !== asked.pageSize && distinct !== meta.perPage && !USUAL_SIZES.has(distinct);
 }
 
@@ -84,7 +84,7 @@ export async function explainRepeat(
   let failures = 0;
   for (const { page, query, name, value, sentence } of attempts) {
     const shown = await ask(page, query);
-    // That page 2 is not answered says nothing of the others.
+    // If page 2 is not answered, the other attempts may still be.
     if (query !== null) failures = shown === null ? failures + 1 : 0;
     if (failures >= FAILURES_MAX) break;
     if (shown === null || shown.ids.length === 0 || shown.ids.some((id) => seen.has(id))) continue;

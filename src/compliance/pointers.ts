@@ -18,17 +18,17 @@ export function isDeeper(value: unknown, levels: number): boolean {
   return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }
 
-/** For each kind, where its id may sit in a document, as dotted paths tried in order. */
+/** For each kind, where its id may be in a document: dotted paths, tried in order. */
 export type IdPointers = Readonly<Record<Kind, readonly string[]>>;
 
-/** By what the specification shows, and by its names where it shows nothing. */
+/** What the specification shows, and where it shows nothing, what its names suggest. */
 export const DEFAULT_ID_POINTERS = {
   policy: ['policyId', 'policy.id', 'id'],
   risk_assessment: ['riskAssessmentId', 'assessmentId', 'riskId', 'risk.id', 'id'],
   vendor: ['vendorId', 'vendor.id', 'id'],
 } as const satisfies IdPointers;
 
-/** A longer text is not taken for an id, nor is one with control characters or a lone surrogate. */
+/** A longer text is no id, nor is one with control characters or a lone surrogate. */
 export const MAX_ID_LENGTH = 255;
 
 export function isUsableId(value: unknown): value is string {
@@ -84,7 +84,7 @@ export function hasRecordId(document: JsonObject, kind: Kind, id: string, pointe
 }
 
 /**
- * The object in `document` that holds the record's own fields: the one its id sits in (`vendor` for `vendor.id`),
+ * The object in `document` that holds the record's own fields: the one with its id (`vendor` for `vendor.id`),
  * else the document itself.
  */
 export function recordContentIn(document: JsonObject, kind: Kind, pointers: IdPointers): JsonObject {
@@ -167,7 +167,7 @@ type Path = readonly string[];
 
 interface Paths {
   own: Readonly<Record<Kind, readonly Path[]>>;
-  /** Where a document about the kind may name records of the others; `keys`, as the first steps stand in its JSON. */
+  /** Where a document about the kind may name records of the others. `keys`: the first steps, as they are written in its JSON. */
   foreign: Readonly<Record<Kind, readonly { kind: Kind; paths: readonly Path[]; keys: readonly string[] }[]>>;
   idFields: ReadonlySet<string>;
 }

@@ -52,8 +52,8 @@ export const RECEIVER_PATH = '/webhooks';
 export const isReceiverPath = (url: string): boolean => new URL(url).pathname.endsWith(RECEIVER_PATH);
 
 /**
- * What the answer to POST /webhooks holds. The specification does not show it, and the secret is shown only once. So what is not
- * recognised without doubt is left to a person, and the caller keeps the whole answer.
+ * What the answer to POST /webhooks holds. The specification does not show it, and the secret is shown only once. So the caller
+ * stores the whole answer, and a person decides about what is not recognised without doubt.
  */
 export interface RegistrationAnswer {
   /** The whole answer, as it came. Holds the secret. */
@@ -91,7 +91,7 @@ export function registrationIn(text: string): RegistrationAnswer {
 
   const holders = places.filter((place) => secretsAt(place).length > 0);
   const secrets = new Set(holders.flatMap(secretsAt));
-  // An id beside `data` may be the request's, and one further down a key's: the registration's own place comes first.
+  // An id beside `data` may be the request's, and one deeper down a key's. So the registration's own place comes first.
   const inOrder = [...(data === null ? [] : [data]), ...holders, ...places];
   return {
     ...nothing,
@@ -202,7 +202,7 @@ export function reasonIn(answer: string, asked: string): string | null {
   try {
     document = JSON.parse(answer);
   } catch {
-    // In a web page or in JSON that was cut short, nothing marks what is for people.
+    // In a web page or in JSON that was cut off, nothing marks what is for people.
     if (!/^\s*[<{[]/.test(answer)) words.push(answer);
   }
   const look = (value: unknown, name: string, depth: number) => {

@@ -96,7 +96,7 @@ export async function exchange(
   }
 }
 
-/** After a 421 fetch sends a text again, and as an empty body at that. A stream is gone once it was sent. */
+/** After a 421 fetch would send a text body again, even as an empty one. A stream can be sent only once. */
 function sentOnce(headers: Record<string, string>, body: string) {
   const length = String(Buffer.byteLength(body));
   return {
@@ -106,7 +106,7 @@ function sentOnce(headers: Record<string, string>, body: string) {
   };
 }
 
-/** We ask for gzip alone; no other decoder is given what arrives. */
+/** We ask for gzip only, and no other decoder gets the answer. */
 function checkEncoding(response: Response): void {
   const encoding = response.headers.get('content-encoding')?.trim().toLowerCase() ?? 'identity';
   if (['identity', 'gzip', 'x-gzip', ''].includes(encoding)) return;
@@ -264,7 +264,7 @@ function remedyFor(kind: UpstreamErrorKind, auth: ComplianceSettings['auth']): s
     : 'The service refuses our token: check the COMPLIANCE_CLIENT_* settings, or sign in again.';
 }
 
-/** No byte is lost: an answer may be shown only once. */
+/** Loses no byte, because a service may show an answer only once. */
 function textOf(body: Uint8Array): string {
   return Buffer.from(body).toString(isUtf8(body) ? 'utf8' : 'latin1');
 }
@@ -294,10 +294,10 @@ function withoutBeginning(text: string, secret: string): string {
   return text;
 }
 
-/** A longer wait is cut to this: one bad header must not stop all repairs for a day. */
+/** A longer wait is cut to this: one wrong header must not stop all repairs for a day. */
 export const MAX_RETRY_AFTER_MS = 15 * 60_000;
 
-/** For a 429 that names no time. All lanes wait, since they share the allowance. */
+/** For a 429 that names no time. All lanes wait, because they share the limit. */
 const DEFAULT_PAUSE_MS = 10_000;
 
 /** What an answer asks us to wait, ms; null: nothing that can be read. `wallMs`: when it was read. */

@@ -9,7 +9,7 @@ import { templateText } from './diagnosis-search.ts';
 const RELEASE =
   'What it was about is read from the API. Look at the body, then release it: "quarantine release".';
 
-/** By the reason's first words; the rest says it by itself. */
+/** By reason. Other reasons are readable as they are. */
 const QUARANTINED: Readonly<Record<string, string>> = {
   empty_body: 'The body is empty.',
   invalid_utf8: 'The body is not UTF-8.',
@@ -20,7 +20,7 @@ const QUARANTINED: Readonly<Record<string, string>> = {
   conflicting_content: 'An event with the same id came before, and said something else.',
 };
 
-/** Why a delivery is in quarantine, whose signature was right, as of all that is there. Pure. */
+/** Why a delivery is in quarantine. The signature of everything there was right. Pure. */
 export function explainQuarantined({ reason, received_at, released_at }: QuarantineReport): Diagnosis {
   const released = released_at === null ? '' : `; it was released at ${released_at}`;
   const remedy = released_at === null ? `Tell the sender. ${RELEASE}` : 'Tell the sender.';
@@ -52,7 +52,7 @@ export function bodyCause(body: Uint8Array, { webhook, idPointers }: Config): Ca
   return { code: reason, what, remedy: ASK_SENDER };
 }
 
-/** What became of a delivery that was accepted, and what is not kept of it: its header and the secret that fitted. Pure. */
+/** What became of an accepted delivery, and what is not stored of it: its header and the secret that fitted. Pure. */
 export function explainEvent(
   event: EventReport,
   webhook: Config['webhook'],

@@ -51,12 +51,12 @@ export interface Cause {
   settings?: Readonly<Record<string, string>>;
 }
 
-/** Of what no setting can take. */
+/** For what no setting can accept. */
 export const ASK_SENDER = 'Only the sender can change this: show it what this says.';
 
 export const cause = (code: CauseCode, what: string, remedy = ASK_SENDER): Cause => ({ code, what, remedy });
 
-/** Of what one setting mends. */
+/** For what one setting corrects. */
 const settingCause = (code: CauseCode, what: string, name: string, value: string): Cause => ({
   ...cause(code, what, `Set ${name}=${value}.`),
   settings: { [name]: value },
@@ -140,7 +140,7 @@ export function missingHeader({ headers }: Specimen, settings: DiagnosisSettings
   return cause('header_missing', `The delivery came without the header ${settings.header}.`, remedy);
 }
 
-/** What is wrong with the form of the header; null: nothing, or a fault that has a name of its own. `fit`: which signature is right. */
+/** What is wrong with the form of the header; null: nothing, or a fault that another cause names. `fit`: which signature is right. */
 export function formCause(
   strict: ReturnType<typeof parseSignatureHeader>,
   signatures: readonly ClaimedSignature[],
@@ -164,7 +164,7 @@ export function formCause(
     return cause('signature_not_hex', 'The signature is written in base64, and v1 is hex.');
   if (reason === 'no_timestamp') return cause('no_timestamp', 'The header holds no t.');
   if (reason === 'malformed_signature') {
-    // A signature of another length is another hash, which is said by its name.
+    // A signature of another length is that of another hash, which another cause names.
     if (fit !== null && fit.algorithm !== algorithm) return null;
     const hash = hashByLength(signatures);
     if (hash !== null) {
@@ -175,7 +175,7 @@ export function formCause(
   return cause('header_malformed', FORM_FAULTS[reason] ?? 'The header is not in its form.', FORM_REMEDY);
 }
 
-/** Of a delivery whose body was never read only the length of its signature tells. */
+/** If the body was never read, only the signature's length shows the hash. */
 function hashByLength(signatures: readonly ClaimedSignature[]): string | null {
   const own = signatures.filter(({ key, text }) => key === 'v1' && /^[0-9a-f]+$/i.test(text));
   const [length, ...others] = new Set(own.map(({ text }) => text.length));
@@ -194,10 +194,10 @@ const FORM_FAULTS: Partial<Record<BadSignatureHeader['reason'], string>> = {
   too_many_signatures: 'The header holds more signatures than are ever in rotation.',
 };
 
-/** More elements than this are nobody's header; each one costs comparisons. */
+/** No real header has more elements, and each one costs comparisons. */
 const MAX_ELEMENTS = 32;
 
-/** What a header says, read without its strict form. */
+/** What a header says, read less strictly than the receiver does. */
 export function looseElements(value: string): { t: string | null; signatures: ClaimedSignature[] } {
   let t: string | null = null;
   const signatures: ClaimedSignature[] = [];

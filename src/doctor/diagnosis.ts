@@ -36,8 +36,8 @@ export interface Diagnosis {
 const rejectedFor = (...causes: Cause[]): Diagnosis => ({ healthy: false, causes, fit: null });
 
 /**
- * Why a delivery is rejected, or that it is not. Pure: nothing is sent, stored or believed. Tries what senders and
- * the machines between are known to do, and names what fits; where nothing fits, says what that leaves.
+ * Why a delivery is rejected, or that it is not. Pure. Tries what senders and the machines between are known to do, and names what
+ * fits. If nothing fits, it says what can still be the cause.
  */
 export function* diagnose(
   specimen: Specimen,
@@ -66,7 +66,7 @@ export function* diagnose(
     ...(fit === null ? [] : fitCauses(fit, settings)),
     timeCause(t, fit, specimen, settings),
   ].filter((each) => each !== null);
-  // Of a header that is broken besides, nobody can say whether its secret was right.
+  // If the header is broken too, nobody can say whether its secret was right.
   if (fit === null && (strict.ok || secrets.length === 0)) {
     causes.push(secrets.length === 0 ? NO_SECRET : nothingFits(specimen, secrets, settings));
   }
@@ -79,7 +79,7 @@ const NO_SECRET = cause(
   'Set WEBHOOK_SECRETS, register the webhook, or give one with --secret.',
 );
 
-/** A secret is blamed only where everything that it would have signed was there to be tried. */
+/** A secret is called wrong only if everything that it would have signed could be tried. */
 function nothingFits(
   { headers }: Specimen,
   secrets: readonly CandidateSecret[],
@@ -111,8 +111,8 @@ function describe(fit: Fit): Diagnosis['fit'] {
 }
 
 /**
- * Why a kept delivery was rejected. Pure. Without its body only its form can be judged. `headers`: those of its other
- * headers that somebody knows, since none is kept.
+ * Why a stored delivery was rejected. Pure. Without its body only its form can be judged. `headers`: its other headers, as far as
+ * somebody knows them, because they are not stored.
  */
 export function* diagnoseRejection(
   rejection: Pick<RejectionReport, 'at' | 'reason' | 'bytes' | 'header' | 'body_base64'>,

@@ -17,7 +17,7 @@ export interface Findings {
     remedy: string | null;
     /** The problem is one of the settings: "serve" ends with exit code 2 for it. */
     isSetting?: boolean;
-    /** What others can do on the way there, and what to set against it. */
+    /** What others can do on the way there, and which setting prevents it. */
     exposure: { says: string; remedy: string } | null;
   };
   /** The one that holds the file, or how many share the server's database. Null: none runs. Undefined: it cannot be known. */
@@ -80,7 +80,7 @@ export interface Check {
   remedy: string | null;
 }
 
-/** Clocks this far apart deserve a look long before deliveries are rejected. */
+/** Clocks this far apart are worth a warning long before deliveries are rejected. */
 const SKEW_WARNING_MS = 5_000;
 /** A full sync is late when two of its intervals have passed without a complete one. */
 const LATE_AFTER_SYNC_RUNS = 2;
@@ -175,7 +175,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     if (write.granted === null) {
       return skipped(`not known from what was granted${write.why === null ? '' : ` (${write.why})`}`);
     }
-    // What mirrors needs to read only.
+    // Mirroring only reads.
     if ((stored?.registrations ?? []).length > 0)
       return ok('not granted, and not needed: the webhook is registered; creates would be refused');
     const how = auth === 'oauth' ? 'run "login --write"' : 'allow the service account the scope "write"';
@@ -198,7 +198,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     const route = 'GET /risk-assessments/{id}';
     if (assessment === null) return skipped(`no assessment is known yet, so ${route} was not tried`);
     const { id, outcome } = assessment;
-    // The same fault as that of every other read, which has its line already.
+    // Every other read has the same fault, which already has its line.
     if (!isAccepted) return skipped(NOT_ACCEPTED);
     if (outcome === 'found') return ok(`${route} answers, for ${id}`);
     if (outcome === 'missing') {
@@ -248,11 +248,11 @@ const CHECKS: Readonly<Record<string, Judge>> = {
         ? warning('none that was made from here', remedy)
         : wrong('the webhook is not registered', remedy);
     }
-    // Each by itself: which of them leads here is not known, and what one gets does not reach another.
+    // Each address by itself: which of them leads here is not known, and one does not get what another gets.
     const addresses = [...Map.groupBy(registrations, ({ url }) => url)].map(([url, held]) => ({
       ...{ url, ...aimOf(url, receiver) },
       ids: held.map(({ upstreamId }) => upstreamId).join(', '),
-      // What is about to be forgotten was replaced.
+      // A registration that expires was replaced.
       isReplaced: held.every(({ expiresWall }) => expiresWall !== null),
       missing: coverageOf(held.flatMap(({ delivers }) => delivers)).missing,
     }));
@@ -308,7 +308,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     return isSinceAccepted ? wrong(detail, remedy) : warning(`${detail}; others were accepted since`, remedy);
   }),
 
-  // What waits for a person: until it is dealt with, something may be missing.
+  // These wait for a person. Until then something may be missing.
   'failed events': ofStored(({ summary: { events } }) =>
     events.failed === 0 ? ok('none') : wrong(`${events.failed} could not be processed`, EVENTS_REMEDY),
   ),
@@ -378,7 +378,7 @@ function aimOf(url: string, { host, port }: Findings['receiver']): { isElsewhere
   const isLoopback = LOOPBACK.test(hostname);
   const isEither = EVERY_ADDRESS.has(host) || host === 'localhost' || bare === 'localhost';
   if (bare !== host && !(isLoopback && isEither)) {
-    // What comes by a name or another address passes a proxy, which may lead anywhere.
+    // By a name or another address deliveries pass a proxy, which may lead anywhere.
     return isLoopback
       ? elsewhere(`this receiver listens at ${host}`)
       : maybeHere('host and port cannot be compared from here');
