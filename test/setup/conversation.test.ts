@@ -338,7 +338,7 @@ describe('setting up against a compliance service', () => {
     verdict: 'catching_up',
     readable_since: '2026-11-22T10:00:00.000Z',
     open_gaps: 0,
-    unverified: 2,
+    ...{ records: 5, verified: 3, unverified: 2 },
     oldest_unverified_at: '2026-11-22T10:00:09.000Z',
   } as const;
   it.each([
@@ -346,6 +346,7 @@ describe('setting up against a compliance service', () => {
     ['nothing is outstanding, while a sync runs', { unverified: 0, oldest_unverified_at: null }, true],
     ['what was outstanding before still is', { oldest_unverified_at: '2026-11-22T10:00:04.000Z' }, false],
     ['nobody can say since when', { oldest_unverified_at: null }, false],
+    ['a record that only an event has named was never read', { verified: 4 }, false],
     ['a gap is open', { open_gaps: 1 }, false],
     ['nothing was ever read', { readable_since: null }, false],
     ['a person has to act', { verdict: 'action_required' }, false],

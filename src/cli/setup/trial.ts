@@ -123,16 +123,21 @@ export async function kindsSeen(
   });
 }
 
-type Outstanding = 'verdict' | 'readable_since' | 'open_gaps' | 'unverified' | 'oldest_unverified_at';
-
-/** Everything that was outstanding at `since` has been read, and nothing but new changes is. Pure. */
+/** Everything that was outstanding at `since` has been read, and nothing but new changes of what was read is. Pure. */
 export function isKeepingUp(
-  { verdict, readable_since, open_gaps, unverified, oldest_unverified_at }: Pick<KindStatus, Outstanding>,
+  status: Pick<
+    KindStatus,
+    | ('verdict' | 'readable_since' | 'open_gaps')
+    | ('records' | 'verified' | 'unverified' | 'oldest_unverified_at')
+  >,
   since: string,
 ): boolean {
-  if (verdict !== 'catching_up' || readable_since === null || open_gaps > 0) return false;
-  // An assessment that only an event has named has no row, so nobody knows since when.
-  return unverified === 0 || (oldest_unverified_at !== null && oldest_unverified_at > since);
+  const { records, verified, unverified, oldest_unverified_at: oldest } = status;
+  if (status.verdict !== 'catching_up' || status.readable_since === null || status.open_gaps > 0)
+    return false;
+  // An assessment that only an event has named has no row yet, and must be read once.
+  const haveAllRows = unverified <= records - verified;
+  return unverified === 0 || (haveAllRows && oldest !== null && oldest > since);
 }
 
 /** How often what is waited for is looked at. Milliseconds. */
