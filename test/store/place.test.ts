@@ -1,4 +1,5 @@
-import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { linkSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -45,6 +46,38 @@ describe('the place of the database', () => {
       expect({ command, code, lines: err.trimEnd().split('\n') }).toEqual({
         ...{ command, code: 2, lines: [expect.stringMatching(/^compliance-mirror: .*mirror\.db/)] },
       });
+    }
+  });
+
+  it('refuses a file that has a second name, by which another service would write past its log', async () => {
+    const path = join(folder, 'mirror.db');
+    await (await openStore(`file:${path}`)).close();
+    linkSync(path, join(folder, 'other.db'));
+    for (const command of [['serve'], ['migrate'], ['pause']]) {
+      const { code, err } = await cli(command, settingsFor(join(folder, 'other.db')));
+      expect({ command, code, err }).toEqual({
+        command,
+        code: 2,
+        err: expect.stringContaining('a hard link'),
+      });
+    }
+    // A copy with several names may be read.
+    expect((await cli(['status'], settingsFor(path))).code).toBe(0);
+    rmSync(join(folder, 'other.db'));
+    await (await openStore(`file:${path}`)).close();
+  });
+
+  it('refuses a file that is mounted without its folder, as -v FILE:FILE does', async (context) => {
+    const path = join(folder, 'mirror database.db');
+    const mounted = join(folder, 'mounted database.db');
+    await (await openStore(`file:${path}`)).close();
+    writeFileSync(mounted, '');
+    if (spawnSync('mount', ['--bind', path, mounted]).status !== 0) context.skip('it takes root on Linux');
+    try {
+      const { code, err } = await cli(['serve'], settingsFor(mounted));
+      expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining('is mounted by itself') });
+    } finally {
+      spawnSync('umount', [mounted]);
     }
   });
 

@@ -7,6 +7,7 @@ import {
   mkdtempSync,
   openSync,
   readFileSync,
+  realpathSync,
   rmdirSync,
   statSync,
 } from 'node:fs';
@@ -175,6 +176,7 @@ export function makePlaceFor(path: string): void {
   try {
     refuseFolder(path);
     closeSync(openSync(path, 'a', FILE_MODE));
+    refuseOtherNames(path);
   } catch (error) {
     throw unusable(path, error);
   }
@@ -196,6 +198,39 @@ export function probePlaceFor(path: string): void {
 function refuseFolder(path: string): void {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
   throw new UsageError(`DATABASE_URL: ${path} is a folder`, REMEDY);
+}
+
+/**
+ * The log of changes and the lock go by the file's name, beside it. By two names two services would each keep a log of their
+ * own and lose what the other has acknowledged; and the log of a file that is mounted alone stays behind in its container.
+ */
+function refuseOtherNames(path: string): void {
+  if (statSync(path).nlink > 1) {
+    throw new UsageError(
+      `DATABASE_URL: ${path} has another name besides (a hard link), and who writes by that loses what is written by this`,
+      'remove the other name ("find -samefile" shows it), or name a copy made by "cp"',
+    );
+  }
+  if (isMountedAlone(path)) {
+    throw new UsageError(
+      `DATABASE_URL: ${path} is mounted by itself, without the folder in which its log has to be`,
+      'mount its folder instead, such as -v mirror-data:/data',
+    );
+  }
+}
+
+function isMountedAlone(path: string): boolean {
+  let mounts: string;
+  try {
+    mounts = readFileSync('/proc/self/mountinfo', 'utf8');
+  } catch {
+    // Not Linux, or without /proc.
+    return false;
+  }
+  // Of each line the fifth field is the place, with a space as \040.
+  const octal = (character: string) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`;
+  const place = realpathSync(path).replace(/[ \t\n\\]/g, octal);
+  return mounts.split('\n').some((line) => line.split(' ')[4] === place);
 }
 
 /** Step by step: on file systems that answer ENOENT to a mkdir, such as /proc, Node's own recursion never ends. */
