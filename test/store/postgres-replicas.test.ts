@@ -292,6 +292,18 @@ describe('several replicas over one database', () => {
     await slow.end();
   });
 
+  it('claim in turn by a lock that nobody can hold without rights to the tables', async () => {
+    await scene.accept(scene.event({ id: 'a' }));
+    const slow = await rawClient();
+    await slow.query('BEGIN; LOCK TABLE claims');
+    const claiming = claimAt(scene.store, 'me');
+    await untilWaiting();
+    expect(await database.query("SELECT * FROM pg_locks WHERE locktype = 'advisory'")).toEqual([]);
+    await slow.query('ROLLBACK');
+    await slow.end();
+    expect(ids(await claiming)).toEqual(['a']);
+  });
+
   it('commit in the order of their numbers, also behind a slow transaction', async () => {
     const other = await replica();
     await acceptAt(other, scene.event({ id: 'a', recordId: 'p1' }), scene.event({ id: 'b', recordId: 'p2' }));

@@ -91,9 +91,12 @@ async function insertNew(
   });
 }
 
-/** Claims of one mirror run one after another and block nothing else: two at once could each take an event of one record. */
-const IN_TURN =
-  "SELECT pg_advisory_xact_lock(hashtextextended('compliance-mirror claims ' || current_schema(), 0))";
+/**
+ * Claims of one mirror run one after another and block nothing else: two at once could each take an event of one record. This mode
+ * keeps out only itself and a vacuum, which a table that is hardly ever written does not need. No advisory lock: anyone who may
+ * connect could hold it.
+ */
+const IN_TURN = 'LOCK TABLE tokens IN SHARE UPDATE EXCLUSIVE MODE';
 /** A claim that is lost in a crash of the server is made again, so that none waits for the disk. */
 const NOT_AWAITED = 'SET LOCAL synchronous_commit = off';
 
