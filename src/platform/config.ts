@@ -80,9 +80,12 @@ function readConfig(read: Reader) {
   const credentialsKey = read.secret('CREDENTIALS_KEY', parse.credentialsKey);
   const days = (min: number) => parse.integer(min, MAX_DAYS, 'days');
   const bytes = (max: number) => parse.integer(MIN_BODY_BYTES_LIMIT, max, 'bytes');
+  const inFlight = bytes(MAX_IN_FLIGHT_BYTES_LIMIT);
+  const tolerance = parse.integer(1, MAX_TOLERANCE_SECONDS, 'seconds');
+  const { policy, risk_assessment, vendor } = DEFAULT_ID_POINTERS;
   const port = parse.integer(0, 65_535);
   const address = parse.webUrl((url) => url.search + url.hash === '', 'an http or https URL, no query');
-  const tlsCaFile = read.value('DATABASE_TLS_CA_FILE', parse.text(/./, 'the path of a PEM file'), null);
+  const tlsCaFile = read.value('DATABASE_TLS_CA_FILE', fileWith('certificates in PEM'), null);
 
   const config = {
     host: read.value('HOST', parse.hostName, '127.0.0.1'),
@@ -115,18 +118,10 @@ function readConfig(read: Reader) {
       algorithm: read.value('WEBHOOK_SIGNATURE_ALGORITHM', SIGNATURE_ALGORITHM, 'sha256'),
       /** Lower case. */
       header: read.value('WEBHOOK_SIGNATURE_HEADER', parse.headerName, 'x-webhook-signature'),
-      toleranceSeconds: read.value(
-        'WEBHOOK_TOLERANCE_SECONDS',
-        parse.integer(1, MAX_TOLERANCE_SECONDS, 'seconds'),
-        300,
-      ),
+      toleranceSeconds: read.value('WEBHOOK_TOLERANCE_SECONDS', tolerance, 300),
       maxBodyBytes: read.value('WEBHOOK_MAX_BODY_BYTES', bytes(MAX_BODY_BYTES_LIMIT), 1_048_576),
       /** Of all bodies that are read at the same time, together. */
-      bodiesInFlightBytes: read.value(
-        'WEBHOOK_BODIES_IN_FLIGHT_BYTES',
-        bytes(MAX_IN_FLIGHT_BYTES_LIMIT),
-        67_108_864,
-      ),
+      bodiesInFlightBytes: read.value('WEBHOOK_BODIES_IN_FLIGHT_BYTES', inFlight, 67_108_864),
     },
     /** Their `X-Forwarded-For` is believed; null: nobody's is. */
     trustedProxies: read.value('TRUSTED_PROXIES', parse.networks, null),
@@ -137,15 +132,11 @@ function readConfig(read: Reader) {
       return credentialsKey?.() ?? null;
     },
     idPointers: {
-      policy: read.value('ID_POINTERS_POLICY', parse.idPointers, DEFAULT_ID_POINTERS.policy),
-      risk_assessment: read.value(
-        'ID_POINTERS_RISK_ASSESSMENT',
-        parse.idPointers,
-        DEFAULT_ID_POINTERS.risk_assessment,
-      ),
-      vendor: read.value('ID_POINTERS_VENDOR', parse.idPointers, DEFAULT_ID_POINTERS.vendor),
+      policy: read.value('ID_POINTERS_POLICY', parse.idPointers, policy),
+      risk_assessment: read.value('ID_POINTERS_RISK_ASSESSMENT', parse.idPointers, risk_assessment),
+      vendor: read.value('ID_POINTERS_VENDOR', parse.idPointers, vendor),
     },
-    riskIdsFile: read.value('RISK_IDS_FILE', parse.text(/./, 'the path of a file'), null),
+    riskIdsFile: read.value('RISK_IDS_FILE', fileWith('one id a line'), null),
     sync: {
       settleMs: read.value('SYNC_SETTLE_SECONDS', parse.decimal(0, 3600, 'seconds'), 10) * SECOND_MS,
       fullSyncMs: read.value('SYNC_FULL_MINUTES', parse.decimal(0, 525_600, 'minutes'), 60) * MINUTE_MS,
@@ -169,7 +160,7 @@ function readConfig(read: Reader) {
     logLevel: read.value('LOG_LEVEL', LOG_LEVEL, 'info'),
   };
 
-  const { retention, webhook, riskIdsFile, compliance } = config;
+  const { retention, webhook, compliance } = config;
   if (retention.dedupeDays < retention.bodyDays) {
     read.problem(
       `DEDUPE_DAYS: got ${retention.dedupeDays}; takes at least RETENTION_BODY_DAYS (${retention.bodyDays}), so that event ids outlive their bodies`,
@@ -179,12 +170,6 @@ function readConfig(read: Reader) {
     read.problem(
       `WEBHOOK_BODIES_IN_FLIGHT_BYTES: got ${webhook.bodiesInFlightBytes}; takes at least WEBHOOK_MAX_BODY_BYTES (${webhook.maxBodyBytes}), so that the largest body that is taken finds room`,
     );
-  }
-  if (tlsCaFile !== null && !isReadable(tlsCaFile)) {
-    read.problem(`DATABASE_TLS_CA_FILE: ${tlsCaFile} cannot be read; takes a file with certificates in PEM`);
-  }
-  if (riskIdsFile !== null && !isReadable(riskIdsFile)) {
-    read.problem(`RISK_IDS_FILE: ${riskIdsFile} cannot be read; takes a file with one id a line`);
   }
   if (compliance?.auth === 'oauth' && !read.isSet('CREDENTIALS_KEY')) {
     read.problem(
@@ -305,11 +290,14 @@ export function secretTexts(config: Config): string[] {
   return texts;
 }
 
-function isReadable(path: string): boolean {
-  try {
-    accessSync(path, constants.R_OK);
-    return true;
-  } catch {
-    return false;
-  }
+function fileWith(content: string): parse.Parser<string> {
+  const readable = (path: string) => {
+    try {
+      accessSync(path, constants.R_OK);
+      return path;
+    } catch {
+      return null;
+    }
+  };
+  return { parse: readable, takes: `a file that can be read, with ${content}` };
 }
