@@ -8,7 +8,12 @@ const RULES: readonly (readonly [VerdictName, reason: string, Rule])[] = [
   ['action_required', 'database_unwritable', rules.unwritable],
   ['action_required', 'no_signing_secret', rules.noSigningSecret],
   ['action_required', 'paused', rules.paused],
-  ...rules.BLOCKING_GAPS.map((gap) => ['action_required', gap.reason, rules.ofGap(gap)] as const),
+  ['action_required', 'credentials_rejected', rules.credentialsRejected],
+  ['action_required', 'deletion_pending', rules.deletionPending],
+  ['action_required', 'unreadable_answer', rules.unreadableAnswer],
+  ['action_required', 'deletions_unproven', rules.deletionsUnproven],
+  ['action_required', 'no_record_id', rules.noRecordId],
+  ['action_required', 'restored', rules.restored],
   ['action_required', 'action_required', rules.blockedKind],
   ['unreachable', 'upstream_unreachable', rules.unreachable],
   // What is out of date, or may be without anybody noticing.
@@ -20,8 +25,8 @@ const RULES: readonly (readonly [VerdictName, reason: string, Rule])[] = [
   ['stale', 'heartbeat_missed', rules.heartbeatMissed],
   ['unverified', 'events_only', rules.eventsOnly],
   // What is under way.
-  ['catching_up', 'starting', rules.starting('starting')],
-  ['catching_up', 'migrating', rules.starting('migrating')],
+  ['catching_up', 'starting', rules.starting],
+  ['catching_up', 'migrating', rules.starting],
   ['catching_up', 'draining', rules.draining],
   ['catching_up', 'first_full_sync', rules.firstFullSync],
   ['catching_up', 'nothing_read', rules.nothingRead],
@@ -47,7 +52,7 @@ export function judge(input: VerdictInput): Verdict {
   }
   const facts = { ...input, summary };
   for (const [verdict, reason, rule] of RULES) {
-    const finding = rule(facts);
+    const finding = rule(facts, reason);
     if (finding) return say(verdict, reason, finding);
   }
   return say('in_sync', 'in_sync', rules.inSync(facts));

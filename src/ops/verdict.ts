@@ -1,6 +1,5 @@
 import { pointersSettingOf } from '../compliance/pointers.ts';
 import type { KindStatus, OpenGaps, StoreSummary, VerdictName } from '../store/reports.ts';
-import type { GapReason } from '../store/store.ts';
 import type { PendingCount } from './api/schemas.ts';
 import type { LiveFacts } from './context.ts';
 import { GAP_TEXTS, gapText, isEndedByPerson, isUnreadable, oldestOf } from './gap-texts.ts';
@@ -64,8 +63,8 @@ export interface Finding {
   since?: number | string | null;
 }
 
-/** False: it does not apply. */
-export type Rule = (facts: Facts) => Finding | false;
+/** False: it does not apply. `reason` is the one that stands beside it in `judge.ts`. */
+export type Rule = (facts: Facts, reason: string) => Finding | false;
 
 export const sumOf = (counted: readonly { count: number }[]) =>
   counted.reduce((sum, { count }) => sum + count, 0);
@@ -93,64 +92,62 @@ export const paused: Rule = ({ summary, live }) =>
     since: live.pausedSince,
   };
 
-interface GapRule {
-  reason: GapReason;
-  /** Default: whether such a gap is open. */
-  holds?(facts: Facts): boolean;
+interface OfGap {
   /** Which gaps of the reason count; default: all. */
   only?(gap: OpenGaps, facts: Facts): boolean;
-  sentence(facts: Facts): string;
   /** Default: the gap's own. */
   remedy?: string;
   action?: Verdict['action'];
 }
 
-/** Gaps that only a person can end. */
-export const BLOCKING_GAPS: readonly GapRule[] = [
+/** A gap of the reason is open. */
+const openGap =
+  (sentence: (facts: Facts) => string, { only = () => true, remedy, action = null }: OfGap = {}): Rule =>
+  (facts, reason) => {
+    const open = facts.gaps.filter((gap) => gap.reason === reason && only(gap, facts));
+    const since = oldestOf(open);
+    return (
+      since !== null && { sentence: sentence(facts), remedy: remedy ?? gapText(reason).remedy, action, since }
+    );
+  };
+
+export const credentialsRejected = openGap(
+  () => 'The compliance service rejects our credentials, so nothing can be verified.',
+);
+
+export const deletionPending: Rule = ({ gaps, pending }, reason) => {
+  const waiting = sumOf(pending);
+  return (
+    waiting > 0 && {
+      sentence: `${count(waiting, 'deletion waits', 'deletions wait')} for your approval.`,
+      remedy: gapText(reason).remedy,
+      action: 'approve',
+      since: oldestOf(gaps.filter((gap) => gap.reason === reason)),
+    }
+  );
+};
+
+export const unreadableAnswer = openGap(() => 'Answers of the compliance service could not be understood.');
+
+export const deletionsUnproven = openGap(
+  () => 'Some records may be gone upstream, and that could not be proven.',
+  { action: 'sync' },
+);
+
+export const noRecordId = openGap(
+  () => 'Events about risk assessments do not say which, so some may be missing here.',
   {
-    reason: 'credentials_rejected',
-    sentence: () => 'The compliance service rejects our credentials, so nothing can be verified.',
-  },
-  {
-    reason: 'deletion_pending',
-    holds: ({ pending }) => sumOf(pending) > 0,
-    sentence: ({ pending }) =>
-      `${count(sumOf(pending), 'deletion waits', 'deletions wait')} for your approval.`,
-    action: 'approve',
-  },
-  {
-    reason: 'unreadable_answer',
-    sentence: () => 'Answers of the compliance service could not be understood.',
-  },
-  {
-    reason: 'deletions_unproven',
-    sentence: () => 'Some records may be gone upstream, and that could not be proven.',
-    action: 'sync',
-  },
-  {
-    reason: 'no_record_id',
     only: (gap) => gap.kind === 'risk_assessment',
-    sentence: () => 'Events about risk assessments do not say which, so some may be missing here.',
     remedy: `The id stands where ${pointersSettingOf('risk_assessment')} does not look: the error of the gap and the body of such an event show where. Set it, start again, and retry them; or discard them. Of a delivery in quarantine, release it.`,
     action: 'retry',
   },
-  {
-    reason: 'restored',
-    only: (gap, { live }) => isEndedByPerson(gap, live.eventsOnly),
-    sentence: ({ live }) =>
-      `A copy of the database was put back, so ${live.eventsOnly ? 'records' : 'risk assessments'} may be missing here.`,
-    action: 'resolve',
-  },
-];
+);
 
-export const ofGap =
-  ({ reason, holds, only = () => true, ...rule }: GapRule): Rule =>
-  (facts) => {
-    const open = facts.gaps.filter((gap) => gap.reason === reason && only(gap, facts));
-    const { remedy = GAP_TEXTS[reason].remedy, action = null } = rule;
-    const finding = { sentence: rule.sentence(facts), remedy, action, since: oldestOf(open) };
-    return (holds?.(facts) ?? open.length > 0) && finding;
-  };
+export const restored = openGap(
+  ({ live }) =>
+    `A copy of the database was put back, so ${live.eventsOnly ? 'records' : 'risk assessments'} may be missing here.`,
+  { only: (gap, { live }) => isEndedByPerson(gap, live.eventsOnly), action: 'resolve' },
+);
 
 export const blockedKind: Rule = ({ summary }) => {
   const blocked = summary.kinds.find(({ verdict }) => verdict === 'action_required');
@@ -241,9 +238,9 @@ export const backlogLate = slowBacklog(
 const syncUnlessEventsOnly = ({ live }: Facts) => (live.eventsOnly ? null : 'sync');
 
 /** Strangers can open such a gap at any time. A delivery that came in since shows that the sender's secret is known. */
-export const rejectedSignatures: Rule = (facts) => {
+export const rejectedSignatures: Rule = (facts, reason) => {
   const { summary, live } = facts;
-  const since = oldestOf(facts.gaps.filter(({ reason }) => reason === 'rejected_signatures'));
+  const since = oldestOf(facts.gaps.filter((gap) => gap.reason === reason));
   const last = summary.last_delivery_at;
   const isHeard =
     since !== null && last !== null && Date.parse(last) > Date.parse(since) && !live.rejectsSignatures;
@@ -251,7 +248,7 @@ export const rejectedSignatures: Rule = (facts) => {
     since !== null &&
     !isHeard && {
       sentence: 'Deliveries are rejected for their signature, so the mirror does not hear of changes.',
-      remedy: GAP_TEXTS.rejected_signatures.remedy,
+      remedy: gapText(reason).remedy,
       action: syncUnlessEventsOnly(facts),
       since,
     }
@@ -295,10 +292,8 @@ export const eventsOnly: Rule = ({ live, summary: { events } }) => {
   );
 };
 
-export const starting =
-  (state: LiveFacts['state']): Rule =>
-  ({ live }) =>
-    live.state === state && { sentence: 'The service is starting.', since: live.startedAt };
+export const starting: Rule = ({ live }, reason) =>
+  live.state === reason && { sentence: 'The service is starting.', since: live.startedAt };
 
 export const draining: Rule = ({ live }) =>
   live.state === 'draining' && { sentence: 'The service is finishing what it holds, and stops.' };
