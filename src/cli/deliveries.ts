@@ -33,7 +33,7 @@ interface Filter {
 
 export function deliveriesCommand(cli: Cli): Command {
   const deliveries = new Command('deliveries').description(
-    'all that came in, whatever became of it: list, show, follow',
+    'all that came in, with its outcome: list, show, follow',
   );
 
   listing(

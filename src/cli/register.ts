@@ -63,7 +63,9 @@ export interface RegisterOptions {
 
 export function registerCommand(cli: Cli): Command {
   return new Command('register')
-    .description('have the compliance service send its events to us (POST /webhooks); asks only once')
+    .description(
+      'make the compliance service send its events to us (POST /webhooks); sends nothing if that is done already',
+    )
     .option('--url <url>', 'where deliveries go: https, or loopback, ending in /webhooks')
     .option(
       '--events <patterns>',

@@ -91,7 +91,7 @@ export function pauseCommand(cli: Cli): Command {
 }
 
 export function resumeCommand(cli: Cli): Command {
-  return new Command('resume').description('go on after a pause').action(() =>
+  return new Command('resume').description('end a pause').action(() =>
     withApi(cli, 'change', async (api) => {
       await answered(api.resume.$post());
       const { service } = await answered(api.status.$get());

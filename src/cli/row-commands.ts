@@ -27,7 +27,7 @@ const group = (name: string, description: string) => new Command(name).descripti
 const AUDIT: Columns<AuditReport> = ['id', 'at', 'actor', 'action', 'outcome', 'target'];
 
 export function auditCommand(cli: Cli): Command {
-  const audit = group('audit', 'who changed what, signed in, or was turned down: list');
+  const audit = group('audit', 'changes, sign-ins and rejected credentials: list');
   listing(cli, timed(audit.command('list').description('entries, newest first')), AUDIT, (api, query) =>
     answered(api.audit.$get({ query })),
   );
@@ -74,7 +74,7 @@ const QUARANTINE: Columns<QuarantineReport> = [
 export function quarantineCommand(cli: Cli): Command {
   const quarantine = group(
     'quarantine',
-    'deliveries that were rightly signed and could not be used: list, show, release',
+    'deliveries with a right signature and unusable content: list, show, release',
   );
   listing(
     cli,
@@ -106,7 +106,7 @@ const GAPS: Columns<GapReport> = [
 ];
 
 export function gapsCommand(cli: Cli): Command {
-  const gaps = group('gaps', 'what may have been missed, and whether it is mended: list, show, resolve');
+  const gaps = group('gaps', 'what may have been missed, and whether it is resolved: list, show, resolve');
   listing(
     cli,
     timed(gaps.command('list').description('gaps, newest first')).option('--open', 'only those not resolved'),

@@ -79,7 +79,7 @@ interface Triggered {
 
 export function triggerCommand(cli: Cli): Command {
   return new Command('trigger')
-    .description('have a running sandbox make a change, and so send an event of this type')
+    .description('make a running sandbox change something, so that it sends an event of this type')
     .addArgument(new Argument('<type>', 'of the event').choices(EVENT_TYPES))
     .option('--record <id>', 'about this record; default: one by chance')
     .option(

@@ -134,7 +134,7 @@ const PATIENCE_SETTLES = 3;
 /** What is missing to a verified mirror when time is over, in one sentence; null: nothing. */
 async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
   const { say, asker, options } = talk;
-  say(`\nReading everything, and comparing${asker.isPerson ? '. Enter goes on without' : ''} …`);
+  say(`\nReading everything, and comparing${asker.isPerson ? '. Enter skips it' : ''} …`);
   const since = new Date().toISOString();
   const patientUntil = performance.now() + PATIENCE_SETTLES * talk.draft.config().sync.settleMs;
   const shown = new Set<string>();

@@ -191,7 +191,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     }
     const isRead = reads.some(({ route, outcome }) => outcome === 'ok' && !route.includes('{id}'));
     if (!isAccepted || !isRead) return skipped('not known while no list can be read');
-    return ok('nothing in the first pages speaks against the settings');
+    return ok('the first pages fit the settings');
   }),
 
   'risk assessments': ofUpstream(({ assessment, reads, isAccepted }) => {
@@ -237,7 +237,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
       return wrong(joined('what'), joined('remedy'));
     }
     return configured + stored > 0
-      ? ok(`${configured} configured, ${stored} of registrations`)
+      ? ok(`${configured} in WEBHOOK_SECRETS, ${stored} of registrations`)
       : wrong('none: every delivery is answered 503', 'set WEBHOOK_SECRETS, or run "register --url …"');
   },
 
@@ -284,7 +284,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
 
   rejections: ofStored((stored, { now }) => {
     const newest = newestRejection(stored, () => true);
-    if (newest === undefined) return ok('none is kept');
+    if (newest === undefined) return ok('none');
     const { id, at, reason, isSinceAccepted } = newest;
     const detail = `the last one at ${new Date(at).toISOString()}: ${reason}`;
     const remedy = `have it explained: doctor --delivery rejection:${id}; those of other senders are in "rejections list"`;
@@ -337,7 +337,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     const late = stored.summary.kinds.flatMap(({ kind, last_full_sync_at: last }) =>
       last !== null && now - Date.parse(last) <= limitMs ? [] : [`${kind}: ${last ?? 'never complete'}`],
     );
-    if (late.length === 0) return ok('each kind was read whole within its time');
+    if (late.length === 0) return ok('each kind has a recent complete full sync');
     const remedy =
       'see "sync-runs list" and "gaps list --open" for what stops them; "sync --wait" begins one';
     return wrong(late.join(', '), remedy);
@@ -353,7 +353,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
       const remedy = `set ${gaps.map(settingOf).join(' and ')} to where the id stands in their data ("events list --state failed", "events show ID"), start again, then "events retry --failed-for no_record_id"`;
       return wrong(`events about ${gaps.join(', ')} name no record where the pointers look`, remedy);
     }
-    if (toSet.length === 0) return ok('found where the settings look');
+    if (toSet.length === 0) return ok('found at the places of ID_POINTERS_*');
     const found = toSet.map(
       ({ kind, path }) => `those of ${kind} were found at ${path}, which no setting names`,
     );

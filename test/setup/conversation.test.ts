@@ -84,7 +84,7 @@ function person(
       return answer ?? '';
     },
     async enter() {
-      if (output.endsWith('Enter goes on without.\n')) emitted.push(upstream.emit());
+      if (output.endsWith('Enter skips it.\n')) emitted.push(upstream.emit());
       await new Promise(() => undefined);
     },
     release: () => undefined,
@@ -322,7 +322,7 @@ describe('setting up against a compliance service', () => {
     const asker = person(answersFor(upstream));
     let changes: NodeJS.Timeout | undefined;
     asker.enter = async () => {
-      if (output.endsWith('Enter goes on without.\n'))
+      if (output.endsWith('Enter skips it.\n'))
         changes = setInterval(() => emitted.push(upstream.emit()), CHANGES_EVERY_MS);
       await new Promise(() => undefined);
     };

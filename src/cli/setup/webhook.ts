@@ -188,7 +188,7 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
     return;
   }
   say(
-    `Waiting for a first delivery: change something in the compliance service${asker.isPerson ? '. Enter goes on without' : ''}.`,
+    `Waiting for a first delivery: change something in the compliance service${asker.isPerson ? '. Enter skips it' : ''}.`,
   );
   // Deliveries that came before the secret explain nothing: nothing of them was kept.
   let examined = before.lastRejected?.reason === 'no_signing_secret' ? before.lastRejected.id : 0;

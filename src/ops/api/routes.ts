@@ -120,7 +120,7 @@ export const showEvent = read('showEvent', '/api/events/{id}', {
   responses: answer(rows.event, 'The event.'),
 });
 export const listDeliveries = read('listDeliveries', '/api/deliveries', {
-  summary: 'All that came in, whatever became of it',
+  summary: 'All that came in, with its outcome',
   request: { query: queries.deliveries },
   responses: newestFirst(schemas.deliveries),
 });

@@ -34,7 +34,7 @@ type Deliveries = List<typeof filters, DeliveryReport>;
 
 export const deliveriesList = ({ store, answerTimes }: OpsContext): Deliveries => ({
   name: 'Deliveries',
-  note: 'All that came in, whatever became of it, the newest first.',
+  note: 'All that came in, with its outcome, newest first.',
   noun: ['delivery', 'deliveries'],
   filters,
   cursor: queries.deliveries.shape.after.unwrap(),
