@@ -96,6 +96,11 @@ describe('a setting is taken', () => {
     [{ PORT: '0' }, (c) => c.port, 0],
     [{ HOST: '::1' }, (c) => c.host, '::1'],
     [{ DATABASE_URL: 'postgres://u:p@h/d' }, (c) => c.databaseUrl, 'postgres://u:p@h/d'],
+    [
+      { DATABASE_URL: 'postgres://h/d?user=u@h&host=/run' },
+      (c) => c.databaseUrl,
+      'postgres://h/d?user=u@h&host=/run',
+    ],
     [{ DATABASE_SCHEMA: 'mirror_2' }, (c) => c.database.schema, 'mirror_2'],
     [{ DATABASE_POOL_SIZE: '3' }, (c) => c.database.poolSize, 3],
     [{ DATABASE_STATEMENT_TIMEOUT_SECONDS: '1.5' }, (c) => c.database.statementTimeoutMs, 1_500],
@@ -172,6 +177,9 @@ describe('a bad setting is named, with what it takes', () => {
     [{ DATABASE_URL: 'file: ./mirror.db' }, /^DATABASE_URL/],
     [{ DATABASE_URL: 'file:./mirror.db ' }, /^DATABASE_URL/],
     [{ DATABASE_URL: 'mysql://u:p@h/d' }, /^DATABASE_URL/],
+    // A password with / in it would be shown as a database's name.
+    [{ DATABASE_URL: 'postgres://u:12/pass@h/d' }, /^DATABASE_URL: .*each part percent-encoded/],
+    [{ DATABASE_URL: 'postgres://u:12#pass@h/d' }, /^DATABASE_URL/],
     [
       { WEBHOOK_SECRETS: 'short' },
       /^WEBHOOK_SECRETS: secret 1 is shorter than 16 bytes once decoded; takes .* at least 16 bytes/,

@@ -80,9 +80,14 @@ export const idPointers = list(
   'dotted paths separated by commas, such as policyId,policy.id',
 );
 export const databaseUrl: Parser<string> = {
-  parse: (value) => (isFilePlace(value) || /^postgres(ql)?:\/\/./s.test(value) ? value : null),
-  takes: 'file:PATH (SQLite) or postgres://USER:PASSWORD@HOST/DATABASE',
+  parse: (value) => (isFilePlace(value) || isServerUrl(value) ? value : null),
+  takes: 'file:PATH (SQLite) or postgres://USER:PASSWORD@HOST/DATABASE, each part percent-encoded',
 };
+
+/** An @ in the path or behind # comes after a password with / or #, which would be taken for a database and shown as one. */
+function isServerUrl(value: string): boolean {
+  return /^postgres(ql)?:\/\/./s.test(value) && !/^[^:]*:\/\/[^/?#]*[/#][^?]*@/s.test(value);
+}
 
 /** No database in memory, which goes with the process; no blanks at the ends, which SQLite's driver leaves out. */
 function isFilePlace(value: string): boolean {
