@@ -168,7 +168,7 @@ describe('a bad setting is named, with what it takes', () => {
     [{ DATABASE_SCHEMA: 'Mirror' }, /^DATABASE_SCHEMA: got "Mirror"; takes a name of lower-case/],
     [{ DATABASE_SCHEMA: 'a;b' }, /^DATABASE_SCHEMA/],
     [{ DATABASE_POOL_SIZE: '2' }, /^DATABASE_POOL_SIZE: got "2"; takes a whole number from 3/],
-    [{ DATABASE_TLS_CA_FILE: '/nowhere/ca.pem' }, /^DATABASE_TLS_CA_FILE: .* takes a file that can be read/],
+    [{ DATABASE_TLS_CA_FILE: '/nowhere/ca.pem' }, /^DATABASE_TLS_CA_FILE: .* cannot be read/],
     [{ DATABASE_URL: './mirror.db' }, /^DATABASE_URL: .*takes file:PATH/],
     [{ DATABASE_URL: 'file:' }, /^DATABASE_URL/],
     // In memory what was acknowledged would be gone with the process.
@@ -282,10 +282,7 @@ describe('a bad setting is named, with what it takes', () => {
     [{ OPS_URL: 'http://mirror.example', OPS_TOKEN: 't' }, /^OPS_URL.*https/],
     [{ OPS_URL: 'https://mirror.example' }, /^OPS_TOKEN: not set/],
     [{ ID_POINTERS_POLICY: 'a..b' }, /^ID_POINTERS_POLICY/],
-    [
-      { RISK_IDS_FILE: '/nowhere/ids' },
-      /^RISK_IDS_FILE: got "\/nowhere\/ids"; takes a file that can be read/,
-    ],
+    [{ RISK_IDS_FILE: '/nowhere/ids' }, /^RISK_IDS_FILE: \/nowhere\/ids cannot be read/],
     [{ SYNC_SETTLE_SECONDS: '-1' }, /^SYNC_SETTLE_SECONDS: .*a number of seconds from 0 to 3600/],
     [{ PROCESS_CONCURRENCY: '0' }, /^PROCESS_CONCURRENCY/],
     [{ DEDUPE_DAYS: '10' }, /^DEDUPE_DAYS: got 10; takes at least RETENTION_BODY_DAYS \(90\)/],

@@ -21,7 +21,7 @@ export interface Parser<Value> {
   /** Null: the text cannot be used. */
   parse(text: string): Value | null;
   takes: string;
-  /** Of a secret that cannot be used: what is wrong with it, without showing any of it. Null: no more than `takes` says. */
+  /** Of a text that cannot be used: what is wrong with it, without showing any of a secret. Null: no more than `takes` says. */
   flaw?(text: string): string | null;
 }
 

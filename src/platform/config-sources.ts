@@ -58,7 +58,7 @@ export function createReader(env: Environment, options: ReaderOptions = {}) {
       const text = source(name)?.text;
       const value = text === undefined ? null : parser.parse(text);
       if (text !== undefined && value === null) {
-        problems.push(`${name}: got ${shown(name, text)}; takes ${parser.takes}`);
+        problems.push(`${name}: ${parser.flaw?.(text) ?? `got ${shown(name, text)}`}; takes ${parser.takes}`);
       }
       return value ?? otherwise;
     },

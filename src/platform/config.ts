@@ -85,7 +85,7 @@ function readConfig(read: Reader) {
   const { policy, risk_assessment, vendor } = DEFAULT_ID_POINTERS;
   const port = parse.integer(0, 65_535);
   const address = parse.webUrl((url) => url.search + url.hash === '', 'an http or https URL, no query');
-  const tlsCaFile = read.value('DATABASE_TLS_CA_FILE', fileWith('certificates in PEM'), null);
+  const tlsCaFile = read.value('DATABASE_TLS_CA_FILE', fileAt('the path of a PEM file'), null);
 
   const config = {
     host: read.value('HOST', parse.hostName, '127.0.0.1'),
@@ -136,7 +136,7 @@ function readConfig(read: Reader) {
       risk_assessment: read.value('ID_POINTERS_RISK_ASSESSMENT', parse.idPointers, risk_assessment),
       vendor: read.value('ID_POINTERS_VENDOR', parse.idPointers, vendor),
     },
-    riskIdsFile: read.value('RISK_IDS_FILE', fileWith('one id a line'), null),
+    riskIdsFile: read.value('RISK_IDS_FILE', fileAt('the path of a file'), null),
     sync: {
       settleMs: read.value('SYNC_SETTLE_SECONDS', parse.decimal(0, 3600, 'seconds'), 10) * SECOND_MS,
       fullSyncMs: read.value('SYNC_FULL_MINUTES', parse.decimal(0, 525_600, 'minutes'), 60) * MINUTE_MS,
@@ -290,7 +290,7 @@ export function secretTexts(config: Config): string[] {
   return texts;
 }
 
-function fileWith(content: string): parse.Parser<string> {
+function fileAt(takes: string): parse.Parser<string> {
   const readable = (path: string) => {
     try {
       accessSync(path, constants.R_OK);
@@ -299,5 +299,5 @@ function fileWith(content: string): parse.Parser<string> {
       return null;
     }
   };
-  return { parse: readable, takes: `a file that can be read, with ${content}` };
+  return { parse: readable, takes, flaw: (path) => `${path} cannot be read` };
 }
