@@ -75,6 +75,8 @@ function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
   return `${said}. If that is what they are about, set ${setting}`;
 }
 
+const isForbidden = (error: unknown) => error instanceof UpstreamError && error.kind === 'forbidden';
+
 /** Reads one record and brings its row into sync. Never deletes: a 404 only adds to a proof. */
 export function createRefetch(options: Context & { upstream: Upstream; idsBeside: IdsBeside }) {
   const { store, upstream, gaps, clock, timing } = options;
@@ -186,6 +188,14 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       if (error instanceof UpstreamError || error instanceof UnaddressableError) {
         if (error instanceof UpstreamError && isUnreadable(error)) {
           await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, unreadableText(error));
+        } else if (
+          isForbidden(error) &&
+          upstream.isDoubted(kind) &&
+          (await seesItsKind(request)) === 'seen'
+        ) {
+          // It is about this record, and not about our credentials.
+          const text = `${describeError(error)}, while others of its kind can be read`;
+          await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, text);
         }
         return later(request, describeError(error), soon(request));
       }

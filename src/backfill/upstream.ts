@@ -122,8 +122,11 @@ export function createUpstream(
   const { client, store, gaps, clock, signal } = options;
   const health = { ...NOTHING_KNOWN };
   const witnesses = new Map<Kind, Witness[]>();
-  /** What the last answer about each kind said about our credentials. Unset: an earlier process may have opened a gap. */
-  const standing = new Map<Kind, 'accepted' | 'rejected'>();
+  /**
+   * What the last answer about each kind said about our credentials. Unset: an earlier process may have opened a gap. `doubted`:
+   * one record was answered 403 after another answer was good, so that the next one shows whom it is about.
+   */
+  const standing = new Map<Kind, 'accepted' | 'doubted' | 'rejected'>();
   /** Addresses whose last answer was of no use. */
   const failing = new Set<string>();
   let silentSince: number | null = null;
@@ -133,6 +136,13 @@ export function createUpstream(
   let waitUntil = 0;
   let waiting = new AbortController();
 
+  interface Asked {
+    isAnswer: (error: UpstreamError) => boolean;
+    /** The record, or null for the kind's list. */
+    address: string | null;
+    /** Its last answer was good, or there was none. */
+    isNew: boolean;
+  }
   type Ask<T> = (call: Pick<CallOptions, 'signal' | 'onSend'>) => Promise<T>;
 
   /** `address`: the record, or null for the kind's list. */
@@ -146,7 +156,7 @@ export function createUpstream(
     const asked = `${kind} ${address ?? ''}`;
     await patience();
     try {
-      const seen = await readNow(kind, ask, isAnswer);
+      const seen = await readNow(kind, ask, { isAnswer, address, isNew: !failing.has(asked) });
       failing.delete(asked);
       return seen;
     } catch (error) {
@@ -171,7 +181,7 @@ export function createUpstream(
   async function readNow<T extends RecordAnswer | Page>(
     kind: Kind,
     ask: Ask<T>,
-    isAnswer: (error: UpstreamError) => boolean = () => false,
+    { isAnswer = () => false, address = null, isNew = true }: Partial<Asked> = {},
   ): Promise<Seen<T>> {
     signal.throwIfAborted();
     let number = 0;
@@ -199,7 +209,7 @@ export function createUpstream(
       };
     } catch (error) {
       if (!signal.aborted && error instanceof UpstreamError && !isAnswer(error)) {
-        await failed(kind, error, sentWall);
+        await failed(kind, error, sentWall, { address, isNew });
       }
       throw error;
     }
@@ -233,6 +243,7 @@ export function createUpstream(
     const before = standing.get(kind);
     if (before === 'accepted') return;
     standing.set(kind, 'accepted');
+    if (before === 'doubted') return;
     try {
       await gaps.resolve({ reason: 'credentials_rejected', kind, recordId: null });
       if (before === 'rejected') await gaps.credentials(kind, 'accepted');
@@ -251,7 +262,12 @@ export function createUpstream(
     outage = false;
   }
 
-  async function failed(kind: Kind, error: UpstreamError, sentWall: number): Promise<void> {
+  async function failed(
+    kind: Kind,
+    error: UpstreamError,
+    sentWall: number,
+    { address, isNew }: Omit<Asked, 'isAnswer'>,
+  ): Promise<void> {
     health.lastErrorWall = clock.wall();
     health.lastError = describeError(error);
     useless += 1;
@@ -271,6 +287,11 @@ export function createUpstream(
     if (isRefused) {
       // Without a status nothing was sent, because we have no usable credentials.
       if (error.status !== null) answered();
+      if (error.kind === 'forbidden' && address !== null && standing.get(kind) === 'accepted') {
+        standing.set(kind, 'doubted');
+        if (isNew) await gaps.credentials(kind, String(error.status));
+        return;
+      }
       const first = standing.get(kind) !== 'rejected';
       standing.set(kind, 'rejected');
       await gaps.open({ reason: 'credentials_rejected', kind, recordId: null }, health.lastError);
@@ -365,6 +386,8 @@ export function createUpstream(
       }
     },
     health: (): UpstreamHealth => ({ ...health }),
+    /** The last answer was a 403 for one record, and not yet that of a second one. */
+    isDoubted: (kind: Kind): boolean => standing.get(kind) === 'doubted',
     /** A person asks: what waits after failures is sent now. */
     tryNow: waitNoMore,
     /** A read showed a live record of the mirror: the credentials still see what exists. */

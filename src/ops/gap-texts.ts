@@ -108,9 +108,9 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
       'If its error names a setting, change that. Otherwise the error has the request and the beginning of its answer: check COMPLIANCE_BASE_URL, any proxy in between, and ID_POINTERS_*. The first usable answer to that request resolves it.',
     needsPerson: true,
     symptom:
-      'The API’s answer was no record and no list: a web page, an empty body, an unexpected status, several records or another one instead of one, rows without a usable id. What it should have shown is not known, so its kind is not in sync.',
+      'The API’s answer was no record and no list: a web page, an empty body, an unexpected status, several records or another one instead of one, rows without a usable id, a 403 for one record while others can be read. What it should have shown is not known, so its kind is not in sync.',
     check:
-      'The error: the request, and how its answer begins. A web page comes from a proxy or from a wrong COMPLIANCE_BASE_URL. For rows without an id set ID_POINTERS_*. A single row whose id cannot be used is named, and must be corrected in the compliance service.',
+      'The error: the request, and how its answer begins. A web page comes from a proxy or from a wrong COMPLIANCE_BASE_URL. For rows without an id set ID_POINTERS_*. A single row whose id cannot be used is named, and must be corrected in the compliance service. For a 403, allow the credentials to read that record.',
     command: `${CLI} doctor`,
     note: 'The first usable answer to the same request resolves it: for a record, one from its own address, which each full sync asks again; for a list, the next complete full sync.',
   },

@@ -684,3 +684,52 @@ it('asks for no more than a part of the budget, however many events nobody can r
   }
   expect(requestsFor('/risk-assessments/') - from).toBeLessThanOrEqual(2 * (10 + 2));
 });
+
+describe('a vendor that is answered 403', () => {
+  beforeEach(() => begin());
+
+  const forbid = (isForbidden: (path: string) => boolean) => {
+    stage.upstream.faultOf = ({ path }) => (isForbidden(path) ? { fault: 'status', status: 403 } : null);
+  };
+  const rename = async (id: string, name: string) => {
+    const record = { ...stage.upstream.records.find('vendors', id)!, name };
+    stage.upstream.records.put('vendors', record);
+    await stage.deliver(event('vendor.updated', { vendorId: id, name }));
+  };
+  const open = async () => {
+    const gaps = (await stage.gaps()).filter((gap) => gap.resolved_at === null);
+    return gaps.map(({ reason, record_id }) => `${reason} ${record_id}`);
+  };
+
+  it('alone is named by one gap until it can be read, and says nothing about the credentials', async () => {
+    forbid((path) => path.endsWith('/vendors/ven-1'));
+    await rename('ven-1', 'Hidden');
+    await stage.leapUntil('the gap', () => isOpen('unreadable_answer'));
+    for (let round = 0; round < 12; round += 1) {
+      await rename('ven-2', `Seen ${round}`);
+      stage.clock.leap(4_000);
+      expect([await open(), await verdictOf('vendor')]).toEqual([
+        ['unreadable_answer ven-1'],
+        'action_required',
+      ]);
+    }
+    const gaps = await stage.gaps();
+    expect(gaps.find(({ reason }) => reason === 'unreadable_answer')?.error).toMatch(
+      /vendors\/ven-1: answered 403, while others of its kind can be read/,
+    );
+    expect(gaps.filter(({ reason }) => reason === 'credentials_rejected')).toEqual([]);
+    forbid(() => false);
+    await settled('vendor');
+    expect(stage.compare().differences).toEqual([]);
+  });
+
+  it('as every other is, is a matter of the credentials', async () => {
+    forbid((path) => path.includes('/vendors/'));
+    await rename('ven-1', 'Hidden');
+    await stage.leapUntil('the gap', () => isOpen('credentials_rejected'));
+    expect(await open()).toEqual(['credentials_rejected null']);
+    forbid(() => false);
+    await settled('vendor');
+    expect(stage.compare().differences).toEqual([]);
+  });
+});
