@@ -82,6 +82,11 @@ describe('docs/compliance-mirror.service', () => {
     expect(unit).toContain(`\nExecStart=${program} serve\n`);
   });
 
+  it('leaves no dump of its memory, nor do the containers', () => {
+    expect(unit).toContain('\nLimitCORE=0\n');
+    expect(read('compose.yaml')).toMatch(/^  mirror:\n(?:    .*\n|\n)*?    ulimits: \{ core: 0 \}$/m);
+  });
+
   it.skipIf(analyze('--version').status !== 0)(
     'is one that systemd takes, and is shut off from the rest of the machine (skipped where systemd is not)',
     () => {
