@@ -5,7 +5,7 @@ import { createDueVerbs } from './units/due.ts';
 import { createEventVerbs } from './units/events.ts';
 import { createFieldVerbs } from './units/fields.ts';
 import { createOperatorVerbs } from './units/operators.ts';
-import { createProcessingVerbs, type EventEngine } from './units/processing.ts';
+import { createProcessingVerbs, type Engine } from './units/processing.ts';
 import { createReplicaVerbs } from './units/replicas.ts';
 import { createReports } from './units/reports.ts';
 import { createRetentionVerbs } from './units/retention.ts';
@@ -78,24 +78,31 @@ export interface Store
   close(): Promise<void>;
 }
 
-interface EngineParts {
-  /** Its steady clock goes on over restarts. */
-  keepsTime: boolean;
-  /** `database` for verbs of the inbox, and for those of others that write records, where the engine must know which. */
-  inbox?: Database;
-  records?: Database;
-}
-
 /** Every verb that is written once for both engines. */
-export function createVerbs(
-  database: Database,
-  engine: EventEngine,
-  { keepsTime, inbox = database, records = database }: EngineParts,
-) {
+export function createVerbs(database: Database, engine: Engine) {
+  // What an engine remembers of records is true only while nothing but the inbox writes them.
+  const inbox: Database = {
+    ...database,
+    async transact(work, first) {
+      try {
+        return await database.transact(work, first);
+      } catch (error) {
+        engine.forgetRecords();
+        throw error;
+      }
+    },
+  };
+  const records: Database = {
+    ...database,
+    transact(work, first) {
+      engine.forgetRecords();
+      return database.transact(work, first);
+    },
+  };
   return {
     ...createProcessingVerbs(inbox, engine),
     ...createEventVerbs(inbox, engine),
-    ...createDueVerbs(records, { keepsTime }),
+    ...createDueVerbs(records, engine),
     ...createBackfillVerbs(records, engine.records),
     ...createDeletionVerbs(records, engine.records),
     ...createFullSyncVerbs(database),

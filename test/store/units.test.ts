@@ -51,7 +51,7 @@ function overheard(
     atOneMoment: real.atOneMoment,
     currentNumber: real.currentNumber,
   };
-  return { db, database, records: createRecords(db).shared };
+  return { db, database, records: createRecords(db).engine.records };
 }
 
 it('a beat, and a read that found nothing, wait for no answer while they hold the counter', async () => {

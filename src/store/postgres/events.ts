@@ -3,7 +3,7 @@ import { payloadIn, waitsForProcessing } from '../../process/payload.ts';
 import type { Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type { AcceptOutcome, ClaimedEvent, ClaimStore, DirtyTiming, IncomingEvent, Now } from '../store.ts';
-import { CLAIM_SCAN_FACTOR, type EventEngine, type PendingEvent } from '../units/processing.ts';
+import { CLAIM_SCAN_FACTOR, type Engine, type PendingEvent } from '../units/processing.ts';
 import { type Dirtied, hasNewState, loadRecords } from '../units/records.ts';
 import { sql, tally } from '../units/sql.ts';
 import type { PostgresDatabase } from './connection.ts';
@@ -153,8 +153,9 @@ export function createEvents(database: PostgresDatabase) {
     },
   };
 
-  const engine: EventEngine = {
+  const engine: Engine = {
     records: RECORDS,
+    keepsTime: true,
     acceptNew: (events, now, timing) => acceptNew(database, events, now, timing),
     insertNew,
     accepted: () => undefined,

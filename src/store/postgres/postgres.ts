@@ -76,7 +76,7 @@ function atStart(error: unknown): unknown {
 /** The port over a schema that is current. Closing the store closes `server`. */
 export function storeOver(server: PostgresDatabase, { database, watchGaps } = watched(server)): Store {
   const events = createEvents(database);
-  const verbs = createVerbs(database, events.engine, { keepsTime: true });
+  const verbs = createVerbs(database, events.engine);
   const settleEpoch = epochSettler(database);
   return {
     engine: 'postgres',

@@ -1,16 +1,10 @@
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { payloadIn, waitsForProcessing } from '../../process/payload.ts';
 import type { AcceptOutcome, ClaimedEvent, ClaimStore, IncomingEvent } from '../store.ts';
-import {
-  CLAIM_SCAN_FACTOR,
-  type EventEngine,
-  type Finished,
-  type PendingEvent,
-} from '../units/processing.ts';
-import { hasNewState, type LoadedRecord, loadRecords } from '../units/records.ts';
+import { CLAIM_SCAN_FACTOR, type Engine, type Finished, type PendingEvent } from '../units/processing.ts';
 import { createdIn, iso } from '../units/sql.ts';
 import type { Connection } from './connection.ts';
-import type { SqliteRecords } from './records.ts';
+import { createRecords } from './records.ts';
 
 /** How many waiting events are kept in memory: about half a second of them under load. Further ones are read from the file. */
 const ARRIVALS_KEPT = 4_096;
@@ -24,20 +18,16 @@ type Arrival = Omit<PendingEvent, 'owner'>;
  * Events as they came in, until they are processed: most are claimed at once, and reading and parsing their bodies again was a
  * sixth of what processing one costs. Nothing depends on one being here, or on its not being here.
  */
-interface Arrivals {
-  /** After the commit: a number of a transaction that is rolled back goes to another event. */
-  accepted(events: readonly IncomingEvent[], outcomes: readonly AcceptOutcome[], receivedWall: number): void;
-  get(seq: number): Arrival | undefined;
-  payloadOf(event: PendingEvent): JsonObject;
-  /** It is finished, or was changed since it came. */
-  forget(seq: number): void;
-}
-
-export function createArrivals(): Arrivals {
+export function createArrivals() {
   const kept = new Map<number, Arrival & { data: JsonObject | undefined }>();
   let characters = 0;
   return {
-    accepted(events, outcomes, receivedWall) {
+    /** After the commit: a number of a transaction that is rolled back goes to another event. */
+    accepted(
+      events: readonly IncomingEvent[],
+      outcomes: readonly AcceptOutcome[],
+      receivedWall: number,
+    ): void {
       for (const [index, event] of events.entries()) {
         const outcome = outcomes[index];
         const { id, type, created, createdMs, kind, recordId, body, data, known } = event;
@@ -47,24 +37,14 @@ export function createArrivals(): Arrivals {
         characters += body.length;
         const { seq } = outcome;
         const attempts = 0;
-        kept.set(seq, {
-          seq,
-          id,
-          type,
-          created,
-          createdMs,
-          kind,
-          recordId,
-          receivedWall,
-          attempts,
-          body,
-          data,
-        });
+        const row = { seq, id, type, created, createdMs, kind, recordId, receivedWall, attempts, body, data };
+        kept.set(seq, row);
       }
     },
-    get: (seq) => kept.get(seq),
-    payloadOf: (event) => kept.get(event.seq)?.data ?? payloadIn(event.body),
-    forget(seq) {
+    get: (seq: number): Arrival | undefined => kept.get(seq),
+    payloadOf: (event: PendingEvent): JsonObject => kept.get(event.seq)?.data ?? payloadIn(event.body),
+    /** It is finished, or was changed since it came. */
+    forget(seq: number): void {
       characters -= kept.get(seq)?.body.length ?? 0;
       kept.delete(seq);
     },
@@ -119,10 +99,8 @@ function createClaims() {
  * An event in this engine's own way, from its arrival to its end. Claims are kept in memory: one process writes a SQLite file,
  * and its end ends every claim, so that a claim on disk would cost a write per event for nothing.
  */
-export function createEvents(
-  db: Connection,
-  records: SqliteRecords,
-): { verbs: ClaimStore; engine: EventEngine } {
+export function createEvents(db: Connection): { verbs: ClaimStore; engine: Engine } {
+  const records = createRecords(db);
   const arrivals = createArrivals();
   const claims = createClaims();
   const count = db.prepare('UPDATE event_counts SET count = count + ? WHERE state = ?');
@@ -191,8 +169,9 @@ export function createEvents(
   };
 
   // A batch is loaded and saved by prepared statements, and from what the batch before it has left.
-  const engine: EventEngine = {
-    records: records.shared,
+  const engine: Engine = {
+    ...records.engine,
+    keepsTime: false,
     acceptNew: async () => null,
     async insertNew({ numbers }, arrived, now, timing) {
       const nowIso = iso(now.wall);
@@ -222,28 +201,6 @@ export function createEvents(
     },
     accepted: arrivals.accepted,
     payloadOf: arrivals.payloadOf,
-    async recall(to, kind, ids) {
-      records.busy.check();
-      const recalled = new Map<string, LoadedRecord>();
-      const others: string[] = [];
-      for (const id of ids) {
-        const kept = records.busy.get(kind, id);
-        if (kept === undefined) others.push(id);
-        else recalled.set(id, kept);
-      }
-      for (const record of (await loadRecords(to, kind, others)).values()) recalled.set(record.id, record);
-      return recalled;
-    },
-    forgetRecords: records.busy.clear,
-
-    saveProvisional(_unit, touched, changes, nowIso) {
-      for (const record of touched) {
-        if (hasNewState(record)) records.saveState(record);
-        records.busy.keep(record, records.saveRow(record));
-      }
-      for (const change of changes) records.addChange(change, nowIso);
-    },
-
     saveFinished(_unit, finished, nowIso) {
       const seqs: Record<Exclude<Finished['state'], 'failed'>, number[]> = { processed: [], ignored: [] };
       for (const { seq, state, error, soughtFrom } of finished) {

@@ -2,11 +2,14 @@ import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { RecordState } from '../../mirror/decide.ts';
 import { recordState } from '../schema.ts';
 import type { DirtyTiming, Now } from '../store.ts';
+import type { Engine } from '../units/processing.ts';
 import {
   type Change,
+  hasNewState,
   IS_SETTLED,
   keyOf,
   type LoadedRecord,
+  loadRecords,
   type RecordRow,
   type Records,
   STATE_FIELDS,
@@ -18,8 +21,6 @@ import type { Connection } from './connection.ts';
 /** The rows of records and their states: the statements that several verbs share. */
 
 const STATE_COLUMNS = STATE_FIELDS.map((field) => recordState[field].name);
-
-export type SqliteRecords = ReturnType<typeof createRecords>;
 
 export function createRecords(db: Connection) {
   const saveState = db.prepare(
@@ -110,7 +111,7 @@ export function createRecords(db: Connection) {
     byKind[kind].trust.run(row.verifiedAt, since === null ? null : iso(since), shownText(state.shown), id);
   }
 
-  const shared: Records = {
+  const records: Records = {
     async settled(_sql, kind, objects, number) {
       const shown = new Map(objects.map((object) => [object.id, object]));
       const rows = byKind[kind].settled.all(JSON.stringify([...shown.keys()]), kind, number) as [
@@ -136,13 +137,30 @@ export function createRecords(db: Connection) {
   };
 
   return {
-    busy,
-    /** For the verbs that are written once for both engines. */
-    shared,
     dirty: markOneDirty,
-    addChange,
-    saveState: saveOne,
-    saveRow,
+    engine: {
+      records,
+      async recall(to, kind, ids) {
+        busy.check();
+        const recalled = new Map<string, LoadedRecord>();
+        const others: string[] = [];
+        for (const id of ids) {
+          const kept = busy.get(kind, id);
+          if (kept === undefined) others.push(id);
+          else recalled.set(id, kept);
+        }
+        for (const record of (await loadRecords(to, kind, others)).values()) recalled.set(record.id, record);
+        return recalled;
+      },
+      forgetRecords: busy.clear,
+      saveProvisional(_unit, touched, changes, nowIso) {
+        for (const record of touched) {
+          if (hasNewState(record)) saveOne(record);
+          busy.keep(record, saveRow(record));
+        }
+        for (const change of changes) addChange(change, nowIso);
+      },
+    } satisfies Partial<Engine>,
   };
 }
 
@@ -241,31 +259,21 @@ const LARGEST_DOCUMENT_CHARACTERS = 8_192;
  * writes: every verb that writes records clears it first, but the inbox's own, so does a transaction that fails, and what another
  * program commits shows in SQLite's `data_version`.
  */
-export interface BusyRecords {
-  /** Called at the start of a transaction that uses it. */
-  check(): void;
-  get(kind: Kind, id: string): LoadedRecord | undefined;
-  /** Called after it is saved, with the length of its document in characters. */
-  keep(record: LoadedRecord, characters: number): void;
-  /** A dirty mark has changed these two and nothing else. */
-  markedDirty(kind: Kind, id: string, number: number, at: number): void;
-  drop(kind: Kind, id: string): void;
-  clear(): void;
-}
-
-export function createBusyRecords(db: Connection): BusyRecords {
+export function createBusyRecords(db: Connection) {
   const kept = new Map<string, LoadedRecord>();
   const dataVersion = db.prepare('PRAGMA data_version').pluck();
   let version: unknown = null;
 
   return {
-    check() {
+    /** Called at the start of a transaction that uses it. */
+    check(): void {
       const now = dataVersion.get();
       if (now !== version) kept.clear();
       version = now;
     },
-    get: (kind, id) => kept.get(keyOf(kind, id)),
-    keep(record, characters) {
+    get: (kind: Kind, id: string): LoadedRecord | undefined => kept.get(keyOf(kind, id)),
+    /** Called after it is saved, with the length of its document in characters. */
+    keep(record: LoadedRecord, characters: number): void {
       const key = keyOf(record.kind, record.id);
       if (characters > LARGEST_DOCUMENT_CHARACTERS) {
         kept.delete(key);
@@ -278,13 +286,14 @@ export function createBusyRecords(db: Connection): BusyRecords {
       record.stored = record.state;
       kept.set(key, record);
     },
-    markedDirty(kind, id, number, at) {
+    /** A dirty mark has changed these two and nothing else. */
+    markedDirty(kind: Kind, id: string, number: number, at: number): void {
       const record = kept.get(keyOf(kind, id));
       if (record === undefined) return;
       record.state = { ...record.state, dirty: number, dirtyAt: Math.max(record.state.dirtyAt ?? at, at) };
       record.stored = record.state;
     },
-    drop: (kind, id) => void kept.delete(keyOf(kind, id)),
-    clear: () => kept.clear(),
+    drop: (kind: Kind, id: string): void => void kept.delete(keyOf(kind, id)),
+    clear: (): void => kept.clear(),
   };
 }

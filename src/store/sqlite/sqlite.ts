@@ -10,7 +10,6 @@ import { type Connection, connect, guardedVerb } from './connection.ts';
 import { createDatabase } from './database.ts';
 import { createEvents } from './events.ts';
 import { assertWhole, backUpBeforeMigrating, migrateSchema, schemaSteps } from './migrations.ts';
-import { createRecords } from './records.ts';
 
 export interface OpeningOptions {
   /** For commands that only read: nothing is created, migrated or locked. */
@@ -99,36 +98,13 @@ const probeText = () => randomBytes(PROBE_BYTES / 2).toString('hex');
 
 /** The port over a connection whose schema is current. Closing the store closes the connection. */
 export function storeOver(db: Connection, { database, watchGaps } = watched(createDatabase(db))): Store {
-  const { transact } = database;
-  const records = createRecords(db);
-  // The busy records in memory are valid only while nothing but the inbox writes records.
-  const inbox: Database = {
-    ...database,
-    async transact(work, first) {
-      try {
-        return await transact(work, first);
-      } catch (error) {
-        records.busy.clear();
-        throw error;
-      }
-    },
-  };
-  const others: Database = {
-    ...database,
-    transact(work, first) {
-      records.busy.clear();
-      return database.transact(work, first);
-    },
-  };
-  const events = createEvents(db, records);
+  const events = createEvents(db);
   const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
     ...events.verbs,
-    ...createVerbs(database, events.engine, {
-      ...{ inbox, records: others, keepsTime: false },
-    }),
+    ...createVerbs(database, events.engine),
     ...ALONE,
     async checkWritable() {
-      await transact((unit) => writeFact(unit, 'written', probeText()));
+      await database.transact((unit) => writeFact(unit, 'written', probeText()));
     },
     async close() {
       db.close();

@@ -4,6 +4,7 @@ import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
 import { events, gaps, recordState as states } from '../schema.ts';
 import type { DirtyTiming, DueRecord, Now } from '../values.ts';
+import type { Engine } from './processing.ts';
 import { isRecord, TABLE_OF } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { as, idsOf, isOneOf, iso, readFact, single, sql, update } from './sql.ts';
@@ -11,8 +12,8 @@ import { as, idsOf, isOneOf, iso, readFact, single, sql, update } from './sql.ts
 /** Somebody has said within this time that the service lives: several of its beats. */
 const ALIVE_MS = 60_000;
 
-/** Which records are known, and when each is read. `keepsTime`: the steady clock is the database's, and outlives the processes. */
-export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: boolean }) {
+/** Which records are known, and when each is read. */
+export function createDueVerbs(database: Database, { keepsTime }: Pick<Engine, 'keepsTime'>) {
   const { sql: statements, currentNumber } = database;
 
   async function countKnown(kind: Kind): Promise<number> {

@@ -30,7 +30,7 @@ import type {
 import { learnedPointers } from './backfill.ts';
 import { makeKnown } from './due.ts';
 import { gapOf, openGap, resolveGap, resolveRecords, resolveSettled } from './gaps.ts';
-import { applyAll, type EventEngine, type PendingEvent } from './processing.ts';
+import { applyAll, type Engine, type PendingEvent } from './processing.ts';
 import { loadRecords, type Records, TABLE_OF } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
 import { insertInto, iso, sql, tally, update } from './sql.ts';
@@ -48,7 +48,7 @@ export const DUPLICATES_KEPT = 10_000;
 type StoredEvent = Omit<PendingEvent, 'receivedWall' | 'owner'> & { receivedAt: string; state: EventState };
 
 /** Events and deliveries that were not understood, and what people do about them; and deliveries that were rejected. */
-export function createEventVerbs(database: Database, engine: EventEngine) {
+export function createEventVerbs(database: Database, engine: Engine) {
   const failAgain = (to: Sql, id: string, error: string, processedAt: string) => {
     const failed = { attempts: sql`${events.attempts} + 1`, error, processedAt };
     return to.change(update(events, failed, sql`id = ${id} AND state = 'failed'`));

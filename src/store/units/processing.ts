@@ -37,8 +37,10 @@ export interface PendingEvent extends ClaimedEvent {
 export const CLAIM_SCAN_FACTOR = 4;
 
 /** What each engine does in its own way, because most of what an event costs is here: storing it, loading and saving a batch, claims. */
-export interface EventEngine {
+export interface Engine {
   records: Records;
+  /** Its steady clock is the database's, and outlives the processes. */
+  keepsTime: boolean;
   /** Accepts a group of new events more cheaply than by `insertNew`. Null, with nothing done: it must be the other way. */
   acceptNew(events: readonly IncomingEvent[], now: Now, timing: DirtyTiming): Promise<AcceptOutcome[] | null>;
   /** Stores those whose ids are new, and marks their records dirty. Their numbers; null: the id has come before. */
@@ -82,7 +84,7 @@ export interface Finished {
 }
 
 /** What becomes of claimed events: shown in the mirror, put off, given up. */
-export function createProcessingVerbs(database: Database, engine: EventEngine) {
+export function createProcessingVerbs(database: Database, engine: Engine) {
   return {
     /** Writes claimed events into rows and marks each processed or failed, in one transaction. Skips those whose claim was lost. */
     async applyEvents(
@@ -144,14 +146,14 @@ interface Read {
   reading: Reading | null;
 }
 
-function readEvent(engine: EventEngine, event: PendingEvent, pointers: IdPointers): Read {
+function readEvent(engine: Engine, event: PendingEvent, pointers: IdPointers): Read {
   const { kind } = event;
   return { event, reading: kind === null ? null : readPayload(kind, engine.payloadOf(event), pointers) };
 }
 
 /** Every record that the events are about or name. */
 async function recallAll(
-  engine: EventEngine,
+  engine: Engine,
   sql: Sql,
   read: readonly Read[],
 ): Promise<Map<string, LoadedRecord>> {
@@ -176,7 +178,7 @@ async function recallAll(
 
 /** Shows events in their records, which `records` holds as they stand now, and marks each done, ignored or failed. */
 export async function applyAll(
-  engine: EventEngine,
+  engine: Engine,
   unit: Unit,
   read: readonly Read[],
   records: Map<string, LoadedRecord>,
@@ -224,7 +226,7 @@ export async function applyAll(
 
 /** Events that were given up: the API is asked for what they were about. */
 async function askAboutFailed(
-  { records }: EventEngine,
+  { records }: Engine,
   unit: Unit,
   failed: readonly { event: ClaimedEvent; error: string }[],
   now: Now,
@@ -253,7 +255,7 @@ function soughtFrom(
 
 /** Events that named no record as they came, and do by what was learned since. Their records become dirty, and are in `records` then. */
 async function readAnew(
-  engine: EventEngine,
+  engine: Engine,
   unit: Unit,
   read: readonly Read[],
   records: Map<string, LoadedRecord>,
