@@ -27,8 +27,8 @@ export interface ClaimStore {
   claimEvents(owner: string, limit: number, leaseMs: number, now: Now): Promise<ClaimedEvent[]>;
   /** Gives back what is left of claims, as after a failure. */
   releaseEvents(events: readonly ClaimedEvent[]): Promise<void>;
-  /** At start: drops the claims of earlier processes. Returns how many events are pending. */
-  recoverClaims(): Promise<number>;
+  /** At start: drops this process's claims, and those of processes that have ended where nobody else serves the database. */
+  recoverClaims(): Promise<void>;
 }
 
 /** How processes over one database keep one time, and tell each other. */

@@ -277,7 +277,7 @@ describe('several replicas over one database', () => {
     await scene.accept(scene.event({ id: 'a' }));
     expect(ids(await claimAt(scene.store, 'me'))).toEqual(['a']);
     const other = await replica();
-    expect(await other.recoverClaims()).toBe(1);
+    await other.recoverClaims();
     expect(await claimAt(other, 'the other')).toEqual([]);
     await stores.shift()?.close();
     expect(ids(await claimAt(other, 'the other'))).toEqual(['a']);

@@ -146,10 +146,6 @@ export function createEvents(database: PostgresDatabase) {
     // Claims of other replicas stay; those of one that has died end with their lease.
     async recoverClaims() {
       await database.sql.change(sql`DELETE FROM claims WHERE opening = ${opening}`);
-      const [row] = await database.sql.query<{ pending: number }>(
-        sql`SELECT count(*) AS pending FROM events WHERE state = 'pending'`,
-      );
-      return row?.pending ?? 0;
     },
   };
 
@@ -187,14 +183,7 @@ export function createEvents(database: PostgresDatabase) {
     },
   };
 
-  return {
-    verbs,
-    engine,
-    /** At the end, so that nobody has to wait for the leases. */
-    async letGoAll(): Promise<void> {
-      await database.sql.change(sql`DELETE FROM claims WHERE opening = ${opening}`);
-    },
-  };
+  return { verbs, engine };
 }
 
 function takeAway(events: readonly ClaimedEvent[]): SQL {

@@ -89,7 +89,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
           return applied;
         },
         async (first: Sql) => {
-          // Of one record the question costs as much as its answer would save.
+          // For a single record the question costs as much as its answer saves.
           const settled = objects.length > 1 ? await records.settled(first, kind, objects, read.number) : [];
           const known = new Set(settled);
           const others = objects.filter(({ id }) => !known.has(id)).map(({ id }) => id);
@@ -133,10 +133,10 @@ export function createBackfillVerbs(database: Database, records: Records) {
       );
     },
 
-    // Of a policy: once the gap that waited for its list has ended, or by that list's own instants, which a clock set back misleads.
     /**
      * Failed events without a record whose search for one is due, the longest due first. About policies only after a complete list
-     * begun SETTLE after they were accepted: a policy not yet listed would leave another one that the event names.
+     * begun SETTLE after they were accepted: a policy not yet listed would leave another one that the event names. The gap that waits for
+     * that list shows it, or the instants of the list, which a clock set back makes wrong.
      */
     unreadEvents: (now: Now, limit: number, { settleMs }: DirtyTiming): Promise<UnreadEvent[]> =>
       statements.query<UnreadEvent>(
@@ -258,7 +258,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
   };
 }
 
-/** The last processed event about each that has one: one that showed nothing may have come before the record had a row. */
+/** The last processed event about each record, if any: it may have come before the record had a row. */
 async function lastEvents(
   unit: Unit,
   kind: Kind,
@@ -288,7 +288,7 @@ export const learnedPointers = (unit: Sql) =>
     sql`SELECT kind, path FROM learned_pointers WHERE used ORDER BY learned_at DESC, path`,
   );
 
-/** What a read moves of records that it has confirmed as they were, in two statements for all of them. */
+/** Notes the read of records that it has confirmed as they were, in two statements for all of them. */
 function noteRead(
   unit: Unit,
   kind: Kind,
@@ -312,7 +312,7 @@ const asItWas = (id: string): Applied => ({
   ...{ lagMs: null, witness: true, announced: false, lacks: false },
 });
 
-/** Most rows name none, which their JSON tells without being taken apart. */
+/** Most rows name none, which the text of their JSON shows without parsing it. */
 function assessmentsIn(object: ReadObject, kind: Kind, pointers: IdPointers): string[] {
   if (object.json !== undefined && !mayRefer(object.json, kind, 'risk_assessment', pointers)) return [];
   return assessmentsNamedIn(object.data, kind, pointers);

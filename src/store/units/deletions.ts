@@ -21,7 +21,7 @@ interface Context {
   lease?: Lease;
 }
 
-/** What is asked of the newest records, to find one that lives. */
+/** How many of the newest records are looked at to find a live one. */
 const LIVE_LOOKED_AT = 20;
 
 /** The verbs that turn proven absences into tombstones, or let them wait for an operator. */
@@ -44,7 +44,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
     const verdict = decideDeletions(
       [...candidates.values()].map(({ id, state, row }) => ({
         id,
-        // What is not shown alive needs nobody's approval to stay that way.
+        // A record that is not shown alive needs no approval to stay so.
         announced: state.deleteEvent !== null || row === null || row.deletedAt !== null,
         approved: agreed.has(id),
       })),
@@ -172,7 +172,7 @@ const isSame = (some: readonly string[], others: readonly string[]) =>
 
 const isNotApproved = (nowIso: string) => sql`(approved_until IS NULL OR approved_until <= ${nowIso})`;
 
-/** Has an operator approved the deletion of the record? */
+/** Whether an operator has approved the deletion of the record. */
 export async function isApproved(unit: Sql, kind: Kind, id: string, nowIso: string): Promise<boolean> {
   return (await approvedAmong(unit, kind, [id], nowIso)).has(id);
 }
@@ -188,7 +188,7 @@ async function approvedAmong(
   return new Set(await idsOf(unit, approved));
 }
 
-/** The deletions of these records wait no more; with the last one of the kind, nothing is left to ask anybody. */
+/** The deletions of these records wait no more. After the last one of the kind its gap is resolved. */
 export async function dropPending(
   unit: Unit,
   kind: Kind,
@@ -227,7 +227,7 @@ function makeTombstone(candidate: LoadedRecord, cause: string, now: Now, { numbe
   return written;
 }
 
-/** In one statement: a service that lost its data has as many as it had records. */
+/** In one statement, since a service that lost its data has as many as it had records. */
 function addPending(
   unit: Unit,
   kind: Kind,

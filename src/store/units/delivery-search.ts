@@ -26,10 +26,10 @@ export const EVENT_COLUMNS = sql.raw(
 );
 const EVENTS: Numbered = { table: 'events', number: 'seq', time: 'received_at' };
 
-/** States that few events are in have an index of their own. */
+/** States with few events, which have an index. */
 const INDEXED_STATES: readonly EventState[] = ['pending', 'failed'];
 
-/** A row found through an index costs several times one met on the way: fewer of them make the same page. */
+/** A row found through an index costs several times one met on a walk: a page looks at fewer of them. */
 const FOUND_ROW_COST = 10;
 
 /**
@@ -42,7 +42,7 @@ export async function searchEvents(
   paging: EventPaging,
 ): Promise<Page<EventReport>> {
   const { dialect } = to;
-  // Most databases have no event in the rare states, and need not be walked to find that out.
+  // Most databases have no event in the rare states: the count says so without a walk.
   if (state !== undefined) {
     const ofState = await single<number>(to, sql`SELECT count FROM event_counts WHERE state = ${state}`);
     if (ofState === 0) return { items: [], next: null, looked_back_to: null };
@@ -56,7 +56,7 @@ export async function searchEvents(
   const from = async () => {
     if (recordId !== undefined)
       return sql` WHERE ${dialect.isAmong(events.seq, await eventsOfRecord(to, recordId, before, lookAt))}`;
-    // In the text, not as a parameter: else the planner does not use the index of one state.
+    // In the text, not as a parameter: otherwise the planner does not use the index of that state.
     if (byState)
       return sql`${dialect.indexedBy(`events_${state}`)} WHERE state = ${sql.raw(`'${state}'`)} AND seq < ${before}`;
     return sql`${dialect.indexedBy(null)} WHERE seq < ${before}`;
@@ -80,10 +80,10 @@ export async function searchEvents(
   };
 }
 
-/** A body that is searched is read: fewer of them take as long as a page of rows. */
+/** To search a body means to read it: this many take as long as a page of rows. */
 const BODIES_LOOKED_AT = EVENTS_LOOKED_AT / 5;
 
-/** A report's columns, but for the outcome, and where the tables have them, as a rule. */
+/** The columns of a report, except the outcome, and the column that most tables have for each. */
 const COLUMNS = {
   ...{ number: 'id', received_at: 'received_at', event_id: 'event_id', type: 'type', kind: 'kind' },
   ...{ record_id: 'record_id', state: 'NULL', reason: 'NULL', address: 'address', deliveries: '1' },
@@ -92,7 +92,7 @@ const COLUMNS = {
 /** The table with the deliveries of one outcome. */
 interface Source extends Numbered {
   outcome: ListedOutcome;
-  /** Null: the event has it. */
+  /** Null: the event's row has the body. */
   body: Column | null;
   columns: typeof COLUMNS;
 }
@@ -128,17 +128,17 @@ const SOURCES: readonly Source[] = [
   sourceOf('rejected', 'rejections', rejections.body, OF_REJECTIONS),
 ];
 
-/** What of one lane a page may show, newest first, and where it has looked to. */
+/** The rows of one lane that a page may show, newest first, and how far it has looked. */
 interface Found extends Omit<Looked<DeliveryReport, number>, 'isFull'> {
   lane: Lane;
 }
 
-/** `named`: accepted ones that the search names, which an index finds however old they are. */
+/** `named`: accepted ones with the searched id, which an index finds however old they are. */
 const LANES = ['accepted', 'duplicate', 'quarantined', 'rejected', 'named'] as const;
 type Lane = (typeof LANES)[number];
 type Cursor = Readonly<Record<Lane, number>>;
 
-/** Deliveries of all outcomes in one list. Each table is walked down by its own numbers, and those are the cursor. */
+/** Deliveries of all outcomes in one list. Each table is walked down by its own numbers, which make up the cursor. */
 export async function searchDeliveries(
   to: Sql,
   filter: DeliveryFilter,
@@ -165,13 +165,13 @@ export async function searchDeliveries(
   return { items, next, looked_back_to: next === null ? null : reach, newest };
 }
 
-/** Numbers that a walk lies between, neither of them in it. */
+/** Bounds of a walk, neither of them in it. */
 interface Range {
   above: number;
   before: number;
 }
 
-/** Where each lane begins now, as a cursor has it. */
+/** The newest number of each lane, as a cursor. */
 async function newestOf(to: Sql): Promise<string> {
   const numbers: Partial<Record<Lane, number>> = {};
   for (const { outcome, table, number } of SOURCES) {
@@ -183,7 +183,7 @@ async function newestOf(to: Sql): Promise<string> {
   return LANES.map((lane) => numbers[lane] ?? numbers.accepted).join('.');
 }
 
-/** The newest of all, each lane in its own order, as far as all of them have looked. */
+/** The newest rows of all lanes, as far as every lane has looked. */
 function merged(found: readonly Found[], from: Cursor, limit: number): Pick<DeliveryPage, 'items' | 'next'> {
   const items: DeliveryReport[] = [];
   const taken = new Map(found.map(({ lane }) => [lane, 0]));
@@ -194,7 +194,7 @@ function merged(found: readonly Found[], from: Cursor, limit: number): Pick<Deli
       .sort((a, b) => (headOf(a)!.received_at < headOf(b)!.received_at ? 1 : -1))[0];
   for (let next = newestHead(); next !== undefined && items.length < limit; next = newestHead()) {
     const head = headOf(next)!;
-    // A lane that has nothing left to show here may have something newer further down.
+    // A lane with nothing left to show may have newer rows further down, where it has not looked.
     const isBehind = found.some(
       (each) => headOf(each) === undefined && (each.end?.reach ?? '') > head.received_at,
     );
@@ -259,7 +259,7 @@ async function look(
   return { lane, end, items: items.map((row) => ({ outcome: source.outcome, ...row })) };
 }
 
-/** Of events only what the other lane does not find. */
+/** Of events, only those that the lane `named` does not find. */
 function isFound(to: Sql, { outcome, columns, body }: Source, search: string): SQL {
   const isNamed = sql`(coalesce(${sql.raw(columns.event_id)} = ${search}, false)
     OR coalesce(${sql.raw(columns.record_id)} = ${search}, false))`;
@@ -267,7 +267,7 @@ function isFound(to: Sql, { outcome, columns, body }: Source, search: string): S
   return outcome === 'accepted' ? sql`(${holds} AND NOT ${isNamed})` : sql`(${holds} OR ${isNamed})`;
 }
 
-/** Accepted events that the text names, newest first. */
+/** Accepted events with this id, or about a record with it, newest first. */
 async function eventsNamed(
   to: Sql,
   name: string,

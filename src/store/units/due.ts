@@ -9,7 +9,7 @@ import { isRecord, TABLE_OF } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { as, idsOf, isOneOf, iso, readFact, single, sql, update } from './sql.ts';
 
-/** Somebody has said within this time that the service lives: several of its beats. */
+/** With a heartbeat within this time the service is running: some of them may be late. */
 const ALIVE_MS = 60_000;
 
 /** Which records are known, and when each is read. */
@@ -28,11 +28,11 @@ export function createDueVerbs(database: Database, { keepsTime }: Pick<Engine, '
     markUnverifiedDirty: (now: Now, timing: DirtyTiming): Promise<number> =>
       database.transact(async (unit) =>
         keepsTime && (await isServed(unit, now))
-          ? await pullBack(unit, now, timing)
-          : await layAnew(unit, now, timing),
+          ? await clampToClock(unit, now, timing)
+          : await restartClocks(unit, now, timing),
       ),
 
-    /** The longest due first. Those marked dirty since are put off, not returned. */
+    /** The longest due first. Records marked dirty since then are put off, not returned. */
     async dueRecords(kind: Kind, now: Now, timing: DirtyTiming, limit: number): Promise<DueRecord[]> {
       const { attempts, missingSince, dirtyAt, firstDirtyAt } = states;
       type Row = Record<'missingSince' | 'dirtyAt' | 'firstDirtyAt', number | null>;
@@ -47,7 +47,7 @@ export function createDueVerbs(database: Database, { keepsTime }: Pick<Engine, '
         const waits = at !== null && at > now.steady && row.attempts === 0 && row.missingSince === null;
         if (!waits)
           due.push({ kind, id: row.id, attempts: row.attempts, missing: row.missingSince !== null });
-        // Unless another dirty mark comes between: then it is due when that one says.
+        // Unless another dirty mark came meanwhile, which sets the time itself.
         else
           later.push(
             sql`UPDATE record_state SET due_at = ${at}
@@ -133,8 +133,8 @@ export function createDueVerbs(database: Database, { keepsTime }: Pick<Engine, '
         statements,
         sql`SELECT id FROM record_state WHERE kind = ${kind} AND dirty > ${number}`,
       );
-      // The feed's end as a rule. Each row is asked where they are fewer, or where retention has taken some of the feed, which
-      // is looked at afterwards: another process may trim it meanwhile.
+      // As a rule from the end of the feed. From the rows where they are fewer, or where retention has trimmed this part of the feed,
+      // which is asked afterwards: another process may trim it meanwhile.
       const fed = isShort
         ? await idsOf(
             statements,
@@ -179,14 +179,14 @@ const knownRows = ({ dialect }: Sql, kind: Kind, ids: readonly string[], { stead
       CAST(${steady} AS bigint)
     FROM ${dialect.listed([...new Set(ids)].sort())} WHERE true ON CONFLICT (kind, id)`;
 
-/** The service was alive just now: what was noted by the database's clock still holds for a replica that joins, or takes over. */
+/** The service was running just now: instants of the database's clock are valid for a replica that joins or takes over. */
 async function isServed(unit: Unit, now: Now): Promise<boolean> {
   const beat = await readFact(unit, 'heartbeat');
   return beat !== null && Math.abs(now.wall - Date.parse(beat)) < ALIVE_MS;
 }
 
-/** Only what lies ahead of this clock, which another one noted: it would keep a record waiting. */
-async function pullBack(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming): Promise<number> {
+/** Only instants ahead of this clock, which another one noted: they would keep a record waiting. */
+async function clampToClock(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming): Promise<number> {
   const { dirtyAt, firstDirtyAt, missingSince } = states;
   await unit.change(update(states, { readEndedAt: steady }, sql`read_ended_at > ${steady}`));
   const noLaterThan = (column: Column, latest: number) =>
@@ -201,9 +201,9 @@ async function pullBack(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming):
   return await unit.change(update(states, back, sql`unverified_since IS NOT NULL AND (${isAhead})`));
 }
 
-/** After a longer pause, or on another server: nothing says that the clocks of then and of now are one. */
-async function layAnew(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming): Promise<number> {
-  // All of them, not only those that seem to lie ahead: a clock set forward makes the last read look old.
+/** After a longer pause, or on another server: nothing says that the two clocks agree. */
+async function restartClocks(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming): Promise<number> {
+  // All, not only those that seem to be ahead: after a clock was set forward the last read looks old.
   await unit.change(update(states, { readEndedAt: steady }, sql`read_ended_at IS NOT NULL`));
   // What events have shown and no read covers was shown now.
   for (const table of Object.values(TABLE_OF)) {

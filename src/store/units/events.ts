@@ -47,7 +47,7 @@ export const DUPLICATES_KEPT = 10_000;
 
 type StoredEvent = Omit<PendingEvent, 'receivedWall' | 'owner'> & { receivedAt: string; state: EventState };
 
-/** Events and deliveries that were not understood, and what people do about them; and deliveries that were rejected. */
+/** Deliveries, as they are accepted or rejected; and what people do about those that were not understood. */
 export function createEventVerbs(database: Database, engine: Engine) {
   const failAgain = (to: Sql, id: string, error: string, processedAt: string) => {
     const failed = { attempts: sql`${events.attempts} + 1`, error, processedAt };
@@ -118,9 +118,10 @@ export function createEventVerbs(database: Database, engine: Engine) {
           const again = { state: 'pending', attempts: 0, nextAttemptAt: null };
           unit.send(update(events, again, sql`seq = ${stored.seq}`));
           tally(unit, { [state]: -1, pending: 1 });
-          // As one that names none yet, so that it is shown by what was learned as well, and its record becomes dirty.
+          // As an event that names no record yet: then the learned pointers are used too, and its record becomes dirty.
           const event = { ...stored, recordId: null, receivedWall: Date.parse(receivedAt), owner: '' };
-          const [result] = await applyAll(engine, unit, [{ event, reading: null }], new Map(), rules, now);
+          const read = { event, reading: null, pointers: rules.pointers };
+          const [result] = await applyAll(engine, unit, [read], new Map(), rules, now);
           if (result === undefined || result.outcome === 'failed') {
             return { outcome: 'failed', error: result?.error ?? 'it was not processed' };
           }
@@ -179,7 +180,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
         if (kind !== null && recordId !== null) {
           engine.records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
         } else if (kind === 'risk_assessment') {
-          // There is no list to read: that a person has seen to it is all that can settle it.
+          // There is no list to read: only a person can settle it.
           await resolveSettled(unit, kind, null, nowIso);
         } else {
           const gap = gapOf('unusable_delivery', kind, null);
@@ -216,14 +217,14 @@ export function createEventVerbs(database: Database, engine: Engine) {
   };
 }
 
-/** What an event's content is compared by: its body, or the hash of that once it is trimmed. */
+/** By this an event's content is compared: its body, or the hash once the body is trimmed. */
 interface Content {
   id: string;
   contentHash: string | null;
   body: string | null;
 }
 
-/** Counts redeliveries. Returns those whose content is not that of the event which came before with their id. */
+/** Counts redeliveries. Returns those with another content than the event that came before with the same id. */
 async function noteRepeats(
   unit: Unit,
   again: readonly IncomingEvent[],
@@ -271,7 +272,7 @@ function isContent({ contentHash, body }: Content, again: string): boolean {
   return body === again || contentHashOf(again) === (contentHash ?? contentHashOf(body ?? ''));
 }
 
-/** It was processed, and what it was taken to be about is nothing that the API or an event has ever shown. */
+/** Whether it was processed for a record that neither the API nor an event has ever shown. */
 async function isAboutNothing(
   unit: Unit,
   { kind, recordId }: Pick<StoredEvent, 'kind' | 'recordId'>,
@@ -282,7 +283,7 @@ async function isAboutNothing(
   return record?.state.returned === false && record.row === null;
 }
 
-/** The API has never shown it, and nothing is left that names it: its gaps go with it. */
+/** Removes a record that the API has never shown and nothing names any more, and resolves its gaps. */
 async function forgetUnnamed(unit: Unit, kind: Kind, id: string, nowIso: string): Promise<void> {
   const about = { table: 'events', kind, id, order: 'DESC', limit: 1 } as const;
   if ((await unit.dialect.numbersOf(unit, about)).length > 0) return;
@@ -296,7 +297,7 @@ async function forgetUnnamed(unit: Unit, kind: Kind, id: string, nowIso: string)
   await resolveGap(unit, { reason: 'unreadable_answer', kind, recordId: id }, nowIso);
 }
 
-/** Deliveries that are not accepted as events: their content is kept, what they seem to be about is read, and a gap says so. */
+/** Deliveries that are not accepted as events: their content is kept, their record is read if it is known, and a gap is opened. */
 async function keepUnusable(
   unit: Unit,
   records: Pick<Records, 'dirty'>,
@@ -325,7 +326,7 @@ async function keepUnusable(
   }
 }
 
-/** Of what no other step reads: the assessments that it names become known. */
+/** The assessments named in a delivery that no later step reads become known. */
 async function makeNamedKnown(
   unit: Unit,
   { kind, body }: Pick<UnusableDelivery, 'kind'> & { body: Uint8Array | string },
@@ -342,15 +343,15 @@ async function makeNamedKnown(
   );
 }
 
-/** A stranger's body is read for what it is searched by only while that costs little. Bytes. */
+/** A rejected body is parsed for its id and type only up to this size, since a stranger may have sent it. Bytes. */
 const NAMED_WITHIN = 64 * 1024;
-/** The event that a body names, as far as it can be read at all. Null: no such text, or a longer one than any event's. */
+/** Id and type as a body names them. Null: it cannot be read, or the text is not a usable id. */
 function namedIn(body: Uint8Array | null): { eventId: string | null; type: string | null } {
   const { id, type } = body === null || body.length > NAMED_WITHIN ? {} : objectIn(body);
   return { eventId: isUsableId(id) ? id : null, type: isUsableId(type) ? type : null };
 }
 
-/** Empty where it is none, or none that can be read. */
+/** Empty if it is no object, or cannot be parsed. */
 function objectIn(body: Uint8Array | string): JsonObject {
   try {
     const value: unknown = parseJson(typeof body === 'string' ? body : Buffer.from(body).toString('utf8'));

@@ -12,10 +12,10 @@ import { fields } from '../schema.ts';
 import type { Field, FieldLook } from '../values.ts';
 import { readFact, sql, upsert, writeFact } from './sql.ts';
 
-/** Up to which number changes have been looked at for fields, as `facts` keep it. */
+/** The fact that says up to which number changes have been searched for fields. */
 const LOOKED_FACT = 'fields_looked';
 
-/** Of changes that are looked at together, which one may exceed: on PostgreSQL the event loop takes their JSON apart. */
+/** Changes searched together, since on PostgreSQL the event loop parses their JSON. A single larger one is searched too. */
 const LOOK_BYTES = 262_144;
 
 /** The typed columns of the views `…_flat`: changes hold every field that a record ever had, in the order of commits. */

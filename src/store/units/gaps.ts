@@ -74,7 +74,7 @@ export function gapOf(
 export const gapOfFailed = (kind: Kind | null, recordId: string | null) =>
   gapOf('failed_event', kind, recordId);
 
-/** The earliest begin (steady) of a full sync that resolves a gap opened now: what it reads may be as old as SETTLE. */
+/** When (steady) a full sync must begin, at the earliest, to resolve a gap opened now: what it reads may be as old as SETTLE. */
 function coverableAt(gap: GapKey, now: Now, timing: DirtyTiming | undefined): number | null {
   if (timing === undefined) return null;
   return gap.reason === 'no_record_id' ? Math.ceil(now.steady + timing.settleMs) : null;
@@ -98,7 +98,7 @@ export async function openGap(
   await addGap(unit, gap, { error, openedAt: iso(now.wall), number, coverableAt: again.coverableAt });
 }
 
-/** Also if one of the same key is open, as after a second restore: each is resolved separately. */
+/** Also if a gap with the same key is open, as after a second restore: each is resolved separately. */
 async function addGap(
   unit: Unit,
   gap: GapKey,
@@ -177,7 +177,7 @@ export async function resolveAfterFullSync(
   );
 }
 
-/** A gap is open that a complete list of the kind resolves. */
+/** Whether a gap is open that a complete list of the kind resolves. */
 export async function hasUnnamed({ query }: Sql, kind: Kind): Promise<boolean> {
   const open = await query(
     sql`SELECT 1 FROM gaps WHERE kind = ${kind} AND record_id IS NULL AND resolved_at IS NULL
@@ -221,12 +221,12 @@ export interface Watched<D extends Database = Database> {
   watchGaps: (onChange: (change: GapChange) => void) => void;
 }
 
-/** The same database, which reports the gap changes of each unit after its commit; those before the first watcher, to that one. */
+/** The same database, which reports the gap changes of each unit after its commit. Those before the first watcher go to that one. */
 export function watched<D extends Database>(database: D): Watched<D> {
   const early: GapChange[] = [];
   let onChange = (change: GapChange): void => void early.push(change);
   const transact: Database['transact'] = async (work, first) => {
-    // Of the last try, which is committed: earlier ones were rolled back.
+    // Of the last try: earlier ones were rolled back.
     let changes: readonly GapChange[] = [];
     const result = await database.transact((unit, read) => {
       changes = unit.gapChanges;
@@ -244,7 +244,7 @@ export function watched<D extends Database>(database: D): Watched<D> {
   };
 }
 
-/** The fact that names the present life of a database. Another one begins where a copy goes on in its place. */
+/** The fact that names the life of a database. Another one begins when a copy takes its place. */
 export const EPOCH_FACT = 'epoch';
 const EPOCH_BYTES = 8;
 

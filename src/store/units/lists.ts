@@ -3,7 +3,7 @@ import type { Column, SQL } from '../drizzle.ts';
 import type { ListPaging, NumberedRows, NumberedTable, Period } from '../reports.ts';
 import { allOf, as, beforeOf, limitOf, one, sql } from './sql.ts';
 
-/** Lists whose newest come first, read down by numbers that grow with time, but for a clock that was set back. */
+/** Lists that show the newest first. They are read downwards by a number that grows with time, unless a clock was set back. */
 
 export interface Numbered {
   table: string;
@@ -14,7 +14,7 @@ export interface Numbered {
 interface Listed {
   time: string;
   columns: string;
-  /** Bytes, which only one row alone shows. */
+  /** It has a body, which only a single row shows. */
   hasBody?: true;
 }
 
@@ -77,7 +77,7 @@ interface StoredRow {
   differences?: unknown;
 }
 
-/** A body twice: as text to be read, and whole. */
+/** The body twice: as text for reading, and in full as base64. */
 function reportOf<Name extends NumberedTable>({ dialect }: Sql, name: Name, row: StoredRow) {
   const { body = null, ...rest } = row;
   const bodies = { body: body?.toString('utf8') ?? null, body_base64: body?.toString('base64') ?? null };
@@ -88,7 +88,7 @@ function reportOf<Name extends NumberedTable>({ dialect }: Sql, name: Name, row:
   } as NumberedRows[Name];
 }
 
-/** What a row of the period fulfils. */
+/** The conditions for rows of the period. */
 export function isWithin({ dialect }: Sql, time: string, { since, until }: Period): SQL[] {
   return [
     ...(since === undefined ? [] : [sql`${sql.raw(time)} >= ${dialect.instant(since)}`]),
@@ -96,12 +96,12 @@ export function isWithin({ dialect }: Sql, time: string, { since, until }: Perio
   ];
 }
 
-/** The first number that is of `until` or later, found without an index of times: all of the period are below it. */
+/** The first number of `until` or later, found without an index of times: all rows of the period are below it. */
 export async function numberAt(to: Sql, rows: Numbered, until: string | undefined): Promise<number> {
   return until === undefined ? Number.MAX_SAFE_INTEGER : await firstSince(to, rows, until);
 }
 
-/** The number from which on all is of `instant` or later. */
+/** The number from which on all rows are of `instant` or later. */
 export async function firstSince(
   to: Sql,
   { table, number, time }: Numbered,
@@ -124,12 +124,12 @@ export async function firstSince(
   return least + 1;
 }
 
-/** A way along an index: rows of `walked` (FROM … WHERE …) in the order of `keys`, the last of which tells the place of a row. */
+/** A way along an index: rows of `walked` (FROM … WHERE …) in the order of `keys`; the last key marks the place of a row. */
 export interface Way {
   walked: SQL;
   keys: readonly (Column | SQL)[];
   order: 'ASC' | 'DESC';
-  /** What is said of how far a page came. */
+  /** What a person reads of how far a page came. */
   reach: Column | SQL;
 }
 
@@ -137,7 +137,7 @@ export interface Way {
 export interface Looked<Row, Place> {
   items: Row[];
   isFull: boolean;
-  /** Behind this row nothing was looked at; null: nothing is left. */
+  /** The last row that was looked at; null: nothing is left after it. */
   end: { place: Place; reach: string } | null;
 }
 
@@ -146,7 +146,7 @@ interface Bounds {
   lookAt: number;
 }
 
-/** Of the first `lookAt` rows of the way those that fit, at most `limit`. */
+/** At most `limit` of those that fit among the first `lookAt` rows of the way. */
 export async function lookAlong<Row extends object, Place = string>(
   to: Sql,
   { walked, keys, order, reach }: Way,
@@ -158,7 +158,7 @@ export async function lookAlong<Row extends object, Place = string>(
     return sql.join(directed, sql`, `);
   };
   const along = sql`${walked} ORDER BY ${inOrder(keys)}`;
-  // As the last columns, and each once: so SQLite sees that the rows come in order, and looks at no more than it takes.
+  // As the last columns, each once: then SQLite sees that the rows come in order, and looks at no more than it needs.
   const [first, ...others] = keys;
   const marks = others.length === 0 ? { place: first! } : { before_place: first!, place: others.at(-1)! };
   const mark = as({ reach, ...marks });
@@ -183,6 +183,6 @@ export async function lookDown<Row extends object>(
   const looked = await lookAlong<Row, number>(to, way, what, bounds);
   const { isFull, end } = looked;
   if (isFull || end === null || since === undefined || end.reach >= since) return looked;
-  // An older one does not end it by itself: where a clock was set back, some of the period stand before it.
+  // One older row does not end it: where a clock was set back, rows of the period may have lower numbers.
   return end.place < (await firstSince(to, rows, since)) ? { ...looked, end: null } : looked;
 }

@@ -1,4 +1,4 @@
-import type { Kind } from '../../compliance/kinds.ts';
+import { isKnownType, type Kind } from '../../compliance/kinds.ts';
 import { type IdPointers, idFieldsOf, type JsonObject, withLearned } from '../../compliance/pointers.ts';
 import { decideProvisional } from '../../mirror/decide.ts';
 import { type Reading, readPayload, recordOf, stateAfter } from '../../process/payload.ts';
@@ -25,7 +25,7 @@ import {
 } from './records.ts';
 import { createdIn, iso, single, sql, tally, update } from './sql.ts';
 
-/** A claimed event as the store has it, with what the worker does not need. */
+/** A claimed event with what the store knows besides, which the worker does not need. */
 export interface PendingEvent extends ClaimedEvent {
   type: string;
   created: string;
@@ -41,7 +41,7 @@ export interface Engine {
   records: Records;
   /** Its steady clock is the database's, and outlives the processes. */
   keepsTime: boolean;
-  /** Accepts a group of new events more cheaply than by `insertNew`. Null, with nothing done: it must be the other way. */
+  /** Accepts a group of new events more cheaply than by `insertNew`. Null: nothing was done, and `insertNew` must do it. */
   acceptNew(events: readonly IncomingEvent[], now: Now, timing: DirtyTiming): Promise<AcceptOutcome[] | null>;
   /** Stores those whose ids are new, and marks their records dirty. Their numbers; null: the id has come before. */
   insertNew(
@@ -54,18 +54,18 @@ export interface Engine {
   accepted(events: readonly IncomingEvent[], outcomes: readonly AcceptOutcome[], receivedWall: number): void;
   /** What an event says. */
   payloadOf(event: PendingEvent): JsonObject;
-  /** As `loadRecords`; what the last event of a record left may be taken as it is. */
+  /** As `loadRecords`, or from memory, where the last event of a record has left it. */
   recall(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, LoadedRecord>>;
   /** A unit has changed records in another way, or will: what is remembered of them is dropped. */
   forgetRecords(): void;
-  /** As `records.save`, of states those alone that are new. */
+  /** As `records.save`, but states only where they are new. */
   saveProvisional(
     unit: Sender,
     records: Iterable<LoadedRecord>,
     changes: readonly Change[],
     nowIso: string,
   ): void;
-  /** Events that were waiting. */
+  /** Saves the new states of events. */
   saveFinished(unit: Sender, finished: readonly Finished[], nowIso: string): void;
   /** Those of `events` whose claim is not lost; it ends with this unit. */
   finishClaims<T extends ClaimedEvent>(sql: Sql, events: readonly T[]): Promise<T[]>;
@@ -83,7 +83,7 @@ export interface Finished {
   soughtFrom: string | null;
 }
 
-/** What becomes of claimed events: shown in the mirror, put off, given up. */
+/** What happens to claimed events: they are shown in the mirror, deferred, or given up. */
 export function createProcessingVerbs(database: Database, engine: Engine) {
   return {
     /** Writes claimed events into rows and marks each processed or failed, in one transaction. Skips those whose claim was lost. */
@@ -93,7 +93,7 @@ export function createProcessingVerbs(database: Database, engine: Engine) {
       now: Now,
     ): Promise<ProvisionalOutcome[]> {
       if (claimed.length === 0) return [];
-      // As they were claimed.
+      // The worker gives back the objects that it has claimed.
       const events = claimed as readonly PendingEvent[];
       const read = events.map((event) => readEvent(engine, event, rules.pointers));
       const outcomes = await database.transact(
@@ -140,15 +140,18 @@ export function createProcessingVerbs(database: Database, engine: Engine) {
   };
 }
 
-/** An event and what it says; null: it is of no known family. */
 interface Read {
   event: PendingEvent;
+  /** Null: it is of no known family. */
   reading: Reading | null;
+  /** By which it was read. */
+  pointers: IdPointers;
 }
 
 function readEvent(engine: Engine, event: PendingEvent, pointers: IdPointers): Read {
   const { kind } = event;
-  return { event, reading: kind === null ? null : readPayload(kind, engine.payloadOf(event), pointers) };
+  const reading = kind === null ? null : readPayload(kind, engine.payloadOf(event), pointers);
+  return { event, reading, pointers };
 }
 
 /** Every record that the events are about or name. */
@@ -176,7 +179,7 @@ async function recallAll(
   return records;
 }
 
-/** Shows events in their records, which `records` holds as they stand now, and marks each done, ignored or failed. */
+/** Shows events in their records, which are loaded in `records`, and marks each event processed, ignored or failed. */
 export async function applyAll(
   engine: Engine,
   unit: Unit,
@@ -186,23 +189,14 @@ export async function applyAll(
   now: Now,
 ): Promise<Applying[]> {
   if (read.length === 0) return [];
-  const renamed = await readAnew(engine, unit, read, records, rules, now);
+  const readable = await readAnew(engine, unit, read, records, rules, now);
   const batch: Batch = {
     ...{ records, rules, now, unit },
     touched: new Set(),
     changes: [],
     nowIso: iso(now.wall),
   };
-  const idFields = idFieldsOf(rules.pointers);
-  const outcomes = read.map((one): Applying => {
-    const again = renamed.get(one);
-    if (again === undefined) return applyOne(one, idFields, batch);
-    const { event } = again.read;
-    // All that one of an unknown type does is to have its record read.
-    if (stateAfter({ event, outcome: 'marked_dirty' }) === 'ignored')
-      return { event, outcome: 'marked_dirty', error: null };
-    return applyOne(again.read, again.idFields, batch);
-  });
+  const outcomes = readable.map((one) => applyOne(one, batch));
   engine.saveProvisional(unit, batch.touched, batch.changes, batch.nowIso);
   const moves = { processed: 0, ignored: 0, failed: 0 };
   const finished = outcomes.map((result): Finished => {
@@ -253,7 +247,10 @@ function soughtFrom(
   return isSought ? iso(now.wall + rules.timing.settleMs) : null;
 }
 
-/** Events that named no record as they came, and do by what was learned since. Their records become dirty, and are in `records` then. */
+/**
+ * The same events, but those that named no record are read again by the learned pointers. Their records become dirty, and are loaded
+ * into `records`.
+ */
 async function readAnew(
   engine: Engine,
   unit: Unit,
@@ -261,12 +258,11 @@ async function readAnew(
   records: Map<string, LoadedRecord>,
   rules: ProvisionalRules,
   now: Now,
-): Promise<Map<Read, { read: Read; idFields: ReadonlySet<string> }>> {
+): Promise<readonly Read[]> {
   const nameless = read.filter(({ event }) => event.kind !== null && event.recordId === null);
-  if (nameless.length === 0) return new Map();
+  if (nameless.length === 0) return read;
   const pointers = withLearned(rules.pointers, await learnedPointers(unit));
-  const idFields = idFieldsOf(pointers);
-  const renamed = new Map<Read, { read: Read; idFields: ReadonlySet<string> }>();
+  const again = new Map<Read, Read>();
   const dirtied: Dirtied[] = [];
   for (const one of nameless) {
     const record = recordOf(one.event, pointers);
@@ -274,20 +270,20 @@ async function readAnew(
     const { kind, recordId } = record;
     unit.send(update(eventTable, { kind, recordId }, sql`seq = ${one.event.seq}`));
     dirtied.push({ kind, id: recordId, number: unit.numbers.next() });
-    renamed.set(one, { read: readEvent(engine, { ...one.event, ...record }, pointers), idFields });
+    again.set(one, readEvent(engine, { ...one.event, ...record }, pointers));
   }
+  if (again.size === 0) return read;
   engine.records.dirty(unit, dirtied, now, rules.timing);
-  for (const { read } of renamed.values()) {
-    const { kind, recordId, seq } = read.event;
-    // Such an event was not thought to be about it: other ids are looked for in its data as well.
+  for (const { event } of again.values()) {
+    const { kind, recordId, seq } = event;
+    // The event was not about this record until now, so other ids are looked for in its data as well.
     unit.send(
       sql`UPDATE record_state SET searched = ${seq - 1} WHERE kind = ${kind} AND id = ${recordId} AND searched >= ${seq}`,
     );
   }
-  if (renamed.size > 0) engine.forgetRecords();
-  const again = [...renamed.values()].map(({ read }) => read);
-  for (const [key, record] of await recallAll(engine, unit, again)) records.set(key, record);
-  return renamed;
+  engine.forgetRecords();
+  for (const [key, record] of await recallAll(engine, unit, [...again.values()])) records.set(key, record);
+  return read.map((one) => again.get(one) ?? one);
 }
 
 type Applying = ProvisionalOutcome & { event: PendingEvent };
@@ -303,14 +299,15 @@ interface Batch {
 }
 
 function applyOne(
-  { event, reading }: Read,
-  idFields: ReadonlySet<string>,
+  { event, reading, pointers }: Read,
   { records, touched, changes, rules, now, nowIso, unit }: Batch,
 ): Applying {
   const { kind, recordId } = event;
   if (kind === null || reading === null)
     return { event, outcome: 'failed', error: 'the event is of no known family' };
-  // Whatever it is about, what it refers to is looked for.
+  // An event of an unknown type only has its record read.
+  if (recordId !== null && !isKnownType(event.type)) return { event, outcome: 'marked_dirty', error: null };
+  // Also of an event that cannot be used: the assessments that it names become known.
   for (const id of reading.assessments) {
     const record = records.get(keyOf('risk_assessment', id))!;
     if (record.stored !== null || touched.has(record)) continue;
@@ -332,7 +329,7 @@ function applyOne(
   const decision = decideProvisional(
     { ...event, kind, content: reading.content, shows: reading.shows },
     { state: record.state, row: record.row, verifiedWall: verifiedAt ? Date.parse(verifiedAt) : null },
-    { eventsOnly: rules.eventsOnly, toleranceMs: rules.toleranceMs, idFields },
+    { eventsOnly: rules.eventsOnly, toleranceMs: rules.toleranceMs, idFields: idFieldsOf(pointers) },
     nowIso,
   );
   record.state = decision.state;

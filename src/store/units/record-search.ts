@@ -20,7 +20,7 @@ import { lookAlong, type Way } from './lists.ts';
 import { TABLE_OF, tableName } from './records.ts';
 import { allOf, as, LAST, limitOf, single, sql } from './sql.ts';
 
-/** Of one kind: more of them than this are no list to choose from. */
+/** Of one kind. A longer list is of no use to choose from. */
 const STATUSES_LISTED = 50;
 
 /** A way along an index, of which a page looks at a bounded number of rows. */
@@ -29,13 +29,13 @@ interface Lane extends Omit<Way, 'walked'> {
   walked(place: string | null): Promise<SQL>;
   recordId: Column;
   fits: SQL;
-  /** The index itself tells what fits. */
+  /** The index alone shows what fits. */
   inIndex?: boolean;
 }
 
 /**
  * A page looks at a bounded number of rows of an index, and says how far it came. A search has three lanes: ids that begin with the
- * text, then names that do, then names that hold it. The cursor is the lane's number and a place in it.
+ * text, then names that do, then names that contain it. The cursor is the lane's number and a place in it.
  */
 export async function searchRecords(
   to: Sql,
@@ -134,14 +134,14 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
     },
   });
 
-  /** The name that the page before ended at; where it was changed meanwhile to an earlier one, the first that fits. */
+  /** The name at which the last page ended. If it has changed to an earlier name since, the first name that fits. */
   async function nameOf(last: string, from: string): Promise<string> {
     const found = (await single<string>(to, sql`SELECT ${name} FROM ${rows} WHERE ${id} = ${last}`)) ?? '';
     return inEitherCase(found) < inEitherCase(from) ? from : found;
   }
 
   if (order === 'changed') return [byChange(kind, found)];
-  // Few are outstanding or deleted, as a rule: their own index leaves nothing else to be looked at.
+  // Usually few are unverified or deleted: with their index nothing else is looked at.
   if (unverified === true) return [byId('outstanding', sql`unverified_since IS NOT NULL`, found)];
   if (deleted === true) return [byId('deleted', sql`deleted_at IS NOT NULL`, found)];
   if (search !== undefined) {
@@ -159,7 +159,7 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
   return [byId('status', sql`${dialect.indexed(status)} = ${dialect.indexed(filter.status)}`, filters)];
 }
 
-/** What was changed last first: a row knows the change that its content came with, so that each is found once. */
+/** The last change first. A row has the number of the change that wrote its content, so each record is found once. */
 function byChange(kind: Kind, filters: readonly SQL[]): Lane {
   const rows = TABLE_OF[kind];
   const isLast = sql`${rows.id} = ${changes.recordId} AND ${rows.changeSeq} = ${changes.seq}`;
@@ -171,7 +171,7 @@ function byChange(kind: Kind, filters: readonly SQL[]): Lane {
   };
 }
 
-/** Of JSON both engines say a value as it is written, texts in quotes. */
+/** Both engines give a value within JSON as it is written, a text in quotes. */
 function hasField(data: Column, { path, value }: RecordFilter['field'] & object): SQL {
   const steps = path.map((name) => sql`CAST(${name} AS text)`);
   const found = sql`CAST(${sql.join([sql`${data}`, ...steps], sql` -> `)} AS text)`;
@@ -191,5 +191,5 @@ export async function rowsOf({ query, dialect }: Sql, kind: Kind, which: SQL): P
   return rows.map((row) => ({ ...row, data: dialect.fromJson(row.data) as JsonObject }));
 }
 
-/** ASCII only, as `Dialect.folded` has it. */
+/** ASCII only, like `Dialect.folded`. */
 const inEitherCase = (text: string) => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());

@@ -10,7 +10,7 @@ import { iso, sql } from './sql.ts';
 
 const { getTableName } = drizzleModule('drizzle-orm');
 
-/** What most of the cost of an event and of a page is spent on, which each engine does in its own way. */
+/** What each engine does in its own way, because most of what an event or a page costs is here. */
 export interface Records {
   /**
    * Which of these are verified, have just this document, were neither written nor read after `number`, and leave nothing else to decide:
@@ -110,7 +110,7 @@ export function writeContent(
   return { ...change, seq, kind: record.kind, id: record.id, cause };
 }
 
-/** The columns of `record_state` that a state has, by its fields. Besides, it has some of the row's. */
+/** The fields of a state that `record_state` has as columns. The others are in the record's row. */
 export const STATE_FIELDS = [
   ...(['dirty', 'dirtyAt', 'firstDirtyAt', 'unverifiedSince', 'provisionalCreated', 'readNumber'] as const),
   ...(['readEndedAt', 'returned', 'missingSince', 'missingNumber', 'proven', 'deleteEvent'] as const),
@@ -143,7 +143,7 @@ const LOADED_COLUMNS = {
 
 type Flag = boolean | 0 | 1;
 
-/** As a database has them; flags, instants and JSON are taken apart. */
+/** As a database has them: flags, instants and JSON are still to be converted. */
 interface StoredRow
   extends Omit<RecordState & RecordRow, 'unverifiedSince' | 'returned' | 'proven' | 'data' | 'shown'> {
   known: Flag;
@@ -187,7 +187,7 @@ export async function loadRecords(
   return new Map(loaded.map((record) => [record.id, record]));
 }
 
-/** Where there is a row it says what was shown last, else the state does. */
+/** If there is a row, it has what was shown last; otherwise the state has. */
 function stateFrom(stored: StoredRow, dialect: Dialect): RecordState {
   const { hasRow, unverifiedSince, shown } = stored;
   const state: Record<(typeof STATE_FIELDS)[number], unknown> & RecordState = { ...UNKNOWN_STATE };
@@ -217,6 +217,6 @@ function rowFrom(stored: StoredRow, dialect: Dialect): RecordRow {
   };
 }
 
-/** What an event changes of a state is in the row too, as a rule, and is not written twice. */
+/** What an event changes of a state is in the row too, as a rule. Then the state is not written. */
 export const hasNewState = (record: LoadedRecord): boolean =>
   record.stored === null || !standsInRow(record.stored, record);

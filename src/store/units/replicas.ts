@@ -57,7 +57,7 @@ export function createReplicaVerbs(database: Database) {
           WHERE name = ${name} AND owner = ${owner} AND lease_until > ${now.steady} RETURNING fence`,
       );
       if (kept !== null) return { name, owner, fence: kept, isTakeover: false };
-      // Its own row alone: to prolong another lease must not wait for an owner of this one that is in the middle of a unit.
+      // Only this lease's row is locked: prolonging another lease must not wait for an owner of this one that is in a unit.
       return await database.transactApart(null, async (unit) => {
         await unit.change(
           sql`${insertInto(leases, { name, owner: '', fence: 0, leaseUntil: 0 })} ON CONFLICT (name) DO NOTHING`,
@@ -72,7 +72,7 @@ export function createReplicaVerbs(database: Database) {
       });
     },
 
-    /** Lets go of exactly this one. */
+    /** Releases exactly this one. */
     async releaseLease({ name, owner, fence }: Lease): Promise<void> {
       await statements.change(
         sql`UPDATE leases SET owner = '', lease_until = 0 WHERE name = ${name} AND owner = ${owner} AND fence = ${fence}`,

@@ -41,7 +41,7 @@ import { beforeOf, iso, limitOf, one, readFact, sql } from './sql.ts';
 const EVENT_STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 'failed', 'discarded'];
 const DAY_MS = 86_400_000;
 
-/** What people ask of the store. Reads only; nothing here is on the way of a delivery. */
+/** What people ask the store. These verbs only read, and no delivery waits for them. */
 export function createReports({ sql: statements, atOneMoment, currentNumber }: Database) {
   const { query, dialect } = statements;
 
@@ -115,7 +115,7 @@ export function createReports({ sql: statements, atOneMoment, currentNumber }: D
 
     /** `seq`: the counter; the rows are at least as new, so that a reader of the changes after it misses none. */
     async snapshotRecords(kind: Kind, paging: Paging): Promise<{ seq: number; records: RecordReport[] }> {
-      // The counter first: what is committed between the two is in the rows as well as behind `seq`.
+      // The counter first: what is committed between the two is in the rows and also after `seq`.
       const seq = await currentNumber();
       return { seq, records: await recordsById(statements, kind, paging) };
     },
@@ -192,7 +192,7 @@ async function summaryOf(to: Sql): Promise<StoreSummary> {
   );
   const { resolved_gaps_last_day, ...waiting } = rest!;
   return {
-    // `verified` is counted anew from the rows: the view's figure leaves out what no read can verify.
+    // `verified` is counted from the rows: the view's figure leaves out what no read can verify.
     kinds: await query<KindStatus>(
       sql`SELECT s.*, s.records - (SELECT c.unverified FROM record_counts c WHERE c.kind = s.kind) AS verified
         FROM sync_status s`,

@@ -6,20 +6,20 @@ import { audit, changes, duplicates, events, quarantine, registrations, trimmedE
 import type { Trimmed, TrimmedThing, TrimStep } from '../values.ts';
 import { as, iso, readFact, set, sql, tally, update, writeFact } from './sql.ts';
 
-/** Where the history begins, as `facts` keep it. */
+/** The fact that says where the history begins. */
 export const TRIMMED_CHANGES_FACT = 'changes_trimmed';
 
-/** How far bodies have been trimmed, as `facts` keep it: up to this number no event has one but failed ones. */
+/** The fact that says how far bodies have been trimmed: up to this number only failed events have one. */
 const TRIMMED_BODIES_FACT = 'bodies_trimmed';
 
-/** After an event has left a state that keeps its body: trimming comes back to it. */
+/** After an event has left a state in which its body stays: trimming goes back to it. */
 export async function trimBodiesAgainFrom(unit: Sql, seq: number): Promise<void> {
   if ((await bodiesTrimmed(unit)) >= seq) await writeFact(unit, TRIMMED_BODIES_FACT, String(seq - 1));
 }
 
 const bodiesTrimmed = async (unit: Sql) => Number((await readFact(unit, TRIMMED_BODIES_FACT)) ?? 0);
 
-/** Of bodies that one step takes apart, which one may exceed: some milliseconds. */
+/** Bodies that one step parses, in some milliseconds. A single larger one is parsed too. */
 const STEP_BYTES = 1_048_576;
 
 interface Candidate {
@@ -32,20 +32,20 @@ interface Candidate {
   stops: boolean | 0 | 1;
 }
 
-/** Of the oldest rows, in the order in which they came: what is looked at, and what becomes of those that are old enough. */
+/** A walk through a table from its oldest row: which rows it looks at, and how it trims those that are old enough. */
 interface Walk {
   table: Table;
   key: Column;
   at: Column;
-  /** Only of rows that fulfil it. */
+  /** Only rows that fulfil it. */
   among?: SQL;
-  /** Their bodies are taken apart, which bounds a step. */
+  /** It is parsed, so its size bounds a step. */
   body?: Column;
   ready?: SQL;
   stops?: SQL;
-  /** Where a step begins, if not where the caller says. */
+  /** Where a step begins, instead of where the caller says. */
   from?(unit: Sql): Promise<number>;
-  /** Of the rows that are ready, how many were trimmed; `last`: of all that were old enough. */
+  /** Trims the ready rows and returns how many; `last` is the last row that was old enough. */
   trim(unit: Unit, keys: number[], last: Candidate): Promise<number>;
 }
 
@@ -54,7 +54,7 @@ const deleting =
   (unit, keys) =>
     unit.change(sql`DELETE FROM ${table} WHERE ${unit.dialect.isAmong(key, keys)}`);
 
-/** Keeps the hash of what it empties, by which a late redelivery is recognised: not worked out at every arrival. Returns how many. */
+/** Keeps the hash of each body that it removes, by which a late redelivery is recognised. Returns how many. */
 async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number> {
   const { seq } = events;
   const kept = await unit.query<{ seq: number; body: string }>(
@@ -71,7 +71,7 @@ async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number>
 
 type Trim = (unit: Unit, step: TrimStep) => Promise<Trimmed>;
 
-/** Ends before the first row that is too young, and where the bodies are enough for one step. */
+/** A step ends before the first row that is too young, or when it has enough bodies. */
 function walk(of: Walk): Trim {
   const { table, key, at, body, among = sql`true`, ready = sql`true`, stops = sql`false` } = of;
   const bytes = body === undefined ? sql`0` : sql`octet_length(${body})`;
@@ -157,7 +157,7 @@ const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
   changes: walk({
     ...{ table: changes, key: changes.seq, at: changes.at },
     async trim(unit, keys, last) {
-      // With the rows it speaks of: a follower that finds them gone must find this as well.
+      // In the commit that deletes the rows: a follower that misses them must find this.
       await writeFact(unit, TRIMMED_CHANGES_FACT, JSON.stringify({ through: last.key, at: last.at }));
       return await deleting(changes, changes.seq)(unit, keys, last);
     },

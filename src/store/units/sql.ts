@@ -14,7 +14,7 @@ type Values<T extends Table> = { [Name in keyof Columns<T>]?: Value };
 const named = (column: Column) => sql.identifier(column.name);
 const joined = (parts: SQL[]) => sql.join(parts, sql.raw(', '));
 
-/** `"column" = value, …`: behind SET. */
+/** `"column" = value, …`: what follows SET. */
 export function set<T extends Table>(table: T, values: Values<T>): SQL {
   return joined(entriesOf(table, values).map(([column, value]) => sql`${named(column)} = ${value}`));
 }
@@ -57,10 +57,10 @@ export const excluded = (column: Column): SQL => sql`excluded.${named(column)}`;
 
 export const iso = (wall: number): string => new Date(wall).toISOString();
 
-/** An instant, known to be one, that is written as we write it. */
+/** An instant in the form in which we write it. */
 const IN_MILLISECONDS = /^\d{4}-[-0-9T:]{12}[0-5]\d\.\d{3}Z$/;
 
-/** An event's own instant as all others are written: senders leave the fraction out, or name another zone. */
+/** An event's own instant in our form: senders may leave the fraction out, or name another zone. */
 export const createdIn = ({ created, createdMs }: { created: string; createdMs: number }): string =>
   IN_MILLISECONDS.test(created) ? created : iso(createdMs);
 
@@ -77,14 +77,14 @@ export function isOneOf(column: Column, values: readonly string[]): SQL {
 export const allOf = (conditions: readonly SQL[]): SQL =>
   conditions.length === 0 ? sql`true` : sql`(${sql.join([...conditions], sql` AND `)})`;
 
-/** Above every character: what begins with a text lies between it and it with this behind. */
+/** Above every character: texts that begin with `a` are between `a` and `a` followed by this. */
 export const LAST = '\u{10ffff}';
 
 export async function one<Row>(from: Sql, statement: SQL): Promise<Row | null> {
   return (await from.query<Row>(statement))[0] ?? null;
 }
 
-/** Of a statement that gives one row with one column. Null: no row, or a null in it. */
+/** The value of a statement with one row and one column. Null: no row, or a null in it. */
 export async function single<Value extends string | number>(
   from: Sql,
   statement: SQL,
@@ -100,7 +100,7 @@ export async function idsOf(from: Sql, statement: SQL): Promise<string[]> {
 export const limitOf = ({ limit }: Pick<Paging, 'limit'>): number =>
   Math.min(Math.max(1, limit), PAGE_LIMIT_MAX);
 
-/** Of a list whose newest come first, which a number orders. The first page asks in the same words as the others. */
+/** For lists of numbered rows, the newest first. The first page is the same statement as the others. */
 export const beforeOf = ({ after }: Paging): number =>
   after === undefined ? Number.MAX_SAFE_INTEGER : Number(after);
 
@@ -129,7 +129,7 @@ export async function writeFact(unit: Sql, name: string, value: string): Promise
   await unit.change(writtenFact(name, value));
 }
 
-/** The statement of it. */
+/** The same as a statement. */
 export const writtenFact = (name: string, value: string): SQL => upsert(facts, ['name'], { name, value });
 
 export const readFact = (unit: Sql, name: string): Promise<string | null> =>

@@ -6,10 +6,10 @@ import type { GapKey, Now, ReadingFact, ServiceFacts, SyncRunEnd, SyncRunProgres
 import { hasUnnamed, kindsWantingFullSync, openGap, resolveAfterFullSync, resolveGap } from './gaps.ts';
 import { excluded, insertInto, isOneOf, iso, single, sql, update, upsert, writtenFact } from './sql.ts';
 
-/** Fewer deliveries than this say nothing of what is usual. */
+/** Fewer deliveries than this do not show what is usual. */
 const FEWEST_FOR_USUAL = 10;
 
-/** Sync runs, gaps and the heartbeat: the mirror's own diary. */
+/** Sync runs, gaps and the heartbeat: what the mirror notes about itself. */
 export function createFullSyncVerbs(database: Database) {
   const { sql: statements } = database;
   return {

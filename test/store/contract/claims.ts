@@ -98,7 +98,7 @@ export function describeClaims(open: OpenEngine): void {
         await scene.accept(scene.event({ id: 'a', recordId: 'x' }), scene.event({ id: 'b', recordId: 'y' }));
         await scene.store.releaseEvents(await scene.claim());
         expect(ids(await scene.claim())).toEqual(['a', 'b']);
-        expect(await scene.store.recoverClaims()).toBe(2);
+        await scene.store.recoverClaims();
         expect(ids(await scene.claim())).toEqual(['a', 'b']);
       }),
     );
@@ -110,7 +110,7 @@ export function describeClaims(open: OpenEngine): void {
         await scene.accept(scene.event({ id: 'a' }));
         await scene.claim();
         await scene.reopen();
-        expect(await scene.store.recoverClaims()).toBe(1);
+        await scene.store.recoverClaims();
         expect(ids(await scene.claim())).toEqual(['a']);
       }),
     );
