@@ -120,21 +120,14 @@ export const CLAIM_COLUMNS: readonly (keyof ClaimedEvent)[] = [
 ];
 
 /** JSON: one array of values for each column, in the order of the column names. */
-type Columns = string;
+export type Columns = string;
 
-/** Claimed events, which the thread keeps. */
-export interface Claims {
-  seqs: number[];
-  owners: string[];
-}
+/** Which claimed events: the thread keeps the rest of them. */
+export const CLAIM_KEYS: readonly (keyof ClaimedEvent)[] = ['seq', 'owner'];
 
-interface Outcomes {
-  seqs: number[];
-  outcomes: ProvisionalOutcome['outcome'][];
-  errors: (string | null)[];
-  /** Events whose record was recognised anew, so that it differs from the claim's: by index in the list. */
-  named: { at: number; kind: ClaimedEvent['kind']; recordId: string | null }[];
-}
+/** An outcome, and the record of its event, which may have been recognised since it was claimed. */
+export type Outcome = Pick<ClaimedEvent, 'seq' | 'kind' | 'recordId'> & Omit<ProvisionalOutcome, 'event'>;
+export const OUTCOME_COLUMNS: readonly (keyof Outcome)[] = ['seq', 'kind', 'recordId', 'outcome', 'error'];
 
 /** Instead of the number of an accepted event. */
 const DUPLICATE = -1;
@@ -161,8 +154,8 @@ export interface CrossingVerbs {
     ...rest: Rest<Args<'accept'>>
   ): Promise<number[]>;
   claimEvents(...args: Args<'claimEvents'>): Promise<Columns>;
-  applyEvents(claims: Claims, ...rest: Rest<Args<'applyEvents'>>): Promise<Outcomes>;
-  releaseEvents(claims: Claims): Promise<void>;
+  applyEvents(claims: Columns, ...rest: Rest<Args<'applyEvents'>>): Promise<Columns>;
+  releaseEvents(claims: Columns): Promise<void>;
   applyReads(
     kind: Args<'applyReads'>[0],
     page: Page,

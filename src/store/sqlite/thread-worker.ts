@@ -8,14 +8,17 @@ import {
   type Asked,
   type Call,
   CLAIM_COLUMNS,
+  CLAIM_KEYS,
   CLASSES,
-  type Claims,
+  type Columns,
   type CrossingVerbs,
   crossing,
   type Done,
   EVENT_COLUMNS,
   fromColumns,
   type HotVerbs,
+  OUTCOME_COLUMNS,
+  type Outcome,
   type ThreadData,
   type ThreadVerb,
   toColumns,
@@ -168,10 +171,10 @@ export function createLine<Item>() {
 export function crossingVerbs(store: HotVerbs): CrossingVerbs {
   const claimed = new Map<number, ClaimedEvent>();
   // An event that is not here is finished, or claimed by another meanwhile: the store leaves such out, too.
-  const stillClaimed = ({ seqs, owners }: Claims) =>
-    seqs.flatMap((seq, at) => {
+  const stillClaimed = (claims: Columns) =>
+    fromColumns<ClaimedEvent>(claims, CLAIM_KEYS).flatMap(({ seq, owner }) => {
       const event = claimed.get(seq);
-      return event?.owner === owners[at] ? [event!] : [];
+      return event?.owner === owner ? [event] : [];
     });
   const forget = (events: readonly ClaimedEvent[]) => {
     for (const { seq } of events) claimed.delete(seq);
@@ -189,17 +192,11 @@ export function crossingVerbs(store: HotVerbs): CrossingVerbs {
     },
     async applyEvents(claims, ...rest) {
       const results = await store.applyEvents(stillClaimed(claims), ...rest);
-      const events = results.map(({ event }) => event);
-      const named = events.flatMap(({ seq, kind, recordId }, at) =>
-        claimed.get(seq)?.recordId === recordId ? [] : [{ at, kind, recordId }],
-      );
-      forget(events);
-      return {
-        seqs: events.map(({ seq }) => seq),
-        outcomes: results.map(({ outcome }) => outcome),
-        errors: results.map(({ error }) => error),
-        named,
-      };
+      forget(results.map(({ event }) => event));
+      const outcomes = results.map(({ event: { seq, kind, recordId }, outcome, error }) => ({
+        ...{ seq, kind, recordId, outcome, error },
+      }));
+      return toColumns<Outcome>(outcomes, OUTCOME_COLUMNS);
     },
     async releaseEvents(claims) {
       const events = stillClaimed(claims);

@@ -1,14 +1,14 @@
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { describeError, StoreUnavailable } from '../../platform/errors.ts';
-import type { Applied, ClaimedEvent, GapChange, ProvisionalOutcome, Store } from '../store.ts';
+import type { Applied, ClaimedEvent, GapChange, Store } from '../store.ts';
 import { ALONE, type OpeningOptions } from './sqlite.ts';
 import {
   type Answer,
   AS_IT_WAS,
   type Asked,
   CLAIM_COLUMNS,
-  type Claims,
+  CLAIM_KEYS,
   type CrossingVerbs,
   crossed,
   type Done,
@@ -16,6 +16,8 @@ import {
   EVENT_COLUMNS,
   fromColumns,
   type HotVerbs,
+  OUTCOME_COLUMNS,
+  type Outcome,
   type Page,
   type ThreadData,
   type ThreadVerb,
@@ -230,21 +232,21 @@ export function hotVerbs(call: CrossingVerbs): HotVerbs {
       return fromColumns<ClaimedEvent>(await call.claimEvents(...args), CLAIM_COLUMNS);
     },
     async applyEvents(events, ...rest) {
-      const { seqs, outcomes, errors, named } = await call.applyEvents(toClaims(events), ...rest);
+      const outcomes = await call.applyEvents(toColumns(events, CLAIM_KEYS), ...rest);
       const bySeq = new Map(events.map((event) => [event.seq, event]));
-      const results = seqs.map(
-        (seq, at): ProvisionalOutcome => ({
-          ...{ event: bySeq.get(seq)!, outcome: outcomes[at]!, error: errors[at]! },
-        }),
+      return fromColumns<Outcome>(outcomes, OUTCOME_COLUMNS).map(
+        ({ seq, kind, recordId, outcome, error }) => {
+          const event = bySeq.get(seq)!;
+          return {
+            event: event.recordId === recordId ? event : { ...event, kind, recordId },
+            outcome,
+            error,
+          };
+        },
       );
-      for (const { at, kind, recordId } of named) {
-        const result = results[at]!;
-        result.event = { ...result.event, kind, recordId };
-      }
-      return results;
     },
     async releaseEvents(events) {
-      await call.releaseEvents(toClaims(events));
+      await call.releaseEvents(toColumns(events, CLAIM_KEYS));
     },
     async applyReads(kind, objects, read, context) {
       const page: Page = {
@@ -257,8 +259,4 @@ export function hotVerbs(call: CrossingVerbs): HotVerbs {
       return applied;
     },
   };
-}
-
-function toClaims(events: readonly ClaimedEvent[]): Claims {
-  return { seqs: events.map(({ seq }) => seq), owners: events.map(({ owner }) => owner) };
 }
