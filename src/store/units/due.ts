@@ -4,7 +4,6 @@ import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
 import { events, gaps, recordState as states } from '../schema.ts';
 import type { DirtyTiming, DueRecord, Now } from '../values.ts';
-import type { Engine } from './processing.ts';
 import { isRecord, TABLE_OF } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { as, idsOf, isOneOf, iso, readFact, single, sql, update } from './sql.ts';
@@ -13,7 +12,7 @@ import { as, idsOf, isOneOf, iso, readFact, single, sql, update } from './sql.ts
 const ALIVE_MS = 60_000;
 
 /** Which records are known, and when each is read. */
-export function createDueVerbs(database: Database, { keepsTime }: Pick<Engine, 'keepsTime'>) {
+export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: boolean }) {
   const { sql: statements, currentNumber } = database;
 
   async function countKnown(kind: Kind): Promise<number> {
