@@ -28,7 +28,8 @@ export function statusCommand(cli: Cli): Command {
       }
       const holder = remote === null ? await holderOfDatabase(databaseUrl) : null;
       const isServed = remote !== null || holder !== null;
-      const replicas = isServed ? 0 : await replicasOn(cli, databaseUrl);
+      const isAsked = !isServed && (options.check === true || options.json !== true);
+      const replicas = isAsked ? await replicasOn(cli, databaseUrl) : 0;
       const address = remote?.url.href ?? holder?.opsUrl ?? null;
       if (options.json) {
         const { pid = null, startedAt = null } = holder ?? {};
