@@ -32,11 +32,8 @@ export interface SandboxParts {
 type Form = Readonly<Record<string, string>>;
 
 interface Control {
-  /** Below `/_sandbox`. */
+  /** Below `/_sandbox`; also what a form of the page sends as its `action`. */
   path: string;
-  methods: string[];
-  /** What a form of the page sends as its `action`. */
-  action: string;
   /** The request that such a form means; undefined: no form may call it. */
   form: ((fields: Form) => unknown) | undefined;
   run(parts: SandboxParts, body: unknown): Promise<unknown>;
@@ -49,17 +46,10 @@ function control<Schema extends z.ZodType>(
     schema: Schema;
     act(parts: SandboxParts, body: z.infer<Schema>): unknown;
     form?: (fields: Form) => unknown;
-    /** Instead of POST. */
-    method?: string;
-    /** Instead of the path. */
-    action?: string;
   },
 ): Control {
-  const posts = Object.hasOwn(VIEWS, path) ? ['POST', 'PATCH'] : ['POST'];
   return {
     path,
-    methods: row.method === undefined ? posts : [row.method],
-    action: row.action ?? path,
     form: row.form,
     run: async (parts, body) => {
       const answer = await row.act(parts, parseOrRefuse(row.schema, body));
@@ -147,11 +137,11 @@ const CONTROLS: readonly Control[] = [
       settings.shapes = changedShapes(settings.shapes, patch);
     },
   }),
-  control('shapes', {
-    // What is left out is as at the start: `{}` undoes every change.
-    ...{ method: 'PUT', action: 'first-shapes', schema: shapesPatchSchema, form: () => ({}) },
-    act({ settings, atStart }, patch) {
-      settings.shapes = changedShapes(atStart.shapes, patch);
+  control('shapes/reset', {
+    schema: z.strictObject({}),
+    form: () => ({}),
+    act({ settings, atStart }) {
+      settings.shapes = atStart.shapes;
     },
   }),
   control('shapes/draw', {
@@ -178,7 +168,7 @@ const CONTROLS: readonly Control[] = [
 
 /** Does what a form of the page asks for. Throws a Problem that says why it is not possible. */
 export async function actOnForm(parts: SandboxParts, form: Form): Promise<void> {
-  const wanted = CONTROLS.find(({ action }) => action === form['action']);
+  const wanted = CONTROLS.find(({ path }) => path === form['action']);
   if (wanted?.form === undefined) throw unfit('action: none that a form can ask for.');
   await wanted.run(parts, wanted.form(form));
 }
@@ -189,7 +179,8 @@ export function controlRoutes(parts: SandboxParts): Hono {
   // On loopback without a token any web page in a local browser could send these requests.
   routes.use(requireOwnOrigin);
   for (const [name, view] of Object.entries(VIEWS)) routes.get(`/${name}`, (c) => c.json(view(parts)));
-  for (const { methods, path, run } of CONTROLS) {
+  for (const { path, run } of CONTROLS) {
+    const methods = Object.hasOwn(VIEWS, path) ? ['POST', 'PATCH'] : ['POST'];
     routes.on(methods, `/${path}`, async (c) => c.json(await run(parts, await readJson(c, '{}'))));
   }
   routes.get('/deliveries', (c) => c.json(deliveriesView(parts, c.req.query())));

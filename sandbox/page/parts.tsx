@@ -122,7 +122,7 @@ export function ShapesPart({ parts, view }: PartProps) {
         <button type="submit" name="action" value="shapes/draw">
           draw at random
         </button>
-        <button type="submit" name="action" value="first-shapes">
+        <button type="submit" name="action" value="shapes/reset">
           as at the start
         </button>
       </PostForm>

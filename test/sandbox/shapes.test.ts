@@ -218,7 +218,7 @@ describe('/_sandbox/shapes', () => {
     const changed = await control('POST', '/shapes', { ids: { vendor: { rows: 'uuid' } } });
     expect(changed.body.envelope.record).toBe('');
     expect((await api('GET', '/vendors/vendor-0001')).body.uuid).toBe('vendor-0001');
-    expect((await control('PUT', '/shapes', {})).body).toEqual(DEFAULT_SHAPES);
+    expect((await control('POST', '/shapes/reset', {})).body).toEqual(DEFAULT_SHAPES);
     expect((await control('GET', '/state')).body.shapes).toEqual(DEFAULT_SHAPES);
   });
 
@@ -280,7 +280,7 @@ describe('/_sandbox/shapes', () => {
     expect((await control('GET', '/shapes')).body).toEqual(shapes);
     const wrong = await post({ action: 'shapes', shapes: '{"paging":{"size":1.5}}' });
     expect([wrong.status, await wrong.text()]).toEqual([422, expect.stringContaining('paging.size')]);
-    expect((await post({ action: 'first-shapes' })).status).toBe(303);
+    expect((await post({ action: 'shapes/reset' })).status).toBe(303);
     expect((await control('GET', '/shapes')).body).toEqual(DEFAULT_SHAPES);
   });
 });
