@@ -8,12 +8,8 @@ import { recordId } from './records.ts';
 import { daysFrom } from './seed.ts';
 import type { Mutation, Upstream } from './upstream.ts';
 
-export interface LivelySettings {
-  perSecond: number;
-  /** Per kind. At this many, other changes are made instead of creates. */
-  maxRecords: number;
-}
-
+/** Per kind. At this many, other changes are made instead of creates. */
+const MAX_RECORDS = 200;
 /** Below this many of a kind nothing more is deleted, so that there is always something to look at. */
 const MIN_RECORDS = 4;
 
@@ -44,14 +40,14 @@ const TRADES = ['Logistics', 'Hosting', 'Payroll', 'Analytics', 'Catering', 'Tra
 export async function runLively(
   upstream: Upstream,
   random: Random,
-  settings: LivelySettings,
+  perSecond: number,
   reserved: ReadonlySet<string>,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
-    const mutation = nextMutation(upstream, random, settings.maxRecords, reserved);
+    const mutation = nextMutation(upstream, random, MAX_RECORDS, reserved);
     if (mutation !== null) upstream.announce(upstream.apply(mutation));
-    const waitMs = (1000 / settings.perSecond) * random.between(1 - PAUSE_SPREAD, 1 + PAUSE_SPREAD);
+    const waitMs = (1000 / perSecond) * random.between(1 - PAUSE_SPREAD, 1 + PAUSE_SPREAD);
     await sleep(waitMs, undefined, { signal }).catch(() => undefined);
   }
 }

@@ -4,21 +4,13 @@ import type { JsonObject } from '../src/compliance/pointers.ts';
 import { describeError } from '../src/platform/errors.ts';
 import type { EventAbout } from './deliveries.ts';
 import { type Fate, UNDISTURBED } from './faults.ts';
-import { type LivelySettings, runLively } from './lively.ts';
+import { runLively } from './lively.ts';
 import { isAllowed, nextVersion, operationNamed } from './machines.ts';
 import { Problem } from './problems.ts';
 import type { Random } from './random.ts';
 import { recordId } from './records.ts';
 import { shownId } from './shaping.ts';
 import type { Upstream } from './upstream.ts';
-
-interface StoryRequest {
-  kind?: Kind | undefined;
-  /** The record to use, as readers see its id, instead of one picked by chance. */
-  id?: string | undefined;
-  copies?: number | undefined;
-  clockSkewMs?: number | undefined;
-}
 
 /** The records of a story, and its events in the order in which they were made, also those that are not sent. */
 interface StoryOutcome {
@@ -30,30 +22,30 @@ interface StoryOutcome {
 interface Story {
   kind: Kind;
   steps: { op: string; fields?: (record: JsonObject | null) => JsonObject; fate: [string, Fate] | null }[];
-  /** The last event arrives first, and `created` of the one before it is later by so much. */
-  overtakenBySkewMs?: number;
+  /** The last event arrives first, and the one before it has a later `created`. */
+  isOvertaken?: boolean;
 }
 
 const DROPPED: [string, Fate] = ['dropped', { ...UNDISTURBED, drop: true }];
-const DEFAULT_COPIES = 3;
+const THRICE: [string, Fate] = ['delivered 3 times', { ...UNDISTURBED, copies: 3 }];
 
 /**
- * The older of two events has the later `created`, as if it came from another clock. A mirror that relies on that field ends with
- * the older state.
+ * By so much `created` of the older of two events is later, as if it came from another clock. A mirror that relies on that field
+ * ends with the older state.
  */
-const DEFAULT_CLOCK_SKEW_MS = 1_500;
+const CLOCK_SKEW_MS = 1_500;
 
-/** Each stages one way in which a mirror goes wrong, independent of the faults that are set. Options that it does not use are ignored. */
+/** Each stages one way in which a mirror goes wrong, independent of the faults that are set. `kind`: where it can be of any. */
 const STORIES = {
   'lost-policy-delete': () => ({ kind: 'policy', steps: [{ op: 'delete', fate: DROPPED }] }),
   'lost-vendor-removal': () => ({ kind: 'vendor', steps: [{ op: 'delete', fate: DROPPED }] }),
-  'overtaken-update': ({ kind = 'policy', clockSkewMs = DEFAULT_CLOCK_SKEW_MS }) => ({
+  'overtaken-update': (kind = 'policy') => ({
     kind,
     steps: [
       { op: UPDATES[kind][0], fields: edit(kind, 'first'), fate: ['arrives last', UNDISTURBED] },
       { op: UPDATES[kind][1], fields: edit(kind, 'second'), fate: ['arrives first', UNDISTURBED] },
     ],
-    overtakenBySkewMs: clockSkewMs,
+    isOvertaken: true,
   }),
   'lost-identification': () => ({
     kind: 'risk_assessment',
@@ -66,16 +58,11 @@ const STORIES = {
     kind: 'risk_assessment',
     steps: [{ op: 'create', fields: assessment('Assessment without an event'), fate: null }],
   }),
-  'duplicate-delivery': ({ kind = 'vendor', copies = DEFAULT_COPIES }) => ({
+  'duplicate-delivery': (kind = 'vendor') => ({
     kind,
-    steps: [
-      {
-        ...{ op: UPDATES[kind][0], fields: edit(kind, 'only') },
-        fate: [`delivered ${copies} times`, { ...UNDISTURBED, copies }],
-      },
-    ],
+    steps: [{ op: UPDATES[kind][0], fields: edit(kind, 'only'), fate: THRICE }],
   }),
-} satisfies Record<string, (request: StoryRequest) => Story>;
+} satisfies Record<string, (kind?: Kind) => Story>;
 
 /** Two changes in a row that a record of the kind allows. */
 const UPDATES = {
@@ -102,28 +89,22 @@ export const STORY_NAMES = Object.keys(STORIES) as (keyof typeof STORIES)[];
 /** Above this the loop's pauses are shorter than a timer can keep. */
 const MAX_PER_SECOND = 500;
 const DEFAULT_PER_SECOND = 5;
-const DEFAULT_MAX_RECORDS = 200;
-const MAX_MAX_RECORDS = 20_000;
-const MAX_COPIES = 20;
-const MAX_CLOCK_SKEW_MS = 3_600_000;
 
 export const scenarioSchema = z.union(
   [
     z.strictObject({
       name: z.literal('lively'),
       perSecond: z.number().positive().max(MAX_PER_SECOND).default(DEFAULT_PER_SECOND),
-      maxRecords: z.int().positive().max(MAX_MAX_RECORDS).default(DEFAULT_MAX_RECORDS),
     }),
     z.strictObject({ name: z.literal('stop') }),
     z.strictObject({
       name: z.enum(STORY_NAMES),
       kind: z.enum(KINDS).optional(),
+      // As readers see it; absent: one by chance.
       id: z.string().optional(),
-      copies: z.int().min(2).max(MAX_COPIES).optional(),
-      clockSkewMs: z.number().min(-MAX_CLOCK_SKEW_MS).max(MAX_CLOCK_SKEW_MS).optional(),
     }),
   ],
-  `one of lively (perSecond, maxRecords), stop, ${STORY_NAMES.join(', ')} (kind, id, copies, clockSkewMs)`,
+  `one of lively (perSecond), stop, ${STORY_NAMES.join(', ')} (kind, id)`,
 );
 
 type ScenarioAnswer = { name: string } & Partial<StoryOutcome>;
@@ -134,7 +115,7 @@ export class Scenarios {
   readonly #random: Random;
   /** Keys (`kind/id`) of records that are not changed again: a later change could repair what a story broke. */
   readonly #reserved = new Set<string>();
-  #lively: { settings: LivelySettings; controller: AbortController; done: Promise<void> } | null = null;
+  #lively: { perSecond: number; controller: AbortController; done: Promise<void> } | null = null;
   #failure: string | null = null;
 
   constructor(upstream: Upstream, random: Random) {
@@ -142,8 +123,9 @@ export class Scenarios {
     this.#random = random;
   }
 
-  get status(): { lively: LivelySettings | null; failure: string | null } {
-    return { lively: this.#lively?.settings ?? null, failure: this.#failure };
+  get status(): { lively: { perSecond: number } | null; failure: string | null } {
+    const lively = this.#lively && { perSecond: this.#lively.perSecond };
+    return { lively, failure: this.#failure };
   }
 
   async run(request: z.infer<typeof scenarioSchema>): Promise<ScenarioAnswer> {
@@ -153,10 +135,10 @@ export class Scenarios {
     }
     if ('perSecond' in request) {
       await this.stop();
-      this.#start({ perSecond: request.perSecond, maxRecords: request.maxRecords });
+      this.#start(request.perSecond);
       return { name: 'lively' };
     }
-    return { name: request.name, ...this.#play(STORIES[request.name](request), request.id) };
+    return { name: request.name, ...this.#play(STORIES[request.name](request.kind), request.id) };
   }
 
   /** Resolves once the loop has made its last change. */
@@ -167,13 +149,13 @@ export class Scenarios {
     await lively?.done;
   }
 
-  #start(settings: LivelySettings): void {
+  #start(perSecond: number): void {
     const controller = new AbortController();
     this.#failure = null;
     const done = runLively(
       this.#upstream,
       this.#random.fork('lively'),
-      settings,
+      perSecond,
       this.#reserved,
       controller.signal,
     ).catch((error: unknown) => {
@@ -181,10 +163,10 @@ export class Scenarios {
       this.#failure = describeError(error);
       this.#lively = null;
     });
-    this.#lively = { settings, controller, done };
+    this.#lively = { perSecond, controller, done };
   }
 
-  #play({ kind, steps, overtakenBySkewMs }: Story, asked: string | undefined): StoryOutcome {
+  #play({ kind, steps, isOvertaken = false }: Story, asked: string | undefined): StoryOutcome {
     const upstream = this.#upstream;
     const isNew = steps[0]!.op === 'create';
     let id = isNew ? undefined : this.#choose(kind, steps[0]!.op, asked);
@@ -195,12 +177,11 @@ export class Scenarios {
       return { change, fate };
     });
     this.#reserved.add(`${kind}/${id}`);
-    const isOvertaken = overtakenBySkewMs !== undefined;
     let before: EventAbout | null = null;
     const sent = (isOvertaken ? made.toReversed() : made).map(({ change, fate }) => {
       if (fate === null) return [];
       const late = isOvertaken && before !== null;
-      const options = late ? { clockSkewMs: overtakenBySkewMs, afterEventId: before!.event.id } : {};
+      const options = late ? { clockSkewMs: CLOCK_SKEW_MS, afterEventId: before!.event.id } : {};
       before = upstream.announce(change, { fate: fate[1], ...options });
       if (before === null) return [];
       const { type, created } = before.event;

@@ -132,7 +132,7 @@ beforeAll(async () => {
     { id: REMOVED },
   ]);
   // Told three times.
-  await control('/scenario', { name: 'duplicate-delivery', id: 'vendor-0002', copies: 3 });
+  await control('/scenario', { name: 'duplicate-delivery', id: 'vendor-0002' });
   await shows(`SELECT count(*) AS count FROM deliveries WHERE outcome = 'duplicate'`, [{ count: 2 }]);
   // Told by nobody.
   await mutate({ kind: 'policy', op: 'update', id: 'policy-0001', fields: { owner: 'Bob' }, silent: true });
