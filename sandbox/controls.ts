@@ -215,25 +215,16 @@ function stateView(parts: SandboxParts) {
 const deliveriesQuerySchema = z.strictObject({
   outcome: z.string().optional(),
   eventId: z.string().optional(),
-  registrationId: z.string().optional(),
   recordId: z.string().optional(),
-  limit: z
-    .string()
-    .regex(/^[1-9]\d{0,8}$/, 'a whole number from 1 on')
-    .transform(Number)
-    .optional(),
 });
 
 function deliveriesView({ upstream, settings }: SandboxParts, query: Record<string, string>) {
-  const { limit, ...wanted } = parseOrRefuse(deliveriesQuerySchema, query);
-  const matching = upstream.deliveries
+  const wanted = parseOrRefuse(deliveriesQuerySchema, query);
+  const data = upstream.deliveries
     .list()
-    .filter((delivery) =>
-      Object.entries(wanted).every(([field, value]) => delivery[field as keyof typeof wanted] === value),
+    .map((each) => ({ ...each, recordId: String(shownId(each.kind, each.recordId, settings.shapes)) }))
+    .filter((each) =>
+      Object.entries(wanted).every(([field, value]) => each[field as keyof typeof wanted] === value),
     );
-  const data = (limit === undefined ? matching : matching.slice(-limit)).map((delivery) => ({
-    ...delivery,
-    recordId: String(shownId(delivery.kind, delivery.recordId, settings.shapes)),
-  }));
-  return { data, meta: { total: matching.length } };
+  return { data, meta: { total: data.length } };
 }
