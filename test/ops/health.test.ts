@@ -2,6 +2,7 @@ import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { MAX_STREAMS, MAX_STREAMS_OF_ONE } from '../../src/ops/pages/stream.ts';
+import { createSnapshots } from '../../src/ops/snapshot.ts';
 import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { bearer, type Harness, incoming, OPERATE, opsHarness, READ } from './harness.ts';
 
@@ -116,6 +117,13 @@ test('an unforeseen failure tells nothing of itself, on a listener that it share
   }
   expect((await shared.request('/webhooks', { method: 'POST' })).status).toBe(202);
   expect((await shared.request('/elsewhere')).status).toBe(401);
+});
+
+test('a database that does not answer is a verdict on the page, and a command waits for it', async () => {
+  // Every wait is over at once.
+  const context = { ...h.context, clock: { ...h.context.clock, sleep: async () => undefined } };
+  expect((await createSnapshots(context).current()).verdict.reason).toBe('database_unreadable');
+  expect((await createSnapshots(context, { rejects: true }).current()).summary).not.toBeNull();
 });
 
 describe('the stream of the page', () => {
