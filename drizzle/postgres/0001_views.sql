@@ -297,14 +297,17 @@ WITH kinds AS (
   FROM kinds k CROSS JOIN service
   LEFT JOIN LATERAL (SELECT s.finished_at, s.started_at, s.seen FROM sync_runs s WHERE s.kind = k.kind AND s.outcome = 'complete' ORDER BY s.id DESC LIMIT 1) last ON true
   CROSS JOIN LATERAL (SELECT coalesce(sum(open), 0)::bigint AS open_gaps,
-    coalesce(sum(open) FILTER (WHERE g.reason IN ('credentials_rejected', 'deletion_pending', 'deletions_unproven', 'unreadable_answer', 'unproven_id')
-      OR (g.reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment')), 0) AS blocking_gaps,
+    coalesce(sum(open) FILTER (WHERE g.reason IN ('credentials_rejected', 'deletions_unproven', 'unreadable_answer', 'unproven_id')
+      OR (g.reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment')
+      -- Once all are approved, nobody has to act: the next proof deletes them.
+      OR (g.reason = 'deletion_pending' AND coalesce((SELECT min(coalesce(p.approved_until, '-infinity')) FROM pending_deletions p WHERE p.kind = k.kind), '-infinity')
+        <= clock_timestamp())), 0) AS blocking_gaps,
     coalesce(sum(open) FILTER (WHERE g.reason NOT IN ('unresolved', 'unaddressable', 'failed_event', 'silence')), 0) AS pressing_gaps
     FROM gap_counts g WHERE g.kind IN (k.kind, '')) gap
 ), judged AS (
   SELECT *, CASE
     WHEN events_only THEN 'unverified'
-    WHEN heartbeat IS NULL OR clock_timestamp() - heartbeat > interval '60 seconds' THEN 'stale'
+    WHEN heartbeat IS NULL OR clock_timestamp() - heartbeat NOT BETWEEN interval '-60 seconds' AND interval '60 seconds' THEN 'stale'
     WHEN blocked OR blocking_gaps > 0 THEN 'action_required'
     WHEN unreachable THEN 'unreachable'
     -- One that was never whole is overdue since the first that failed: a first one may take long.

@@ -218,7 +218,10 @@ WITH kinds AS (
         AND (k.unread_since IS NULL OR finished_at < k.unread_since) ORDER BY id DESC LIMIT 1) AS complete_through,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')) AS open_gaps,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')
-      AND (reason IN ('credentials_rejected', 'deletion_pending', 'deletions_unproven', 'unreadable_answer', 'unproven_id') OR (reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment'))) AS blocking_gaps,
+      AND (reason IN ('credentials_rejected', 'deletions_unproven', 'unreadable_answer', 'unproven_id') OR (reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment')
+        -- Once all are approved, nobody has to act: the next proof deletes them.
+        OR (reason = 'deletion_pending' AND coalesce((SELECT min(coalesce(approved_until, '')) FROM pending_deletions p WHERE p.kind = k.kind), '')
+          <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))) AS blocking_gaps,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')
       AND reason NOT IN ('unresolved', 'unaddressable', 'failed_event', 'silence')) AS pressing_gaps,
     -- Of a long backlog only its head is looked at: it then counts as every kind's.
@@ -228,7 +231,7 @@ WITH kinds AS (
 ), judged AS (
   SELECT *, CASE
     WHEN events_only THEN 'unverified'
-    WHEN heartbeat IS NULL OR julianday('now') - julianday(heartbeat) > 60.0 / 86400 THEN 'stale'
+    WHEN heartbeat IS NULL OR abs(julianday('now') - julianday(heartbeat)) > 60.0 / 86400 THEN 'stale'
     WHEN blocked OR blocking_gaps > 0 THEN 'action_required'
     WHEN unreachable THEN 'unreachable'
     -- One that was never whole is overdue since the first that failed: a first one may take long.

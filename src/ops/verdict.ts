@@ -361,13 +361,16 @@ export const verifying: Rule = (facts) => {
   );
 };
 
+/** Where one is not, the verdict is another. */
+const ALL_APPROVED = 'The deletions are approved. A full sync proves them once more, and then they are made.';
+
 export const gapsOpen: Rule = (facts) => {
   const behind = facts.summary.kinds.find((kind) => kind.verdict === 'catching_up');
   if (behind === undefined) return false;
   const cause = firstGap(facts.gaps, [behind]);
   return {
     sentence: `The ${kindPlural(behind.kind)} are being brought into sync.`,
-    remedy: upstreamNote(facts) ?? causeText(cause),
+    remedy: upstreamNote(facts) ?? (cause?.reason === 'deletion_pending' ? ALL_APPROVED : causeText(cause)),
     since: cause?.oldest_at ?? null,
   };
 };

@@ -385,6 +385,15 @@ test('the oldest gap of several says since when a kind is behind', () => {
   expect(judged).toMatchObject({ reason: 'gaps_open', since: ago(90) });
 });
 
+test('once all pending deletions are approved, nobody is asked to approve them', () => {
+  const gaps = [gap('deletion_pending', { kind: 'policy' })];
+  const judged = judge(input({ summary: summary({}, { verdict: 'catching_up' }), gaps }));
+  expect(judged).toMatchObject({
+    verdict: 'catching_up',
+    remedy: expect.stringMatching(/^The deletions are approved\./),
+  });
+});
+
 test('a first full sync that cannot end says why, and what to do', () => {
   const first = summary({}, { last_full_sync_at: null });
   const judged = judge(input({ summary: first, gaps: [gap('total_mismatch', { kind: 'policy' })] }));

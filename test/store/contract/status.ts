@@ -457,6 +457,41 @@ export function describeStatus(open: OpenEngine): void {
     );
 
     it(
+      'is stale when the service was last heard of in the future: it ended, and then the clock was set back',
+      inPresent(
+        open,
+        async (scene) => {
+          await fullSyncAll(scene);
+          await beat(scene);
+          expect((await status(scene)).verdict).toBe('stale');
+        },
+        -2 * MINUTE_MS,
+      ),
+    );
+
+    it(
+      'with pending deletions needs a person until all of them are approved, and again once the approval has run out',
+      inPresent(open, async (scene) => {
+        const fullSync = await scene.store.startSyncRun('policy', 'timer', scene.now());
+        await fullSyncAll(scene);
+        await beat(scene);
+        for (const id of ['pol_1', 'pol_2']) {
+          await scene.store.addPendingDeletion('policy', id, fullSync.id, scene.now());
+        }
+        const gap = { reason: 'deletion_pending', kind: 'policy', recordId: null } as const;
+        await scene.store.openGap(gap, null, scene.now());
+        const approve = async (until: number, ids: string[]) => {
+          await scene.store.approveDeletions(fullSync.id, until, ids);
+          return (await status(scene)).verdict;
+        };
+        const later = scene.now().wall + 60 * MINUTE_MS;
+        expect(await approve(later, ['pol_1'])).toBe('action_required');
+        expect(await approve(later, ['pol_2'])).toBe('catching_up');
+        expect(await approve(scene.now().wall - MINUTE_MS, ['pol_2'])).toBe('action_required');
+      }),
+    );
+
+    it(
       'is stale when two full syncs in a row are long overdue, unless none are wanted',
       inPresent(
         open,
