@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { createWriteStream, existsSync } from 'node:fs';
+import { createWriteStream, existsSync, statSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { dirname, extname } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -9,9 +9,11 @@ import { Argument, Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, at, found } from '../ops/api/client.ts';
 import { csvLine } from '../ops/csv.ts';
+import { loadConfig } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX, type Paging, type Period, recordColumns } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
+import { engines } from './database.ts';
 import { withApi } from './ops-api.ts';
 import { helpNote, sinceOption } from './options.ts';
 import { progressOn, progressText } from './progress.ts';
@@ -73,6 +75,7 @@ async function exportTable(
 ): Promise<void> {
   const table = EXPORTED_TABLES[name]!;
   checkFlags(table, name, file, flags);
+  if (file !== STANDARD_OUTPUT) await refuseTarget(cli, file, flags.force === true);
   const { header, line } = writerOf(await table.columns(), flags.format ?? formatOf(file), flags);
   const total = (await table.total?.(api)) ?? null;
   using progress = progressOn(cli.err);
@@ -92,7 +95,7 @@ async function exportTable(
     }
   }
   if (file === STANDARD_OUTPUT) await print(lines(), cli.out);
-  else await writeFile(file, lines(), flags.force === true);
+  else await writeFile(file, lines());
   progress.end();
   const where = file === STANDARD_OUTPUT ? '' : ` to ${printable(file)}`;
   cli.err.write(`Exported ${rows} ${rows === 1 ? 'row' : 'rows'} of ${name}${where}\n`);
@@ -113,11 +116,7 @@ async function print(lines: AsyncIterable<string>, { isTerminal }: Cli['out']): 
 const GATHERED = 64 * 1024;
 
 /** A file that is there whole or not at all, readable for its owner alone: it holds what the database does. */
-async function writeFile(path: string, lines: AsyncIterable<string>, force: boolean): Promise<void> {
-  if (!force && existsSync(path)) {
-    throw new UsageError(`${path} is there already`, 'choose another name, or add --force');
-  }
-  if (!existsSync(dirname(path))) throw new UsageError(`there is no folder ${dirname(path)}`);
+async function writeFile(path: string, lines: AsyncIterable<string>): Promise<void> {
   const partial = `${path}.${randomBytes(4).toString('hex')}.partial`;
   try {
     const options = { flags: 'wx', mode: 0o600, flush: true, highWaterMark: GATHERED };
@@ -127,6 +126,18 @@ async function writeFile(path: string, lines: AsyncIterable<string>, force: bool
     await rm(partial, { force: true });
     throw error;
   }
+}
+
+/** What is there is replaced, and not written to: the database would be lost, or a device. */
+async function refuseTarget({ env }: Cli, path: string, force: boolean): Promise<void> {
+  if (!existsSync(dirname(path))) throw new UsageError(`there is no folder ${dirname(path)}`);
+  const { databaseUrl } = loadConfig(env);
+  if ((await engines()).isPartOfDatabase(databaseUrl, path)) {
+    throw new UsageError(`${path} is the database itself`, 'name another file');
+  }
+  if (!existsSync(path)) return;
+  if (!statSync(path).isFile()) throw new UsageError(`${path} is not a file`, '"-" is standard output');
+  if (!force) throw new UsageError(`${path} is there already`, 'choose another name, or add --force');
 }
 
 function checkFlags(table: ExportedTable, name: string, file: string, flags: ExportFlags): void {

@@ -4,7 +4,14 @@ import { dirname, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { type StoreUnavailable, UsageError } from '../platform/errors.ts';
 import type { Exposure, PostgresSettings } from './postgres/address.ts';
-import { type BackupOptions, type BackupResult, backUpSqlite } from './sqlite/backup.ts';
+import {
+  type BackupOptions,
+  type BackupResult,
+  backUpSqlite,
+  HOLDER_SUFFIX,
+  isPartOf,
+  LOCK_SUFFIX,
+} from './sqlite/backup.ts';
 import { isReadOnly, makePlaceFor, probePlaceFor } from './sqlite/connection.ts';
 import { type OpeningOptions, openSqlite } from './sqlite/sqlite.ts';
 import { openInThread } from './sqlite/thread.ts';
@@ -63,6 +70,13 @@ export async function backUpStore(url: string, options: Omit<BackupOptions, 'fro
   return await backUpSqlite({ ...options, from: path });
 }
 
+/** Whether `path` names the database of `url`, or a file that goes with it. Throws UsageError where its folder is not there. */
+export function isPartOfDatabase(url: string, path: string): boolean {
+  if (isPostgres(url)) return false;
+  const database = sqlitePath(url);
+  return database !== ':memory:' && isPartOf(database, path);
+}
+
 /** The file that a `file:` address names: `file:./data/mirror.db` is relative to the working directory. */
 export function sqlitePath(url: string): string {
   if (url === ':memory:' || url === 'file::memory:') return ':memory:';
@@ -91,8 +105,8 @@ export interface FileLock {
 }
 
 /** A killed process leaves its note behind; only the lock shows whether it runs. */
-const lockPath = (path: string) => `${withoutLinks(path)}.lock`;
-const notePath = (path: string) => `${withoutLinks(path)}.holder.json`;
+const lockPath = (path: string) => `${withoutLinks(path)}${LOCK_SUFFIX}`;
+const notePath = (path: string) => `${withoutLinks(path)}${HOLDER_SUFFIX}`;
 
 /** SQLite follows symbolic links, so a process that names the file by a link must meet the same lock. */
 function withoutLinks(path: string): string {

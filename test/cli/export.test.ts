@@ -1,5 +1,14 @@
 import { createHmac, randomBytes } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -177,6 +186,22 @@ describe('export and the commands from afar', () => {
     expect((await cli(['export', 'gaps', file, '--force'], here)).code).toBe(0);
     expect((await cli(['export', 'gaps', join(folder, 'no', 'where.csv')], here)).code).toBe(2);
     expect((await cli(['export', 'persons'], here)).code).toBe(2);
+  });
+
+  it('neither the database, nor what goes with it, nor a device is replaced, whatever is asked for', async () => {
+    const database = here['DATABASE_URL']!.replace('file:', '');
+    const device = join(folder, 'device');
+    symlinkSync('/dev/null', device);
+    for (const file of [database, `${database}-wal`, `${database}.lock`, device]) {
+      const before = lstatSync(file).ino;
+      const { code, err } = await cli(['export', 'gaps', file, '--force', '--format', 'csv'], here);
+      expect({ file, code, err }).toEqual({
+        file,
+        code: 2,
+        err: expect.stringMatching(/the database itself|not a file/),
+      });
+      expect(lstatSync(file).ino).toBe(before);
+    }
   });
 
   it('what cannot be read to its end leaves no file', async () => {

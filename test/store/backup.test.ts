@@ -243,7 +243,13 @@ describe('a backup', () => {
     const { from, folder } = await filled();
     symlinkSync(folder, `${folder}/again`);
     linkSync(from, join(folder, 'linked.db'));
-    for (const to of [from, `${from}-wal`, join(folder, 'again/mirror.db'), join(folder, 'linked.db')]) {
+    for (const to of [
+      from,
+      `${from}-wal`,
+      `${from}.lock`,
+      join(folder, 'again/mirror.db'),
+      join(folder, 'linked.db'),
+    ]) {
       await expect(backUpSqlite({ from, to, force: true })).rejects.toThrow(/is the database itself/);
     }
     expect(factsIn(from)).toBe(300);

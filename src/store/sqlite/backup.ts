@@ -40,6 +40,18 @@ const MARK_AS_COPY = 'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT 
 /** What SQLite keeps beside a database. Left over from another one, it would be played into a new file. */
 const COMPANIONS = ['-wal', '-shm', '-journal'];
 
+/** What a service keeps beside its database: the lock, and who holds it. */
+export const LOCK_SUFFIX = '.lock';
+export const HOLDER_SUFFIX = '.holder.json';
+
+/** Whether `path` names the file of `database`, by whatever name, or a file that goes with it. Throws UsageError where its folder is not there. */
+export function isPartOf(database: string, path: string): boolean {
+  const target = join(realFolder(path), basename(path));
+  const source = existsSync(database) ? realpathSync(database) : resolve(database);
+  const suffixes = ['', ...COMPANIONS, LOCK_SUFFIX, HOLDER_SUFFIX];
+  return suffixes.some((suffix) => source + suffix === target) || isSameFile(source, path);
+}
+
 /**
  * Copies a database that others may be writing to, as it was at one moment, into one file (mode 0600). The name `to` appears when the
  * copy was opened again and checked, or not at all. Rejects with UsageError for a file that must not be replaced or cannot be made.
@@ -72,9 +84,7 @@ export async function backUpSqlite(options: BackupOptions): Promise<BackupResult
 function refuseTarget(from: string, to: string, force: boolean): void {
   // The driver leaves it out, and would write another file than the one that is checked here.
   if (to !== to.trim()) throw new UsageError(`“${to}” begins or ends with a blank`, 'name another file');
-  const target = join(realFolder(to), basename(to));
-  const source = existsSync(from) ? realpathSync(from) : resolve(from);
-  if ([source, ...COMPANIONS.map((suffix) => source + suffix)].includes(target) || isSameFile(source, to)) {
+  if (isPartOf(from, to)) {
     throw new UsageError(`${to} is the database itself`, 'name another file');
   }
   if (existsSync(to) && !statSync(to).isFile()) {
