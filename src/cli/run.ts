@@ -1,5 +1,6 @@
 import { styleText } from 'node:util';
 import { Command } from 'commander';
+import { describeError, MirrorError } from '../platform/errors.ts';
 import { version } from '../platform/package.ts';
 import { type Cli, screenOf } from './cli.ts';
 import { withEnvFile } from './env-file.ts';
@@ -118,7 +119,14 @@ function endQuietlyWithReader(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EPIPE') process.exit(process.exitCode ?? EXIT.done);
-      throw error;
+      // What else is reported is lost, but not the exit code.
+      if (stream === process.stderr) return;
+      const remedy = 'free space, or write to another place';
+      const lost = new MirrorError('output', `standard output takes nothing: ${describeError(error)}`, {
+        remedy,
+      });
+      process.stderr.write(explain(lost, { debug: false }));
+      process.exit(EXIT.failed);
     });
   }
 }

@@ -1,4 +1,6 @@
 import { spawnSync } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { cli } from './executable.ts';
 
@@ -27,3 +29,21 @@ it.each(['zsh', 'fish'])('the script for %s names every command', async (shell) 
   for (const command of ['setup', 'deliveries', 'completion']) expect(out).toContain(command);
   expect((await cli(['completion', 'tcsh'])).code).toBe(2);
 });
+
+it.runIf(process.platform === 'linux')(
+  'a disk that is full ends a command with one line and exit code 1',
+  () => {
+    const main = fileURLToPath(new URL('../../dist/src/main.js', import.meta.url));
+    const full = openSync('/dev/full', 'w');
+    const { status, stderr } = spawnSync(process.execPath, [main, 'completion', 'bash'], {
+      ...{ stdio: ['ignore', full, 'pipe'], encoding: 'utf8' },
+    });
+    closeSync(full);
+    expect({ status, stderr }).toEqual({
+      ...{
+        status: 1,
+        stderr: expect.stringMatching(/^compliance-mirror: standard output .* no space left .*\n$/),
+      },
+    });
+  },
+);
