@@ -35,9 +35,10 @@ export function createGapKeeper(options: {
   return {
     open: (gap: GapKey, error: string | null): Promise<void> => store.openGap(gap, error, momentOf(clock)),
     resolve: (gap: GapKey): Promise<unknown> => store.resolveGap(gap, momentOf(clock)),
-    /** Writes the API's verdict on our credentials into the audit trail. */
+    /** Writes into the audit trail what the API says of our credentials, or that we have none to ask it with. */
     async credentials(kind: Kind, outcome: string): Promise<void> {
-      await store.audit({ actor: 'upstream', action: 'credentials', outcome, target: kind }, momentOf(clock));
+      const actor = outcome === 'unusable' ? 'service' : 'upstream';
+      await store.audit({ actor, action: 'credentials', outcome, target: kind }, momentOf(clock));
     },
   };
 }

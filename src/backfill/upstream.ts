@@ -44,6 +44,8 @@ export interface UpstreamHealth {
   lastOkWall: number | null;
   lastErrorWall: number | null;
   lastError: string | null;
+  /** The last request was not sent, because there is no token or key that can be used. */
+  lacksCredentials: boolean;
   consecutiveFailures: number;
   /** When the first of the requests was sent that got no useful answer; null: the last one got one. */
   silentSinceWall: number | null;
@@ -54,6 +56,7 @@ export const NOTHING_KNOWN: Readonly<UpstreamHealth> = {
   lastOkWall: null,
   lastErrorWall: null,
   lastError: null,
+  lacksCredentials: false,
   consecutiveFailures: 0,
   silentSinceWall: null,
 };
@@ -235,6 +238,7 @@ export function createUpstream(
 
   async function succeeded(kind: Kind): Promise<void> {
     health.ok = true;
+    health.lacksCredentials = false;
     health.lastOkWall = clock.wall();
     health.consecutiveFailures = 0;
     useless = 0;
@@ -275,6 +279,9 @@ export function createUpstream(
       const ms = backoffMs(OUTAGE_BACKOFF, useless - PATIENCE_FAILURES + 1, options.random());
       waitUntil = clock.steady() + ms;
     }
+    const isRefused = error.kind === 'unauthorized' || error.kind === 'forbidden';
+    // Without a status nothing was sent.
+    health.lacksCredentials = isRefused && error.status === null;
     if (isUnreadable(error)) {
       // It does answer. What the answer means is for the gap of this request.
       health.consecutiveFailures = 0;
@@ -283,9 +290,7 @@ export function createUpstream(
     }
     health.ok = false;
     health.consecutiveFailures += 1;
-    const isRefused = error.kind === 'unauthorized' || error.kind === 'forbidden';
     if (isRefused) {
-      // Without a status nothing was sent, because we have no usable credentials.
       if (error.status !== null) answered();
       if (error.kind === 'forbidden' && address !== null && standing.get(kind) === 'accepted') {
         standing.set(kind, 'doubted');
@@ -295,7 +300,7 @@ export function createUpstream(
       const first = standing.get(kind) !== 'rejected';
       standing.set(kind, 'rejected');
       await gaps.open({ reason: 'credentials_rejected', kind, recordId: null }, health.lastError);
-      if (first) await gaps.credentials(kind, String(error.status ?? error.kind));
+      if (first) await gaps.credentials(kind, error.status === null ? 'unusable' : `${error.status}`);
       return;
     }
     silentSince ??= clock.steady();

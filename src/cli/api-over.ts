@@ -79,6 +79,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     ...{
       unwritableSince: null,
       rejectsSignatures: false,
+      lacksCredentials: false,
       signingSecrets: config.webhook.secrets().length,
       secrets: [],
     },

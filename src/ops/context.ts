@@ -84,6 +84,8 @@ export interface LiveFacts {
   eventsOnly: boolean;
   /** The last deliveries were rejected for their signature, several in a row. */
   rejectsSignatures: boolean;
+  /** The API was not asked last time, because there is no token or key that can be used. */
+  lacksCredentials: boolean;
   /** Signing secrets that may verify a delivery now, configured and stored. None: every delivery is rejected. */
   signingSecrets: number;
   /** The same ones, each with its last use. */

@@ -52,8 +52,10 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     remedy:
       'Issue new credentials there, allow them to read, and set COMPLIANCE_API_KEY (or the OAuth settings) anew. For a person’s consent: compliance-mirror login.',
     needsPerson: true,
-    symptom: 'The compliance service answers 401 or 403. Nothing is verified, and nothing is deleted.',
-    check: 'Was the key revoked, has it expired, or may it not read this kind? The audit says since when.',
+    symptom:
+      'The compliance service answers 401 or 403, or no stored token can be used to ask it. Nothing is verified, and nothing is deleted.',
+    check:
+      'Was the key revoked, has it expired, or may it not read this kind? Does CREDENTIALS_KEY open the tokens? The audit says since when.',
     command: `${CLI} doctor`,
     note: 'Put a new key into COMPLIANCE_API_KEY, or into its file, which is read again by itself. With OAuth, a person signs in with “login”.',
   },

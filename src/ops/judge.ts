@@ -8,6 +8,7 @@ const RULES: readonly (readonly [VerdictName, reason: string, Rule])[] = [
   ['action_required', 'database_unwritable', rules.unwritable],
   ['action_required', 'no_signing_secret', rules.noSigningSecret],
   ['action_required', 'paused', rules.paused],
+  ['action_required', 'credentials_rejected', rules.noUsableToken],
   ['action_required', 'credentials_rejected', rules.credentialsRejected],
   ['action_required', 'deletion_pending', rules.deletionPending],
   ['action_required', 'unreadable_answer', rules.unreadableAnswer],

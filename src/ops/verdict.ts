@@ -111,6 +111,15 @@ const openGap =
     );
   };
 
+export const noUsableToken = openGap(
+  () => 'There is no token for the compliance service that can be used, so nothing can be verified.',
+  {
+    only: (_, { live }) => live.lacksCredentials,
+    remedy:
+      'If the error of the gap names CREDENTIALS_KEY, set it to the key of the stored tokens, which after “credentials rotate-key” is the new one. Otherwise a person signs in: compliance-mirror login.',
+  },
+);
+
 export const credentialsRejected = openGap(
   () => 'The compliance service rejects our credentials, so nothing can be verified.',
 );

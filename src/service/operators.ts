@@ -83,6 +83,7 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
     ...{ version: version(), ...own, eventsOnly: config.compliance === null, ...config.sync },
     unwritableSince: own.unwritableSince ?? watch.unkeptSince(),
     rejectsSignatures: watch.isRejecting(),
+    lacksCredentials: repairs.backfill?.health().lacksCredentials ?? false,
     signingSecrets: secrets.keys().length,
     secrets: secrets.facts(),
     runningSyncRuns: (repairs.backfill?.runningSyncRuns() ?? []).map(({ id, kind, pages, seen, ...run }) => ({

@@ -15,6 +15,7 @@ function reader({ listsAnswer = false } = {}) {
   let now = 1_000_000;
   let failure = silent;
   const opened: string[] = [];
+  const audited: string[] = [];
   const fails = async () => {
     throw failure();
   };
@@ -29,7 +30,7 @@ function reader({ listsAnswer = false } = {}) {
     gaps: {
       open: async ({ reason }) => void opened.push(reason),
       resolve: async () => undefined,
-      credentials: async () => undefined,
+      credentials: async (_, outcome) => void audited.push(outcome),
     },
     clock: {
       wall: () => now,
@@ -58,6 +59,8 @@ function reader({ listsAnswer = false } = {}) {
       return opened.filter((reason) => reason === 'upstream_unavailable');
     },
     silentSince: () => upstream.health().silentSinceWall,
+    lacksCredentials: () => upstream.health().lacksCredentials,
+    audited,
   };
 }
 
@@ -100,8 +103,13 @@ it('one that goes away after it refused the credentials is away all the same, ea
 });
 
 it('who holds no credentials asks nobody, and learns nothing of the service', async () => {
-  const { fail } = reader();
+  const { fail, lacksCredentials, audited } = reader();
   expect(await fail(120_000, signedOut)).toEqual([]);
+  expect(lacksCredentials()).toBe(true);
+  // Not as an answer of the service.
+  expect(audited).toEqual(KINDS.map(() => 'unusable'));
+  await fail(0, refusing);
+  expect(lacksCredentials()).toBe(false);
 });
 
 it('a record that fails for ever says nothing of a service whose lists answer', async () => {

@@ -37,6 +37,7 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
     unwritableSince: null,
     eventsOnly: false,
     rejectsSignatures: false,
+    lacksCredentials: false,
     signingSecrets: 1,
     secrets: [{ position: 1, registration: null, lastUsedAt: null }],
     settleMs: 10_000,

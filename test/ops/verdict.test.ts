@@ -151,6 +151,13 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     /rejects our credentials/,
   ],
   [
+    'no token can be used',
+    input({ gaps: [gap('credentials_rejected')] }, { lacksCredentials: true }),
+    'action_required',
+    'credentials_rejected',
+    /^There is no token .* that can be used/,
+  ],
+  [
     'deletions are pending',
     input({ pending: [{ sync_run_id: 4, kind: 'vendor', count: 7 }] }),
     'action_required',
