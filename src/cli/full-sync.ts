@@ -9,7 +9,7 @@ import { type Cli, writeJson } from './cli.ts';
 import { DifferenceFound } from './exit.ts';
 import { withApi } from './ops-api.ts';
 import { parseKinds } from './options.ts';
-import { describeSyncRuns, progressOn } from './progress.ts';
+import { describeSyncRuns, pauseWords, progressOn } from './progress.ts';
 import { renderPairs, renderTable } from './table.ts';
 import { printable } from './text.ts';
 
@@ -70,12 +70,13 @@ export function fullSyncCommand(cli: Cli): Command {
  * a list that cannot be the whole one.
  */
 async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?: true }): Promise<void> {
-  await withApi(cli, 'compare', async (api) => {
+  await withApi(cli, 'compare', async (api, service) => {
     const compared: (Comparison & { kind: Kind })[] = [];
     for (const kind of kinds) {
       if (cli.err.isTerminal) cli.err.write(`Comparing ${kind} …\n`);
       const json = { dry_run: true, kinds: [kind] };
-      const answer = await answered(api['sync-runs'].$post({ json }, PATIENTLY));
+      const asked = answered(api['sync-runs'].$post({ json }, PATIENTLY));
+      const answer = await (service === null ? asked : tellingOfPauses(cli, api, asked));
       if (answer.status === 'compared') compared.push(...answer.kinds);
     }
     const incomplete = compared.filter((one) => one.incomplete !== null);
@@ -91,6 +92,21 @@ async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?: true }
       });
     }
   });
+}
+
+/** Says when the compliance service has asked for a pause: what reads it waits for the end, perhaps a quarter of an hour. */
+async function tellingOfPauses<T>(cli: Cli, api: ApiClient, reading: Promise<T>): Promise<T> {
+  using progress = progressOn(cli.err, LINE_EVERY_MS);
+  const isOver = reading.then(
+    () => true,
+    () => true,
+  );
+  while (!(await Promise.race([isOver, sleep(LOOK_EVERY_MS, false, { ref: false })]))) {
+    const status = await answered(api.status.$get()).catch(() => null);
+    const until = status?.upstream.waits_until;
+    progress.show(() => (until ? `compliance service: ${pauseWords(until)}` : ''));
+  }
+  return await reading;
 }
 
 async function waitFor(
@@ -127,7 +143,11 @@ async function waitFor(
       });
     }
     const ours = sync_runs.running.filter(({ id, kind }) => id > before && kinds.includes(kind));
-    progress.show(() => describeSyncRuns(ours, upstream.budget_left, cli.err.isTerminal));
+    progress.show(() =>
+      upstream.waits_until === null
+        ? describeSyncRuns(ours, upstream.budget_left, cli.err.isTerminal)
+        : `compliance service: ${pauseWords(upstream.waits_until)}`,
+    );
   }
   await judge(api, kinds, [...ended.values()]);
 }

@@ -64,6 +64,9 @@ export function progressText(
   return `${label}: ${withBar ? barOf(share) : ''}${Math.floor(share * 100)} %, ${count}`;
 }
 
+/** While a Retry-After runs. */
+export const pauseWords = (until: string) => `waits until ${until}, as the service asked (Retry-After)`;
+
 type Running = Status['sync_runs']['running'][number];
 
 /** Several full syncs: in one line on a terminal, else a line each. */

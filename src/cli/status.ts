@@ -10,6 +10,7 @@ import { clockOf, databasePath, holderOfDatabase, livingReplicas, withStore } fr
 import { DifferenceFound } from './exit.ts';
 import { runningService, withApi } from './ops-api.ts';
 import { jsonOption } from './options.ts';
+import { pauseWords } from './progress.ts';
 import { type Cell, renderPairs } from './table.ts';
 import { printable } from './text.ts';
 
@@ -125,7 +126,7 @@ function writeSummary(cli: Cli, status: Status): void {
   const { pending, processed, ignored, failed, discarded } = summary.events;
   const events = `${pending} pending, ${processed} processed, ${ignored} ignored, ${failed} failed, ${discarded} discarded`;
   const { waits_until: until } = status.upstream;
-  const waits = until && `waits until ${until}, as the service asked (Retry-After)`;
+  const waits = until && pauseWords(until);
   const learned = summary.learned_pointers.map(({ kind, path, setting }): [string, string] => [
     `ids of ${kind}`,
     `found at ${printable(path)}, where no setting looks: set ${printable(setting)}`,

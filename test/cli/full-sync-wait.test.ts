@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { cli, type Running, start } from './executable.ts';
+import { cli, inTemporaryDirectory, type Running, start } from './executable.ts';
 
 let directory: string;
 let sandbox: Running;
@@ -41,3 +43,28 @@ it('a cycle over the assessments is not waited for without end while the API ref
   expect(err).toContain('not complete: risk_assessment');
   expect(err).toContain('answered 401');
 });
+
+it('says within 15 seconds that the compliance service has asked for a pause', async () => {
+  const busy = createServer((_request, response) => {
+    response.writeHead(503, { 'retry-after': '600' }).end();
+  });
+  await new Promise<void>((resolve) => busy.listen(0, '127.0.0.1', resolve));
+  await inTemporaryDirectory(async (folder) => {
+    const its = {
+      ...settings,
+      DATABASE_URL: `file:${join(folder, 'mirror.db')}`,
+      COMPLIANCE_BASE_URL: `http://127.0.0.1:${(busy.address() as AddressInfo).port}/v1`,
+    };
+    const paused = start(['serve'], its);
+    await paused.line('Operators: ');
+    const commands = ['--wait', '--dry-run'].map((option) =>
+      start(['sync', '--kind', 'vendor', option], its),
+    );
+    for (const command of commands) {
+      expect(await command.line('compliance service: ')).toMatch(/waits until .* \(Retry-After\)$/);
+      await command.stop();
+    }
+    expect(await paused.stop()).toBe(0);
+  });
+  busy.close();
+}, 30_000);
