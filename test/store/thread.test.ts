@@ -230,6 +230,17 @@ describe('a store in threads of its own', () => {
     expect(await accept(store, 'a')).toEqual([{ status: 'accepted', seq: 1 }]);
   });
 
+  it('is not lost because it could not be opened, however late that is noticed', async () => {
+    const path = freshPath();
+    writeFileSync(path, 'no database'.repeat(1_000));
+    const lost: Error[] = [];
+    const opening = openStore(`file:${path}`, { inThread: { onLost: (error) => lost.push(error) } });
+    // Until the thread has ended.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_000);
+    await expect(opening).rejects.toThrow('file is not a database');
+    expect(lost).toEqual([]);
+  });
+
   it('says why a file could not be opened, and ends', async () => {
     const thread = new URL('../../src/store/sqlite/thread-worker.ts', import.meta.url);
     const worker = new Worker(thread, { workerData: { storeFile: { path: freshPath(), isReader: true } } });

@@ -142,6 +142,7 @@ function startThread(
   const waiting = new Map<number, Waiting>();
   let calls = 0;
   let isOver: Error | null = null;
+  let isRefused = false;
 
   function ask(asked: Asked): void {
     try {
@@ -155,9 +156,15 @@ function startThread(
   function answered(answer: Answer): void {
     if (answer.what === 'done') done(answer);
     else if (answer.what === 'opened') opening.resolve(answer);
-    else if (answer.what === 'not opened') opening.reject(crossed(answer.error));
+    else if (answer.what === 'not opened') refused(crossed(answer.error));
     else if (answer.what === 'migrating') options.onMigrating?.();
     else options.onBackup?.(answer.to);
+  }
+
+  /** The thread ends now, which may be noticed before anybody has heard of the reason. */
+  function refused(error: Error): void {
+    isRefused = true;
+    opening.reject(error);
   }
 
   function done(answer: Done): void {
@@ -190,7 +197,7 @@ function startThread(
   worker.on('messageerror', lose);
   worker.on('error', lose);
   worker.on('exit', (code) => {
-    lose(`exit code ${code}`);
+    if (!isRefused) lose(`exit code ${code}`);
     ended.resolve();
   });
 
