@@ -87,7 +87,7 @@ export const noSigningSecret: Rule = ({ live }) =>
 export const paused: Rule = ({ summary, live }) =>
   live.paused && {
     sentence: `The mirror is paused; ${count(summary.events.pending, 'event waits', 'events wait')}.`,
-    remedy: 'Deliveries are still received and kept. Resume when whatever it was paused for is done.',
+    remedy: 'Deliveries are still received and kept. Resume when the reason for the pause is over.',
     action: 'resume',
     since: live.pausedSince,
   };
