@@ -48,7 +48,7 @@ async function rotateKey(cli: Cli, path: string): Promise<void> {
         : `Encrypted anew: ${count}. Only the key in ${path} opens them now.\n`,
     );
     cli.out.write(
-      'Put that key in the place of the old one (CREDENTIALS_KEY, or its file). A running service goes on with what it has open, reads the file again by itself, and must be started anew where CREDENTIALS_KEY itself was set.\n',
+      'Put that key in the place of the old one (CREDENTIALS_KEY, or its file). A running service goes on with what it has open, reads the file again by itself, and must be restarted if CREDENTIALS_KEY itself was set.\n',
     );
   });
 }

@@ -50,7 +50,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   credentials_rejected: {
     title: 'The compliance service rejects the credentials',
     remedy:
-      'Issue new credentials there, allow them to read, and set COMPLIANCE_API_KEY (or the OAuth settings) anew. For a person’s consent: compliance-mirror login.',
+      'Make new credentials in the compliance service, allow them to read, and set COMPLIANCE_API_KEY (or the OAuth settings). For a person’s consent: compliance-mirror login.',
     needsPerson: true,
     symptom:
       'The compliance service answers 401 or 403, or no stored token can be used to ask it. Nothing is verified, and nothing is deleted.',
