@@ -1,6 +1,6 @@
 import { Hono } from 'hono';
 import type { Child } from 'hono/jsx';
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { OpsEnv, OpsHandlerContext } from '../access.ts';
 import { idFromPath } from '../api/ids.ts';
 import { queries } from '../api/query.ts';
@@ -55,32 +55,33 @@ export function createPages(
   const addPage = (path: string, contentOf: (c: OpsHandlerContext) => Promise<Child>) =>
     pages.get(path, async (c) => html(c, await contentOf(c)));
   /** What a page's stream sends: the parts that change, and the navigation with its counts. */
-  const addStream = <Query,>(
+  const addStream = (
     path: string,
     current: PageName,
-    partsOf: (c: OpsHandlerContext, query: Query) => Promise<Child>,
-    schema: z.ZodType<Query>,
+    start: (c: OpsHandlerContext) => () => Promise<Child>,
   ) => {
-    const send = async (c: OpsHandlerContext, query: Query): Promise<string> => {
-      const changing = await partsOf(c, query);
-      const all = (
-        <>
-          {changing}
-          <Pages current={current} />
-        </>
-      );
-      return fragment(all, await visit(c, null));
+    const startSending = (c: OpsHandlerContext) => {
+      const partsOf = start(c);
+      return async (): Promise<string> => {
+        const all = (
+          <>
+            {await partsOf()}
+            <Pages current={current} />
+          </>
+        );
+        return fragment(all, await visit(c, null));
+      };
     };
-    pages.get(path, stream(send, schema));
+    pages.get(path, stream(startSending));
   };
   const addList = <Filters extends z.ZodObject, Row>(path: string, list: List<Filters, Row>) => {
     const handlers = listHandlers(path, list);
     addPage(path, handlers.page);
-    addStream(`/stream${path}`, list.name, handlers.stream, handlers.streamQuery);
+    addStream(`/stream${path}`, list.name, handlers.stream);
   };
 
   addPage('/', (c) => statusPage(has, c));
-  addStream('/stream', 'Status', (c) => statusStream(has, c), z.unknown());
+  addStream('/stream', 'Status', (c) => () => statusStream(has, c));
   addList('/deliveries', deliveriesList(context));
   const events = eventsList(context);
   // The filter's form has a field for the id of one event.
@@ -98,7 +99,7 @@ export function createPages(
   addPage('/records/:kind/:id', (c) => recordPage(context, c));
   addList('/gaps', gapsList(context));
   addPage('/sync-runs', (c) => syncRunsPage(has, c));
-  addStream('/stream/sync-runs', 'Sync runs', (c) => syncRunsStream(has, c), z.unknown());
+  addStream('/stream/sync-runs', 'Sync runs', (c) => () => syncRunsStream(has, c));
   addPage('/sync-runs/:id', (c) => syncRunPage(context, c));
   addList('/quarantine', quarantineList(context));
   addPage('/quarantine/:id', (c) => quarantinedPage(context, c));

@@ -88,13 +88,15 @@ export function listHandlers<Filters extends z.ZodObject, Row>(path: string, lis
       );
     },
 
-    streamQuery: filters.extend({ above: cursor }),
-    async stream(_: OpsHandlerContext, query: object): Promise<Child> {
+    stream(c: OpsHandlerContext): () => Promise<Child> {
+      const query = pageQuery(c, filters.extend({ above: cursor }));
       const { above, ...rest } = query as { above: string };
-      const { items, next } = await list.read(rest as Filter, { limit: PAGE_ROWS, above });
-      const found = count(items.length, `new ${noun[0]}`, `new ${noun[1]}`);
-      const words = items.length === 0 ? null : `${found}${next === null ? '' : ' and more'}`;
-      return <NewRows {...{ words, href: pathWith(path, rest) }} />;
+      return async () => {
+        const { items, next } = await list.read(rest as Filter, { limit: PAGE_ROWS, above });
+        const found = count(items.length, `new ${noun[0]}`, `new ${noun[1]}`);
+        const words = items.length === 0 ? null : `${found}${next === null ? '' : ' and more'}`;
+        return <NewRows {...{ words, href: pathWith(path, rest) }} />;
+      };
     },
   };
 }

@@ -1,9 +1,7 @@
 import type { Socket } from 'node:net';
-import type { z } from 'zod';
 import { problem } from '../../platform/problem.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import type { OpsContext } from '../context.ts';
-import { pageQuery } from './query.ts';
 
 /** How often a page may change. */
 const LOOK_MS = 1_000;
@@ -62,17 +60,17 @@ export function createStream(
     }
   }
 
-  /** `render` gets the query as `schema` reads it. A query that the schema refuses is answered, and takes no place. */
-  return <Query>(render: (c: OpsHandlerContext, query: Query) => Promise<string>, schema: z.ZodType<Query>) =>
+  /** `start` reads the query and returns what renders the fragment. Where the query is unusable it throws, and no place is taken. */
+  return (start: (c: OpsHandlerContext) => () => Promise<string>) =>
     (c: OpsHandlerContext): Response => {
-      const query = pageQuery(c, schema);
+      const render = start(c);
       if (isFull(c.get('identity').name)) {
         return problem(503, 'too_many_streams', 'Too many pages are open.', undefined, {
           'retry-after': '30',
         });
       }
       const left = new AbortController();
-      const events = fragments(c, () => render(c, query), left);
+      const events = fragments(c, render, left);
       return new Response(bodyOf(events, left), {
         headers: {
           'content-type': 'text/event-stream; charset=utf-8',
