@@ -171,6 +171,8 @@ describe('a bad setting is named, with what it takes', () => {
     [{ DATABASE_TLS_CA_FILE: '/nowhere/ca.pem' }, /^DATABASE_TLS_CA_FILE: .* cannot be read/],
     [{ DATABASE_URL: './mirror.db' }, /^DATABASE_URL: .*takes file:PATH/],
     [{ DATABASE_URL: 'file:' }, /^DATABASE_URL/],
+    // It would be a part of the file's name.
+    [{ DATABASE_URL: 'file:./mirror.db?mode=ro' }, /^DATABASE_URL: .*without parameters/],
     // In memory what was acknowledged would be gone with the process.
     [{ DATABASE_URL: 'file::memory:' }, /^DATABASE_URL/],
     // SQLite's driver leaves blanks at the ends out, the lock beside the file does not.

@@ -81,7 +81,8 @@ export const idPointers = list(
 );
 export const databaseUrl: Parser<string> = {
   parse: (value) => (isFilePlace(value) || isServerUrl(value) ? value : null),
-  takes: 'file:PATH (SQLite) or postgres://USER:PASSWORD@HOST/DATABASE, each part percent-encoded',
+  takes:
+    'file:PATH (SQLite, without parameters) or postgres://USER:PASSWORD@HOST/DATABASE, each part percent-encoded',
 };
 
 /** An @ in the path or behind # comes after a password with / or #, which would be taken for a database and shown as one. */
@@ -89,10 +90,19 @@ function isServerUrl(value: string): boolean {
   return /^postgres(ql)?:\/\/./s.test(value) && !/^[^:]*:\/\/[^/?#]*[/#][^?]*@/s.test(value);
 }
 
-/** No database in memory, which goes with the process; no blanks at the ends, which SQLite's driver leaves out. */
+/**
+ * No database in memory, which goes with the process; no blanks at the ends, which SQLite's driver leaves out; no parameters, which
+ * would be a part of the name, and so make an empty database beside the one that is meant.
+ */
 function isFilePlace(value: string): boolean {
   const path = value.slice('file:'.length);
-  return value.startsWith('file:') && path !== '' && path !== ':memory:' && path === path.trim();
+  return (
+    value.startsWith('file:') &&
+    path !== '' &&
+    path !== ':memory:' &&
+    path === path.trim() &&
+    !path.includes('?')
+  );
 }
 
 /** Only names that need no quotes in SQL. */
