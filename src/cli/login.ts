@@ -63,7 +63,7 @@ export async function login(cli: Cli, options: LoginOptions): Promise<void> {
     const tokens = await (isListening ? attempt.overListener() : attempt.overPaste());
     const entry = { actor: ACTOR, action: 'token_grant', outcome: 'ok', target: GRANT };
     await store.saveTokens(GRANT, sealTokens(key, tokens), null, entry, momentOf(clock));
-    report(cli, tokens);
+    report(cli, tokens, options.write === true);
   });
 }
 
@@ -193,10 +193,15 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
   }
 }
 
-function report(cli: Cli, tokens: Tokens): void {
+function report(cli: Cli, tokens: Tokens, toWrite: boolean): void {
   const scopes = tokens.grantedScopes ?? tokens.askedScopes;
   const until = new Date(tokens.expiresWall).toISOString();
   cli.out.write(`Signed in. Scopes: ${scopes.map(printable).join(', ') || 'none named'}.\n`);
+  if (toWrite && tokens.grantedScopes !== null && !tokens.grantedScopes.includes('write')) {
+    cli.out.write(
+      '“write” was asked for and not granted: there, allow it to this client or this person first.\n',
+    );
+  }
   cli.out.write(
     tokens.refreshToken === null
       ? `There is no refresh token: sign in again before ${until}.\n`

@@ -231,11 +231,15 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     );
   }),
 
-  'signing secrets'({ secrets: { configured, stored, unusable } }) {
+  'signing secrets'({ secrets: { configured, stored, unusable }, stored: database }) {
     if (unusable.length > 0) {
       const joined = (key: 'what' | 'remedy') => [...new Set(unusable.map((each) => each[key]))].join('; ');
       return wrong(joined('what'), joined('remedy'));
     }
+    const isClosed = database?.sealed.closed.some((place) => place.startsWith('registrations ')) ?? false;
+    // A running service goes on with what it has open. To register again would make a second registration.
+    if (configured + stored === 0 && isClosed)
+      return wrong('none that opens with CREDENTIALS_KEY', 'see “stored secrets”, just above');
     return configured + stored > 0
       ? ok(`${configured} in WEBHOOK_SECRETS, ${stored} of registrations`)
       : wrong('none: every delivery is answered 503', 'set WEBHOOK_SECRETS, or run "register --url …"');

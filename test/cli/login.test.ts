@@ -101,6 +101,16 @@ describe('signing in', () => {
     });
   });
 
+  it('says so when the service grants less than was asked for', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      server.answer.scope = 'read';
+      const login = start(['login', '--write'], settingsFor(directory));
+      await browse(await login.line('/auth/oauth/authorize'));
+      expect(await login.line('not granted')).toContain('“write”');
+      expect(await login.exited).toBe(0);
+    });
+  });
+
   it('survives what is no address and no HTTP, which anybody on the machine can send', async () => {
     const attempt = startConsent({ pkce: false, state: true });
     const listener = await listenForConsent('http://127.0.0.1:0/callback', attempt, () => {});

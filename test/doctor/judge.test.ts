@@ -193,6 +193,15 @@ describe('the check of a configuration', () => {
       'signing secrets',
       'wrong',
     ],
+    [
+      'one that does not open, beside the one that is configured',
+      {
+        ...stored({ sealed: { open: 0, closed: ['registrations wh_1'] } }),
+        secrets: { configured: 1, stored: 0, unusable: [] },
+      },
+      'signing secrets',
+      'ok',
+    ],
     ['stored secrets that open', stored({ sealed: { open: 2, closed: [] } }), 'stored secrets', 'ok'],
     [
       'a stored one that does not open',
@@ -392,4 +401,15 @@ describe('the check of a configuration', () => {
       '--delivery rejection:3',
     );
   });
+});
+
+it('where only the key is wrong, nobody is told to register again', () => {
+  const sealed = { open: 0, closed: ['registrations wh_1'] };
+  const found = {
+    ...WELL,
+    stored: { ...STORED, sealed },
+    secrets: { configured: 0, stored: 0, unusable: [] },
+  };
+  const line = judge(found).find(({ name }) => name === 'signing secrets');
+  expect(line).toMatchObject({ state: 'wrong', remedy: expect.not.stringContaining('register') });
 });
