@@ -155,7 +155,8 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       );
       if (oldest === Number.POSITIVE_INFINITY || own.signal.aborted) break;
       await clock.sleep(oldest + ANSWERED_WITHIN_MS - clock.steady(), own.signal);
-      const isLate = ({ since }: Waiting<unknown>) => since + ANSWERED_WITHIN_MS <= clock.steady();
+      const since = clock.steady() - ANSWERED_WITHIN_MS;
+      const isLate = (entry: Waiting<unknown>) => entry.since <= since;
       const late = [committing, ...lists].flatMap((list) => list.filter(isLate));
       // Its commit may still come true, and then the sender's next attempt is a duplicate.
       committing = committing.filter((entry) => !isLate(entry));

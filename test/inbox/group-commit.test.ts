@@ -265,6 +265,25 @@ describe('the inbox', () => {
     expect(clock.sleepers).toBe(0);
   });
 
+  it('answers each delivery that waits for too long, also where time goes on while it looks for them', async () => {
+    const { inbox, clock, hold } = await opened();
+    hold();
+    const steady = clock.steady.bind(clock);
+    const accepted = Array.from({ length: 8 }, async (_, n) => {
+      await clock.sleep(5 * n);
+      return await inbox.accept(event(`e${n}`));
+    });
+    const ended = Promise.allSettled(accepted);
+    await clock.advance(9_000);
+    let looks = 0;
+    clock.steady = () => {
+      looks += 1;
+      return steady() + looks;
+    };
+    await clock.advance(2_000);
+    expect((await ended).map(({ status }) => status)).toEqual(repeat(8, 'rejected'));
+  });
+
   it('notes the first rejections of a sender at once, and the newest at the end of the minute for all others', async () => {
     const { clock, reject, rejections } = await opened();
     await clock.advance(60_000 - (clock.steady() % 60_000));
