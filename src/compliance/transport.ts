@@ -12,11 +12,11 @@ import { reasonIn } from './registration.ts';
 export const MAX_RESPONSE_BYTES = 16 * 1024 * 1024;
 
 /**
- * Values in an answer, told by the commas between them: of the largest size those are 16 bytes each. Millions of small ones would
- * take seconds to parse, while no delivery is answered, and a hundred times their bytes in memory.
+ * Values in an answer, told by what begins lists and objects and by the commas between values: of the largest size those are 16 bytes
+ * each. Millions of small ones would take seconds to parse, while no delivery is answered, and a hundred times their bytes in memory.
  */
 export const MAX_RESPONSE_VALUES = 1_000_000;
-const COMMA = 0x2c;
+const [COMMA, OPENS_LIST, OPENS_OBJECT] = Buffer.from(',[{');
 
 /** An error answer's body is kept up to here: enough to recognise it, too little to fill a table. */
 const EXCERPT_BYTES = 2048;
@@ -126,7 +126,10 @@ async function readBody(response: Response, limitBytes: number, whenOver: 'refus
     size += chunk.length;
     if (size > limitBytes && whenOver === 'cut') break;
     if (size > limitBytes) throw refuse(`is larger than ${limitBytes} bytes`);
-    for (let at = 0; at < chunk.length; at += 1) if (chunk[at] === COMMA) values += 1;
+    for (let at = 0; at < chunk.length; at += 1) {
+      const byte = chunk[at];
+      if (byte === COMMA || byte === OPENS_LIST || byte === OPENS_OBJECT) values += 1;
+    }
     if (values > MAX_RESPONSE_VALUES) throw refuse(`holds more than ${MAX_RESPONSE_VALUES} values`);
   }
   return Buffer.concat(chunks);

@@ -143,6 +143,11 @@ describe('failures', () => {
       raw(200, gzipSync(`{"data":[${'0,'.repeat(MAX_RESPONSE_VALUES)}0]}`), { 'content-encoding': 'gzip' }),
       { kind: 'malformed', message: /more than 1000000 values/ },
     ],
+    [
+      'more values than allowed, one within the other',
+      raw(200, gzipSync(`{"data":${'['.repeat(2 * MAX_RESPONSE_VALUES)}`), { 'content-encoding': 'gzip' }),
+      { kind: 'malformed', message: /more than 1000000 values/ },
+    ],
   ])(
     '%s is never taken for an answer, nor for a missing record',
     async (_case, handler, { message, ...expected }) => {
