@@ -82,6 +82,9 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
   });
   // It is awaited below. Until then its rejection must not count as unhandled.
   interrupted.catch(() => {});
+  // A PostgreSQL takes half a minute to begin on a small machine.
+  const database = settings.postgres ? 'a PostgreSQL, ' : '';
+  screen.write(`Starting ${database}the sandbox and the mirror, and setting the mirror up …`);
   await withServices(settings, keep, async (services) => {
     if (options.for === undefined) {
       await Promise.race([keepRunning(screen, services, stop.signal), services.failed]);

@@ -56,6 +56,8 @@ describe('the demo', () => {
       expect(row('assessment whose first event was lost')).toMatch(
         /^\S+ +risk_assessment .*(refetch|sync:\d+) +\(missing\)$/,
       );
+      // Before it waits for anything.
+      expect(out).toMatch(/^Starting the sandbox and the mirror/);
       expect(out).toMatch(/\nEqual, record by record and field by field: \d+ policies/);
       // One is staged; which others are lost on the way is chance.
       expect(out).toMatch(/\n[1-9]\d* risk assessments? (was|were) never announced and (is|are) unknowable/);
