@@ -34,12 +34,9 @@ export interface Page extends Timing, List {
   status: number;
 }
 
-export type RecordAnswer = Timing &
-  (
-    | { outcome: 'found'; object: JsonObject }
-    /** `isPage`: the answer is a web page, as of a proxy or a web server, and not the API's own. */
-    | { outcome: 'missing'; isPage: boolean }
-  );
+/** `isPage`: the answer is a web page, as of a proxy or a web server, and not the API's own. */
+type RecordOutcome = { outcome: 'found'; object: JsonObject } | { outcome: 'missing'; isPage: boolean };
+export type RecordAnswer = Timing & RecordOutcome;
 
 export interface CallOptions {
   lane: Lane;
@@ -115,6 +112,7 @@ const NO_ROWS: List = { objects: [], unusable: new Map(), meta: {}, next: null }
 
 const isOk = (status: number) => status === 200;
 const isAny2xx = (status: number) => status >= 200 && status < 300;
+const isPage = (headers: Headers) => /^\s*text\/html\b/i.test(headers.get('content-type') ?? '');
 
 export function createClient(options: ClientOptions): ComplianceClient {
   const { settings, pointers } = options;
@@ -141,25 +139,15 @@ export function createClient(options: ClientOptions): ComplianceClient {
     },
 
     async getRecord(kind, id, call) {
-      const path = recordPath(kind, id);
-      let isPage = false;
-      const { value, began, ended } = await send<JsonObject | null>({
+      const { value, began, ended } = await send<RecordOutcome>({
         ...call,
         method: 'GET',
-        path,
+        path: recordPath(kind, id),
         isSuccess: isOk,
-        read: (body) => recordIn(body, kind, id, pointers),
-        missing: {
-          at: [404, 410],
-          read: ({ headers }) => {
-            isPage = /^\s*text\/html\b/i.test(headers.get('content-type') ?? '');
-            return null;
-          },
-        },
+        read: (body) => ({ outcome: 'found', object: recordIn(body, kind, id, pointers) }),
+        missing: { at: [404, 410], read: ({ headers }) => ({ outcome: 'missing', isPage: isPage(headers) }) },
       });
-      return value === null
-        ? { outcome: 'missing', isPage, began, ended }
-        : { outcome: 'found', object: value, began, ended };
+      return { ...value, began, ended };
     },
 
     async registerWebhook(registration, call) {
