@@ -14,6 +14,7 @@ import { MirrorError, UsageError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX, type Paging, type Period, recordColumns } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { engines } from './database.ts';
+import type { ListPage } from './lists.ts';
 import { withApi } from './ops-api.ts';
 import { helpNote, sinceOption } from './options.ts';
 import { progressOn, progressText } from './progress.ts';
@@ -186,17 +187,12 @@ const WAIT_TIMEOUT_MS = 2 * WAIT_SECONDS * 1000;
 /** Pause before a service that does not answer is asked again, as while it restarts. Milliseconds. */
 const AGAIN_MS = 1_000;
 
-interface Page {
-  items: object[];
-  next: string | null;
-}
-
 type Rows = typeof import('../store/report-rows.ts');
 
 interface ExportedTable {
   /** As in the database, in the order of the columns there. */
   columns(): Promise<readonly string[]>;
-  read(api: ApiClient, query: Paging & Pick<Period, 'since'>): Promise<Page>;
+  read(api: ApiClient, query: Paging & Pick<Period, 'since'>): Promise<ListPage<object>>;
   /** In the order of time, so that `--since` can be used. */
   byTime?: true;
   /** The key that the first page comes after, where older rows have been trimmed. */

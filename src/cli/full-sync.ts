@@ -15,8 +15,6 @@ import { printable } from './text.ts';
 
 /** How often `--wait` looks at the full syncs. Milliseconds. */
 const LOOK_EVERY_MS = 500;
-/** Full syncs take long, and a line that is not on a terminal stays: so there are few of them. */
-const LINE_EVERY_MS = 10_000;
 /** Sync runs that may be newer than the one waited for. One page of them always reaches back to the request. */
 const NEWEST_SYNC_RUNS = 100;
 /**
@@ -96,7 +94,7 @@ async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?: true }
 
 /** Says when the compliance service has asked for a pause: what reads it waits for the end, perhaps a quarter of an hour. */
 async function tellingOfPauses<T>(cli: Cli, api: ApiClient, reading: Promise<T>): Promise<T> {
-  using progress = progressOn(cli.err, LINE_EVERY_MS);
+  using progress = progressOn(cli.err);
   const isOver = reading.then(
     () => true,
     () => true,
@@ -115,7 +113,7 @@ async function waitFor(
   { kinds, before, isOne }: { kinds: readonly Kind[]; before: number; isOne: boolean },
 ): Promise<void> {
   const ended = new Map<Kind, SyncRunReport>();
-  using progress = progressOn(cli.err, LINE_EVERY_MS);
+  using progress = progressOn(cli.err);
   /** At the first look: an outage that is over by then is no reason to stop. */
   let failuresBefore: number | undefined;
   while (ended.size < kinds.length) {

@@ -5,7 +5,7 @@ import type { Screen } from './cli.ts';
 const USUAL_COLUMNS = 80;
 /** On a terminal one line is redrawn. Elsewhere every line stays, so there are fewer. Milliseconds. */
 const REDRAW_EVERY_MS = 100;
-const LINE_EVERY_MS = 5_000;
+const LINE_EVERY_MS = 10_000;
 
 interface ProgressLine extends Disposable {
   /** Asks for the text only when it is time for one. */
@@ -15,7 +15,7 @@ interface ProgressLine extends Disposable {
 }
 
 /** One line that is drawn over on a terminal, lines now and then elsewhere. */
-export function progressOn(screen: Screen, lineEveryMs = LINE_EVERY_MS): ProgressLine {
+export function progressOn(screen: Screen): ProgressLine {
   let shownAt = performance.now();
   let isOpen = false;
   const end = () => {
@@ -27,7 +27,7 @@ export function progressOn(screen: Screen, lineEveryMs = LINE_EVERY_MS): Progres
     [Symbol.dispose]: end,
     show(text) {
       const now = performance.now();
-      if (now - shownAt < (screen.isTerminal ? REDRAW_EVERY_MS : lineEveryMs)) return;
+      if (now - shownAt < (screen.isTerminal ? REDRAW_EVERY_MS : LINE_EVERY_MS)) return;
       shownAt = now;
       end();
       const shown = text();
