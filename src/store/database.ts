@@ -90,14 +90,10 @@ export interface Sql {
   change(statement: SQL): Promise<number>;
 }
 
-/** What is only written. */
-export interface Sender {
-  /** Not waited for. Where it fails so does the whole unit, and nothing of it is kept. */
-  send(statement: SQL): void;
-}
-
 /** One atomic unit that holds the counter. */
-export interface Unit extends Sql, Sender {
+export interface Unit extends Sql {
+  /** Writes, without waiting for it. If it fails, the whole unit fails, and nothing of it is kept. */
+  send(statement: SQL): void;
   numbers: Numbers;
   /** What it has done to gaps, in order. */
   gapChanges: GapChange[];

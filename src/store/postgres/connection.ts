@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { alternatingTurns, type Database, numbersFrom, type Sender, type Sql } from '../database.ts';
+import { alternatingTurns, type Database, numbersFrom, type Sql, type Unit } from '../database.ts';
 import type { SQL, Table } from '../drizzle.ts';
 import { sql } from '../units/sql.ts';
 import { clientConfig, type PostgresSettings, STATEMENT_TIMEOUT_MS } from './address.ts';
@@ -224,7 +224,7 @@ export function createDatabase(
             if (start === undefined) throw new Error('the table counter is empty: restore a backup');
             const numbers = numbersFrom(start);
             const sent: Promise<unknown>[] = [];
-            const send: Sender['send'] = (statement) => {
+            const send: Unit['send'] = (statement) => {
               const answer = statements.change(statement);
               // Its failure is noticed at the commit.
               answer.catch(() => undefined);

@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { RecordState } from '../../mirror/decide.ts';
-import type { Sender, Sql } from '../database.ts';
+import type { Sql, Unit } from '../database.ts';
 import type { Column, SQL, Table } from '../drizzle.ts';
 import { recordState } from '../schema.ts';
 import type { DirtyTiming, Now, ReadObject } from '../store.ts';
@@ -38,7 +38,7 @@ export const RECORDS: Records = { settled, save: saveRecords, dirty: markRecords
 
 /** `hasNewState` leaves out states that are unchanged. */
 export function saveRecords(
-  unit: Sender,
+  unit: Unit,
   records: Iterable<LoadedRecord>,
   changes: readonly Change[],
   nowIso: string,
@@ -62,7 +62,7 @@ export function saveRecords(
   saveChanges(unit, changes, nowIso);
 }
 
-function saveStates(unit: Sender, records: readonly LoadedRecord[]): void {
+function saveStates(unit: Unit, records: readonly LoadedRecord[]): void {
   if (records.length === 0) return;
   unit.send(
     sql`INSERT INTO record_state AS s (${STATE.names})
@@ -71,7 +71,7 @@ function saveStates(unit: Sender, records: readonly LoadedRecord[]): void {
   );
 }
 
-function saveContent(unit: Sender, kind: Kind, records: readonly LoadedRecord[]): void {
+function saveContent(unit: Unit, kind: Kind, records: readonly LoadedRecord[]): void {
   if (records.length === 0) return;
   const { names, values, given, updates } = CONTENT[kind];
   unit.send(
@@ -130,7 +130,7 @@ const CONTENT = {
 };
 
 /** After a read that changed nothing, and after an event that shows nothing new. */
-function saveTrust(unit: Sender, kind: Kind, records: readonly LoadedRecord[]): void {
+function saveTrust(unit: Unit, kind: Kind, records: readonly LoadedRecord[]): void {
   if (records.length === 0) return;
   const rows = records.map((record) => ({
     id: record.id,
@@ -150,7 +150,7 @@ function saveTrust(unit: Sender, kind: Kind, records: readonly LoadedRecord[]): 
   );
 }
 
-function saveChanges(unit: Sender, changes: readonly Change[], nowIso: string): void {
+function saveChanges(unit: Unit, changes: readonly Change[], nowIso: string): void {
   if (changes.length === 0) return;
   const rows = changes.map(({ seq, kind, id, operation, before, after, cause }) => ({
     ...{ seq, kind, id, operation, cause },
@@ -168,7 +168,7 @@ function saveChanges(unit: Sender, changes: readonly Change[], nowIso: string): 
  * Later dirty marks leave `due_at` where the first one put it, so that a hot record does not move through its index at every
  * event; `dueRecords` puts it off when it comes to it.
  */
-function markRecordsDirty(unit: Sender, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void {
+function markRecordsDirty(unit: Unit, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void {
   if (dirtied.length === 0) return;
   unit.send(
     sql`SELECT mark_dirty(${dirtyColumns(dirtied)}, 0, ${now.steady}, ${now.steady + timing.settleMs}, ${instantOf(now.wall)})`,

@@ -8,7 +8,6 @@ import {
   type Database as MirrorDatabase,
   numbersFrom,
   type RowsOfRecord,
-  type Sender,
   type Sql,
   type Unit,
 } from '../database.ts';
@@ -85,7 +84,7 @@ export function createDatabase(db: Connection): MirrorDatabase {
   const read = db.prepare('SELECT value FROM counter').pluck();
   const save = db.prepare('UPDATE counter SET value = ?');
   const statement = statementsOf(db);
-  const statements: Sql & Sender = {
+  const statements: Sql & Pick<Unit, 'send'> = {
     dialect: DIALECT,
     async query<Row>(asked: SQL) {
       const { prepared, params } = statement(asked);

@@ -72,7 +72,7 @@ export async function openInThread(path: string, options: ThreadOptions = {}): P
   };
 }
 
-/** In which class a verb waits; one that is not in the list, among the pages of a full sync. Those of `reports` run in their own thread. */
+/** The class in which a verb waits. One that is not listed waits among the pages of a full sync. `reports` have their own thread. */
 const VERBS_OF: Readonly<Record<Exclude<VerbClass, 'syncs'>, readonly ThreadVerb[]>> = {
   deliveries: [...(['accept', 'recordRejections', 'checkWritable'] as const)],
   processing: [

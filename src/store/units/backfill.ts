@@ -135,8 +135,8 @@ export function createBackfillVerbs(database: Database, records: Records) {
 
     /**
      * Failed events without a record whose search for one is due, the longest due first. About policies only after a complete list
-     * begun SETTLE after they were accepted: a policy not yet listed would leave another one that the event names. The gap that waits for
-     * that list shows it, or the instants of the list, which a clock set back makes wrong.
+     * begun SETTLE after they were accepted: a policy not yet listed would leave another one that the event names. The gap that waits
+     * for that list shows it, or the instants of the list, which a clock set back makes wrong.
      */
     unreadEvents: (now: Now, limit: number, { settleMs }: DirtyTiming): Promise<UnreadEvent[]> =>
       statements.query<UnreadEvent>(

@@ -2,7 +2,7 @@ import { isKnownType, type Kind } from '../../compliance/kinds.ts';
 import { type IdPointers, idFieldsOf, type JsonObject, withLearned } from '../../compliance/pointers.ts';
 import { decideProvisional } from '../../mirror/decide.ts';
 import { type Reading, readPayload, recordOf, stateAfter } from '../../process/payload.ts';
-import type { Database, Sender, Sql, Unit } from '../database.ts';
+import type { Database, Sql, Unit } from '../database.ts';
 import { events as eventTable } from '../schema.ts';
 import type {
   AcceptOutcome,
@@ -36,7 +36,7 @@ export interface PendingEvent extends ClaimedEvent {
 /** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
 export const CLAIM_SCAN_FACTOR = 4;
 
-/** What each engine does in its own way, because most of what an event costs is here: storing it, loading and saving a batch, claims. */
+/** What each engine does in its own way, since most of what an event costs is here: storing it, saving a batch, claims. */
 export interface Engine {
   records: Records;
   /** Its steady clock is the database's, and outlives the processes. */
@@ -60,13 +60,13 @@ export interface Engine {
   forgetRecords(): void;
   /** As `records.save`, but states only where they are new. */
   saveProvisional(
-    unit: Sender,
+    unit: Unit,
     records: Iterable<LoadedRecord>,
     changes: readonly Change[],
     nowIso: string,
   ): void;
   /** Saves the new states of events. */
-  saveFinished(unit: Sender, finished: readonly Finished[], nowIso: string): void;
+  saveFinished(unit: Unit, finished: readonly Finished[], nowIso: string): void;
   /** Those of `events` whose claim is not lost; it ends with this unit. */
   finishClaims<T extends ClaimedEvent>(sql: Sql, events: readonly T[]): Promise<T[]>;
   /** The unit that finished them is committed. */

@@ -2,7 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
-import type { Dialect, Numbers, Sender, Sql } from '../database.ts';
+import type { Dialect, Numbers, Sql, Unit } from '../database.ts';
 import { drizzleModule, type SQL } from '../drizzle.ts';
 import { policies, recordState, riskAssessments, vendors } from '../schema.ts';
 import type { DirtyTiming, Now, ReadObject } from '../values.ts';
@@ -13,14 +13,14 @@ const { getTableName } = drizzleModule('drizzle-orm');
 /** What each engine does in its own way, because most of what an event or a page costs is here. */
 export interface Records {
   /**
-   * Which of these are verified, have just this document, were neither written nor read after `number`, and leave nothing else to decide:
-   * a read can only change when they were last read.
+   * Those that are verified, have just this document, were neither written nor read after `number`, and leave nothing else to
+   * decide: a read can only change when they were last read.
    */
   settled(sql: Sql, kind: Kind, objects: readonly ReadObject[], number: number): Promise<string[]>;
   /** With their lines of the feed. Of a record whose content was not written, only what is known of it. */
-  save(unit: Sender, records: Iterable<LoadedRecord>, changes: readonly Change[], nowIso: string): void;
+  save(unit: Unit, records: Iterable<LoadedRecord>, changes: readonly Change[], nowIso: string): void;
   /** Something gave reason to read these. */
-  dirty(unit: Sender, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void;
+  dirty(unit: Unit, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void;
 }
 
 export interface LastEvent {
@@ -159,7 +159,7 @@ interface StoredRow
 }
 
 /**
- * All of `ids`, by id, also those that are not known. A verb loads all the records that it is about, decides in memory, and saves them.
+ * All of `ids`, by id, also those that are not known. A verb loads all records that it is about, decides in memory, and saves them.
  */
 export async function loadRecords(
   from: Sql,

@@ -21,9 +21,9 @@ import { insertInto, iso, one, readFact, single, sql, update, upsert, writtenFac
 const PAUSE_FACT = 'places_paused_until';
 
 /**
- * What several processes over one database share: replicas, leases, requested sync runs, the request budget and operators' sessions. Instants
- * are the steady clock's, which on PostgreSQL is the database's time. None needs the counter's lock: a lease must be prolonged while a
- * batch holds it. Also in a file: a command is a second process.
+ * What several processes over one database share: replicas, leases, requested sync runs, the request budget and operators' sessions.
+ * Instants are the steady clock's, which on PostgreSQL is the database's time. No verb here needs the counter's lock: a lease must be
+ * prolonged while a batch has it. They also work on a file, where a command is a second process.
  */
 export function createReplicaVerbs(database: Database) {
   const { sql: statements } = database;

@@ -1,4 +1,4 @@
-import type { Sender, Sql } from '../database.ts';
+import type { Sql, Unit } from '../database.ts';
 import { type Column, drizzleModule, type SQL, type Table } from '../drizzle.ts';
 import { type EventState, PAGE_LIMIT_MAX, type Paging } from '../reports.ts';
 import { audit, eventCounts, facts } from '../schema.ts';
@@ -136,7 +136,7 @@ export const readFact = (unit: Sql, name: string): Promise<string | null> =>
   single<string>(unit, sql`SELECT ${facts.value} FROM ${facts} WHERE ${facts.name} = ${name}`);
 
 /** Moves the counts of events by state. */
-export function tally(unit: Sender, moves: Readonly<Partial<Record<EventState, number>>>): void {
+export function tally(unit: Unit, moves: Readonly<Partial<Record<EventState, number>>>): void {
   const moving = Object.entries(moves).filter(([, by]) => by !== 0);
   if (moving.length === 0) return;
   const { state, count } = eventCounts;
