@@ -6,21 +6,18 @@ import type { Field, GapChange } from './values.ts';
 /** What a verb runs on: the same on both engines, so that each is written once. */
 
 /** The durable counter within one unit. Every number that orders anything comes from here. */
-export interface Numbers {
-  current(): number;
-  next(): number;
-}
-
-export function numbersFrom(start: number): Numbers {
+export function numbersFrom(start: number) {
   let value = start;
   return {
-    current: () => value,
-    next: () => {
+    current: (): number => value,
+    next: (): number => {
       value += 1;
       return value;
     },
   };
 }
+
+export type Numbers = ReturnType<typeof numbersFrom>;
 
 /** What the two engines write differently. */
 export interface Dialect {

@@ -109,28 +109,13 @@ const classOf = (verb: ThreadVerb): VerbClass => CLASS_OF.get(verb) ?? 'syncs';
 /** Room for new objects. By default it grew to 64 MB in each thread, and nothing was faster. */
 const YOUNG_GENERATION_MB = { database: 16, reports: 3 };
 
-interface Waiting {
-  resolve: (value: unknown) => void;
-  reject: (error: unknown) => void;
-}
-
 type Opened = Extract<Answer, { what: 'opened' }>;
-
-interface Thread {
-  opened: Promise<Opened>;
-  caller(verb: ThreadVerb): (...args: readonly unknown[]) => Promise<unknown>;
-  /** Rejects all calls from now on. */
-  lose(error: unknown): void;
-  close(): Promise<void>;
-  /** At once, without an answer to its calls. */
-  end(): Promise<unknown>;
-}
 
 function startThread(
   name: keyof typeof YOUNG_GENERATION_MB,
   path: string,
   options: ThreadOptions & { onGap: (change: GapChange) => void },
-): Thread {
+) {
   const worker = new Worker(WORKER, {
     name,
     workerData: { storeFile: { path, isReader: name === 'reports' } } satisfies ThreadData,
@@ -139,7 +124,7 @@ function startThread(
   const opening = Promise.withResolvers<Opened>();
   opening.promise.catch(() => undefined);
   const ended = Promise.withResolvers<void>();
-  const waiting = new Map<number, Waiting>();
+  const waiting = new Map<number, Pick<PromiseWithResolvers<unknown>, 'resolve' | 'reject'>>();
   let calls = 0;
   let isOver: Error | null = null;
   let isRefused = false;
@@ -180,6 +165,7 @@ function startThread(
     }
   }
 
+  /** Rejects all calls from now on. */
   function lose(reason: unknown): void {
     if (isOver !== null) return;
     const error = new StoreUnavailable(`the thread "${name}" has ended: ${describeError(reason)}`, {
@@ -203,9 +189,9 @@ function startThread(
 
   return {
     opened: opening.promise,
-    caller(verb) {
+    caller(verb: ThreadVerb) {
       const of = classOf(verb);
-      return (...args) =>
+      return (...args: readonly unknown[]): Promise<unknown> =>
         new Promise((resolve, reject) => {
           if (isOver !== null) return reject(isOver);
           calls += 1;
@@ -214,12 +200,13 @@ function startThread(
         });
     },
     lose,
-    async close() {
+    async close(): Promise<void> {
       isOver ??= new Error('the store is closed');
       ask({ what: 'close' });
       await ended.promise;
     },
-    end() {
+    /** At once, without an answer to its calls. */
+    end(): Promise<unknown> {
       isOver ??= new Error('the store is closed');
       return worker.terminate();
     },

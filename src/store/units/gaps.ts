@@ -216,13 +216,8 @@ async function resolveWhere(unit: Unit, condition: SQL, nowIso: string): Promise
   return resolved.length;
 }
 
-export interface Watched<D extends Database = Database> {
-  database: D;
-  watchGaps: (onChange: (change: GapChange) => void) => void;
-}
-
 /** The same database, which reports the gap changes of each unit after its commit. Those before the first watcher go to that one. */
-export function watched<D extends Database>(database: D): Watched<D> {
+export function watched<D extends Database>(database: D) {
   const early: GapChange[] = [];
   let onChange = (change: GapChange): void => void early.push(change);
   const transact: Database['transact'] = async (work, first) => {
@@ -237,7 +232,7 @@ export function watched<D extends Database>(database: D): Watched<D> {
   };
   return {
     database: { ...database, transact },
-    watchGaps(next) {
+    watchGaps(next: (change: GapChange) => void): void {
       onChange = next;
       early.splice(0).forEach(next);
     },
