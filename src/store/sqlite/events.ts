@@ -184,8 +184,19 @@ export function createEvents(db: Connection): { verbs: ClaimStore; engine: Engin
         const state = waitsForProcessing(event) ? 'pending' : 'ignored';
         const processedAt = state === 'pending' ? null : nowIso;
         const { changes } = insertEvent.run(
-          ...[seq, id, type, createdIn(event), createdMs, kind, recordId, nowIso, nowIso, state],
-          ...[processedAt, address, body],
+          seq,
+          id,
+          type,
+          createdIn(event),
+          createdMs,
+          kind,
+          recordId,
+          nowIso,
+          nowIso,
+          state,
+          processedAt,
+          address,
+          body,
         );
         if (changes === 0) return null;
         numbers.next();
