@@ -59,18 +59,23 @@ async function reseal(store: Store, key: Uint8Array, fresh: Uint8Array): Promise
   const patientUntil = clock.steady() + RENEWAL_PATIENCE_MS;
   for (;;) {
     const present = await store.listSealed();
-    const closed = present.filter((text) => opened(text, key) === null);
+    const isFresh = (text: SealedText) => opened(text, fresh) !== null;
+    // "register" or "login" may have stored something with the old key while an exchange before this was made.
+    const old = present.filter((text) => !isFresh(text));
+    const closed = old.filter((text) => opened(text, key) === null);
     if (closed.length > 0) {
-      if (present.every((text) => opened(text, fresh) !== null)) return null;
       throw new UsageError(
         `these do not open with CREDENTIALS_KEY, and nothing was changed: ${closed.map(nameOf).join(', ')}`,
         'set CREDENTIALS_KEY to the key they were stored with; what nobody has the key of: "registrations forget", "login" anew',
       );
     }
-    const resealed = present.map((text) => sealSecret(fresh, opened(text, key) ?? '', text));
-    const entry = { actor: 'cli', action: 'rotate_key', outcome: `ok:${present.length}`, target: null };
+    if (old.length === 0 && present.length > 0) return null;
+    const resealed = present.map((text) =>
+      isFresh(text) ? text.sealed : sealSecret(fresh, opened(text, key) ?? '', text),
+    );
+    const entry = { actor: 'cli', action: 'rotate_key', outcome: `ok:${old.length}`, target: null };
     const outcome = await store.reseal(present, resealed, entry, momentOf(clock));
-    if (outcome === 'done') return present.length;
+    if (outcome === 'done') return old.length;
     if (clock.steady() > patientUntil) {
       throw new MirrorError('busy', 'the tokens are being renewed, and nothing was changed', {
         retryable: true,

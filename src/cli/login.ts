@@ -62,7 +62,14 @@ export async function login(cli: Cli, options: LoginOptions): Promise<void> {
     const attempt = signIn(cli, options, settings, store, clock);
     const tokens = await (isListening ? attempt.overListener() : attempt.overPaste());
     const entry = { actor: ACTOR, action: 'token_grant', outcome: 'ok', target: GRANT };
-    await store.saveTokens(GRANT, sealTokens(key, tokens), null, entry, momentOf(clock));
+    // Asked for again: in the minutes that a consent takes its file may have got another key.
+    await store.saveTokens(
+      GRANT,
+      sealTokens(config.credentialsKey ?? key, tokens),
+      null,
+      entry,
+      momentOf(clock),
+    );
     report(cli, tokens, options.write === true);
   });
 }

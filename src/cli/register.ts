@@ -289,8 +289,13 @@ async function ask({ cli, config, key, store, clock, request, before, isAgain }:
       delivers: events ?? request.events,
       // Even if they cannot be used as they are: the service shows them only once.
       sealedSecret:
-        secret === null ? null : sealSecret(key, secret, { table: 'registrations', row: upstreamId }),
-      sealedAnswer: sealSecret(key, text, { table: 'registration_answers', row: upstreamId }),
+        secret === null
+          ? null
+          : sealSecret(config.credentialsKey ?? key, secret, { table: 'registrations', row: upstreamId }),
+      sealedAnswer: sealSecret(config.credentialsKey ?? key, text, {
+        table: 'registration_answers',
+        row: upstreamId,
+      }),
       createdWall: clock.wall(),
       expiresWall: null,
     };

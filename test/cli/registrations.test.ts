@@ -236,6 +236,32 @@ describe('rotating the key of what is stored', () => {
     });
   });
 
+  it('takes up what was stored with the old key while the keys were exchanged', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = settingsFor(directory);
+      await register(settings);
+      const store = await openStore(settings['DATABASE_URL'] ?? '');
+      const path = fileOf(directory, randomBytes(32), 'new.key');
+      const rotate = () => cli(['credentials', 'rotate-key', '--new-key-file', path], settings);
+      expect((await rotate()).out).toContain('Encrypted anew: 2.');
+      // As by a "register" that had sent its request before.
+      const { upstreamId } = (await store.listRegistrations())[0]!;
+      const key = Buffer.from(settings['CREDENTIALS_KEY'] ?? '', 'base64');
+      const place = { table: 'tokens', row: 'oauth' } as const;
+      const entry = { actor: 'login', action: 'token_grant', outcome: 'ok', target: 'oauth' };
+      const at = { wall: Date.now(), steady: 0 };
+      await store.saveTokens('oauth', sealSecret(key, '{}', place), null, entry, at);
+      expect((await rotate()).out).toContain('Encrypted anew: 1.');
+      expect((await rotate()).out).toContain('with that key already');
+      const held = await cli(['registrations', 'list'], {
+        ...settings,
+        CREDENTIALS_KEY: readFileSync(path, 'utf8').trim(),
+      });
+      expect(held.out).toMatch(new RegExp(`${upstreamId}.*verifies`));
+      await store.close();
+    });
+  });
+
   it('changes nothing where one does not open, and names it', async () => {
     await inTemporaryDirectory(async (directory) => {
       const settings = settingsFor(directory);
