@@ -196,6 +196,14 @@ test('figures follow the store at once after a change made here', async () => {
   expect(await page()).toContain('The mirror is paused; 1 event waits.');
 });
 
+test('while it is paused, the button that ends that is the only emphasised one, also beside pending deletions', async () => {
+  const fullSync = await h.hold('vendor', ['v1', 'v2', 'v3']);
+  h.live.paused = true;
+  const html = await page();
+  expect(html).toContain(`id="pending-${fullSync}"`);
+  expect(html.match(/class="button first"[^>]*/g)).toEqual([expect.stringContaining('id="resume"')]);
+});
+
 test('without credentials the page offers no full sync and says what it cannot know', async () => {
   h.live.eventsOnly = true;
   h.live.upstream = { ...h.live.upstream, configured: false, origin: null };
