@@ -425,6 +425,31 @@ describe('setting up against a compliance service', () => {
     }
   });
 
+  it('a wrong setting beside those of a sign-in ends it with the words about that setting', async () => {
+    Object.assign(environment, { DEDUPE_DAYS: '1', COMPLIANCE_CLIENT_SECRET: CLIENT_SECRET });
+    const options = {
+      ...{ baseUrl: 'https://api.example.com/v1', auth: 'oauth', authUrl: 'https://auth.example.com' },
+      ...{ clientId: CLIENT_ID, redirectUri: REDIRECT_URI },
+    };
+    const refused = run({ ...nobody, ask: async () => 'risk-1' }, options);
+    await expect(refused).rejects.toThrow('DEDUPE_DAYS: got 1');
+    await expect(refused).rejects.toThrow(UsageError);
+  });
+
+  it('for a sign-in into a server’s database the token of the operators is shown and written with the rest', async () => {
+    Object.assign(environment, {
+      DATABASE_URL: 'postgres://mirror@127.0.0.1:1/mirror',
+      COMPLIANCE_CLIENT_SECRET: CLIENT_SECRET,
+    });
+    const options = {
+      ...{ baseUrl: 'https://127.0.0.1:1/v1', auth: 'oauth', authUrl: 'https://127.0.0.1:1' },
+      ...{ clientId: CLIENT_ID, redirectUri: REDIRECT_URI },
+    };
+    await expect(run({ ...nobody, ask: async () => 'risk-1' }, options)).rejects.toThrow();
+    expect(output.indexOf('Made: OPS_TOKENS')).toBeGreaterThan(output.indexOf('Made: CREDENTIALS_KEY'));
+    expect(output.indexOf('Reading from')).toBeGreaterThan(output.indexOf('Made: OPS_TOKENS'));
+  });
+
   it('an option that does not work is asked for, and what the environment sets ends it', async () => {
     upstream = await startShaped(PLAIN);
     const keyFile = join(folder, 'key');

@@ -21,9 +21,9 @@ export async function reachApi(talk: Talk): Promise<void> {
   for (;;) {
     if (ask.includes('address')) await askForAddress(talk);
     if (ask.includes('credentials')) await askForCredentials(talk);
-    // The tokens of a sign-in are stored encrypted, so a key is needed.
-    if (draft.get('COMPLIANCE_AUTH') === 'oauth') makeKeys(talk);
     try {
+      // The tokens of a sign-in are stored encrypted, so a key is needed.
+      if (draft.get('COMPLIANCE_AUTH') === 'oauth') await makeKeys(talk);
       riskId ??= await riskIdFor(talk);
       await look(talk, riskId);
       return;
