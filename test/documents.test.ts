@@ -84,7 +84,7 @@ describe('docs/compliance-mirror.service', () => {
 
   it('leaves no dump of its memory, nor do the containers', () => {
     expect(unit).toContain('\nLimitCORE=0\n');
-    expect(read('compose.yaml')).toMatch(/^  mirror:\n(?:    .*\n|\n)*?    ulimits: \{ core: 0 \}$/m);
+    expect(read('compose.yaml')).toMatch(/^ {2}mirror:\n(?: {4}.*\n|\n)*? {4}ulimits: \{ core: 0 \}$/m);
   });
 
   it.skipIf(analyze('--version').status !== 0)(

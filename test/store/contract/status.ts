@@ -142,6 +142,34 @@ export function describeStatus(open: OpenEngine): void {
     );
 
     it(
+      'takes it for access as well where all that are known are deleted',
+      inPresent(
+        open,
+        async (scene) => {
+          const kind = 'vendor';
+          await beat(scene);
+          await fullSyncAll(scene);
+          await scene.show(kind, 'ven_1', { id: 'ven_1', name: 'one' });
+          await scene.accept(scene.event({ kind, recordId: 'ven_1', type: 'vendor.removed' }));
+          await scene.work();
+          for (let reads = 0; reads < 2; reads += 1) {
+            scene.pass(SETTLE_MS);
+            await scene.missing(kind, 'ven_1');
+          }
+          await scene.conclude(kind);
+          await beat(scene);
+          expect(await status(scene, kind)).toMatchObject({ verdict: 'in_sync', records: 0, deleted: 1 });
+          await beat(scene, { access: 'new key' });
+          await scene.store.noteAccess('policy', 'new key', 'read', scene.now());
+          expect((await status(scene, kind)).verdict).toBe('catching_up');
+          await scene.store.noteAccess(kind, 'new key', 'absence', scene.now());
+          expect((await status(scene, kind)).verdict).toBe('in_sync');
+        },
+        60_000,
+      ),
+    );
+
+    it(
       'is blocked by an answer that nobody understands, until that very request is answered',
       inPresent(open, async (scene) => {
         await beat(scene);
