@@ -163,6 +163,7 @@ export function describeStatus(open: OpenEngine): void {
           await scene.store.noteAccess('policy', 'new key', 'read', scene.now());
           expect((await status(scene, kind)).verdict).toBe('catching_up');
           await scene.store.noteAccess(kind, 'new key', 'absence', scene.now());
+          await beat(scene, { access: 'new key' });
           expect((await status(scene, kind)).verdict).toBe('in_sync');
         },
         60_000,
