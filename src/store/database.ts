@@ -62,6 +62,12 @@ export interface Dialect {
   withEach(object: Column, value: number): SQL;
   /** Numbers of the rows about one record, through their index. */
   numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]>;
+  /** Numbers of the last processed event about each of these, through the same index. None is above `through`. */
+  lastProcessed(
+    from: Sql,
+    kind: Kind,
+    records: readonly { id: string; through: number }[],
+  ): Promise<number[]>;
   sizes(from: Sql): Promise<Pick<StoreSummary, 'database_bytes' | 'wal_bytes'>>;
 }
 

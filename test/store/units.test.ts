@@ -100,6 +100,27 @@ it('what was touched is whole where retention takes the end of the feed while it
   expect(trims).toEqual([]);
 });
 
+it('events that name a record are given with their bodies, though retention takes one while they are looked up', async () => {
+  const events = [1, 2].map((nth) => ({
+    ...{
+      id: `evt_${nth}`,
+      type: 'vendor.updated',
+      created: '2026-03-01T12:00:00Z',
+      createdMs: NOW.wall,
+      t: '1',
+    },
+    ...{ kind: 'vendor' as const, recordId: 'v', known: true, body: '{"data":{"vendorId":"v"}}' },
+  }));
+  const { db, database, records } = overheard((statement) => {
+    const { prepared } = statementsOf(db)(statement);
+    if (prepared.source.includes('seq, id, type'))
+      db.exec("UPDATE events SET body = NULL WHERE id = 'evt_1'");
+  });
+  await storeOver(db).accept({ events, unusable: [] }, NOW, TIMING);
+  const naming = await createBackfillVerbs(database, records).eventsNaming('vendor', 'v', { limit: 5 });
+  expect(naming.map(({ id }) => id)).toEqual(['evt_2']);
+});
+
 it('what is missing is found among what is missing, however many records there are', async () => {
   const plans: string[] = [];
   const { db, database, records } = overheard((statement) => {

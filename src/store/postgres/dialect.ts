@@ -40,6 +40,14 @@ export const DIALECT: Dialect = {
   withEach: (object, value) =>
     sql`(SELECT jsonb_object_agg(key, ${value}::bigint) FROM jsonb_object_keys(${object}) AS key)`,
   numbersOf,
+  // In one round trip, since all replicas wait for the counter meanwhile.
+  async lastProcessed(from, kind, records) {
+    const found = await from.query<{ seq: number }>(
+      sql`SELECT last.seq FROM ${DIALECT.listed(records.map(({ id }) => id))} CROSS JOIN LATERAL (SELECT seq FROM events
+        WHERE record_id = listed.id AND kind = ${kind} AND state = 'processed' ORDER BY seq DESC LIMIT 1) AS last`,
+    );
+    return found.map(({ seq }) => seq);
+  },
   async sizes(from) {
     const [row] = await from.query<{ bytes: number }>(
       sql`SELECT sum(pg_total_relation_size(c.oid)) AS bytes FROM pg_class c

@@ -47,6 +47,11 @@ const DIALECT: Dialect = {
   flatView,
   withEach: (object, value) => sql`(SELECT json_group_object(key, ${value}) FROM json_each(${object}))`,
   numbersOf,
+  async lastProcessed(from, kind, records) {
+    const last = { table: 'events', kind, among: sql`state = 'processed'`, order: 'DESC', limit: 1 } as const;
+    const found = records.map(({ id, through }) => numbersOf(from, { ...last, id, below: through + 1 }));
+    return (await Promise.all(found)).flat();
+  },
   async sizes(from) {
     const [main] = await from.query<{ file: string }>(
       sql`SELECT file FROM pragma_database_list WHERE name = 'main'`,

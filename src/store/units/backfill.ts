@@ -204,8 +204,9 @@ export function createBackfillVerbs(database: Database, records: Records) {
       const among = sql`state <> 'discarded' AND body IS NOT NULL`;
       const rows = { kind, id, above, below: through + 1, among, limit } as const;
       const found = await dialect.numbersOf(statements, { table: 'events', ...rows, order: 'ASC' });
+      // Retention may have taken a body meanwhile.
       return await statements.query<UnreadEvent>(
-        sql`SELECT ${UNREAD} FROM events WHERE ${dialect.isAmong(events.seq, found)} ORDER BY seq`,
+        sql`SELECT ${UNREAD} FROM events WHERE ${dialect.isAmong(events.seq, found)} AND ${among} ORDER BY seq`,
       );
     },
 
@@ -266,12 +267,11 @@ async function lastEvents(
 ): Promise<Map<string, LastEvent>> {
   if (records.length === 0) return new Map();
   const { dialect } = unit;
-  const last = { table: 'events', kind, among: sql`state = 'processed'`, order: 'DESC', limit: 1 } as const;
-  const found = await Promise.all(
-    records.map(({ id, state }) => dialect.numbersOf(unit, { ...last, id, below: state.dirty + 1 })),
-  );
+  const asked = records.map(({ id, state }) => ({ id, through: state.dirty }));
+  const found = await dialect.lastProcessed(unit, kind, asked);
+  if (found.length === 0) return new Map();
   const rows = await unit.query<LastEvent & { recordId: string }>(
-    sql`SELECT record_id AS "recordId", id, created_ms AS "createdMs" FROM events WHERE ${dialect.isAmong(events.seq, found.flat())}`,
+    sql`SELECT record_id AS "recordId", id, created_ms AS "createdMs" FROM events WHERE ${dialect.isAmong(events.seq, found)}`,
   );
   return new Map(rows.map(({ recordId, ...event }) => [recordId, event]));
 }
