@@ -182,6 +182,7 @@ describe('a bad setting is named, with what it takes', () => {
     // A password with / in it would be shown as a database's name.
     [{ DATABASE_URL: 'postgres://u:12/pass@h/d' }, /^DATABASE_URL: .*each part percent-encoded/],
     [{ DATABASE_URL: 'postgres://u:12#pass@h/d' }, /^DATABASE_URL/],
+    [{ DATABASE_URL: 'postgres://u:12?pass@h/d' }, /^DATABASE_URL: .*each part percent-encoded/],
     [
       { WEBHOOK_SECRETS: 'short' },
       /^WEBHOOK_SECRETS: secret 1 is shorter than 16 bytes once decoded; takes .* at least 16 bytes/,

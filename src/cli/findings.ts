@@ -86,10 +86,11 @@ async function serviceOn({ databaseUrl }: Config, path: string | null, store: St
   return replicas === 0 ? null : { replicas };
 }
 
-/** Without user and password. */
+/** Without user and password. The driver takes addresses that are no URL, such as that of a socket with a user's name. */
 function serverOf({ databaseUrl, database }: Config): string {
-  const { host, pathname } = new URL(databaseUrl);
-  return `PostgreSQL, ${host}${pathname}, schema ${database.schema}`;
+  const url = URL.parse(databaseUrl);
+  const place = url === null ? '' : `, ${url.host}${url.pathname}`;
+  return `PostgreSQL${place}, schema ${database.schema}`;
 }
 
 interface Opened extends Pick<Findings['database'], 'problem' | 'remedy' | 'isSetting'> {

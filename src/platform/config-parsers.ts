@@ -85,9 +85,12 @@ export const databaseUrl: Parser<string> = {
     'file:PATH (SQLite, without parameters) or postgres://USER:PASSWORD@HOST/DATABASE, each part percent-encoded',
 };
 
-/** An @ in the path or behind # comes after a password with / or #, which would be taken for a database and shown as one. */
+/**
+ * An @ in the path, behind # or behind a ? without a path comes after a password with /, # or ?, whose parts would be taken for a
+ * port and a database, and shown as such.
+ */
 function isServerUrl(value: string): boolean {
-  return /^postgres(ql)?:\/\/./s.test(value) && !/^[^:]*:\/\/[^/?#]*[/#][^?]*@/s.test(value);
+  return /^postgres(ql)?:\/\/./s.test(value) && !/^[^:]*:\/\/[^/?#]*(\?.*|[/#][^?]*)@/s.test(value);
 }
 
 /**

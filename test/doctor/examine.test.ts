@@ -19,3 +19,14 @@ it('does not say that no service runs where the server that knows cannot be aske
     detail: 'the database cannot be read',
   });
 });
+
+it('looks at a database whose address the driver takes although it is no URL', async () => {
+  const env = {
+    DATABASE_URL: 'postgres://mirror:a-password@/mirror?host=/nowhere',
+    WEBHOOK_SECRETS: 'correct-horse-battery-staple',
+  };
+  const checks = judge(await examine({ env, out: SCREEN, err: SCREEN }, loadConfig(env)));
+  const database = checks.find(({ name }) => name === 'database');
+  expect(database).toMatchObject({ state: 'wrong', detail: expect.stringContaining('/nowhere') });
+  expect(database?.detail).not.toContain('a-password');
+});
