@@ -1,7 +1,7 @@
 import { describeError } from '../platform/errors.ts';
 import type { GapReport, StoreSummary, SyncRunReport } from '../store/reports.ts';
 import type { PendingCount } from './api/schemas.ts';
-import { cached } from './cached.ts';
+import { cached, inTime } from './cached.ts';
 import type { ApiContext, CredentialFacts, LiveFacts } from './context.ts';
 import { judge } from './judge.ts';
 import { reasonsOf, seriesOf, seriesStart } from './traffic.ts';
@@ -29,8 +29,6 @@ export interface Snapshot {
 
 /** However many pages are open and however often they ask, the database is read once in this time. */
 const SNAPSHOT_MS = 1_000;
-/** Both parts together are answered within what people and programs wait for. */
-const READ_WITHIN_MS = 6_000;
 const SYNC_RUNS_SHOWN = 8;
 /** Enough to name a dozen records of each reason. */
 const GAPS_READ = 200;
@@ -66,23 +64,10 @@ export function createSnapshots(
   const readOr = async <T>(otherwise: T, what: string, read: () => Promise<T>): Promise<T> => {
     if (rejects) return await read();
     try {
-      return await inTime(read());
+      return await inTime(clock, read());
     } catch (error) {
       logger.error({ outcome: 'failed', error: describeError(error) }, `${what} could not be read`);
       return otherwise;
-    }
-  };
-
-  /** One that waits for somebody's lock, or for a network that swallows the question, is no better than one that fails. */
-  const inTime = async <T>(reading: Promise<T>): Promise<T> => {
-    const over = new AbortController();
-    const late = clock.sleep(READ_WITHIN_MS, over.signal).then(() => {
-      throw new Error(`the database has not answered for ${READ_WITHIN_MS / 1000} s`);
-    });
-    try {
-      return await Promise.race([reading, late]);
-    } finally {
-      over.abort();
     }
   };
 

@@ -2,7 +2,7 @@ import type { Clock } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import type { TrafficReport, TrafficStep } from '../store/reports.ts';
 import type { Store } from '../store/store.ts';
-import { cached } from './cached.ts';
+import { cached, inTime } from './cached.ts';
 import type { OpsContext } from './context.ts';
 
 /** What the longest chart shows, its first bar whole. */
@@ -230,7 +230,8 @@ export function createCharts({
     cached(clock, RANGES[range].keptMs, async () => {
       const now = clock.wall();
       try {
-        const rows = await traffic(seriesStart(range, now), range === 'week' ? 'hour' : 'minute');
+        const reading = traffic(seriesStart(range, now), range === 'week' ? 'hour' : 'minute');
+        const rows = await inTime(clock, reading);
         return seriesOf(rows, range, now);
       } catch (error) {
         logger.error({ outcome: 'failed', error: describeError(error) }, 'traffic could not be read');

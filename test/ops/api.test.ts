@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import { isUsableId } from '../../src/compliance/pointers.ts';
+import { createOps } from '../../src/ops/app.ts';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
 import { EVENTS_LOOKED_AT, PAGE_LIMIT_MAX } from '../../src/store/reports.ts';
 import type { GapReason } from '../../src/store/store.ts';
@@ -81,6 +82,19 @@ describe('a database that does not answer', () => {
     const { status, body } = await get('/api/status');
     expect([status, body.reason]).toEqual([200, 'database_unreadable']);
     expect(Math.max(...slept)).toBeLessThan(7_500);
+  });
+
+  test.each(['/', '/sync-runs'])('nor the page %s for longer than people wait', async (path) => {
+    const never = () => new Promise<never>(() => undefined);
+    Object.assign(h.context.store, { summary: never, pendingDeletions: never });
+    Object.assign(h.context, { traffic: never, credentials: never });
+    const began = performance.now();
+    const passed = () => (performance.now() - began) * 20;
+    h.context.clock.steady = passed;
+    h.context.clock.sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms / 20));
+    const page = await createOps(h.context).request(path, { headers: bearer(OPERATE) });
+    expect(page.status).toBe(200);
+    expect(passed()).toBeLessThan(20_000);
   });
 });
 
