@@ -157,7 +157,7 @@ describe('a service that acts for a person', () => {
       ({ action, outcome }) => `${action} ${outcome}`,
     );
     expect(actions).toContain('token_refresh invalid_grant');
-    expect(actions).toContain('credentials unauthorized');
+    expect(actions).toContain('credentials unusable');
   });
 
   it('uses a new consent at once, however often the withdrawn one was rejected', async () => {

@@ -175,7 +175,8 @@ function cellOf<Row>([head, cell, className]: Column<Row>, row: Row, isFirst: bo
 /** `id`: of the name, for an element that the name labels. */
 export type Fact = readonly [name: unknown, value: unknown, how?: { isWarning?: boolean; id?: string }];
 
-type FactsOf = { facts: readonly (Fact | null | false)[]; className?: 'facts' | 'pairs' };
+type FactsClass = 'facts' | 'pairs';
+type FactsOf = { facts: readonly (Fact | null | false)[]; className?: FactsClass };
 
 /** Facts about one thing, a line each. `pairs`: values at the right. Null or false: the line is left out. */
 export function Facts({ facts, className = 'facts' }: FactsOf) {
