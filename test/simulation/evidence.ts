@@ -1,5 +1,6 @@
 import Database from 'better-sqlite3';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+import { asOfLastHeartbeat } from '../support/simulated-now.ts';
 
 export interface Row {
   kind: Kind;
@@ -54,16 +55,7 @@ export const QUESTIONS = {
 /** Of a SQLite file, as it stands at each question; asked again only once somebody has committed. */
 export function evidenceInFile(path: string): Evidence & { close(): void } {
   const db = new Database(path, { readonly: true });
-  // The view asks what time it is, which in a simulation is that of the last heartbeat.
-  let now: unknown = null;
-  db.function('julianday', (instant: unknown) =>
-    instant === 'now'
-      ? now
-      : typeof instant === 'string'
-        ? Date.parse(instant) / 86_400_000 + 2_440_587.5
-        : null,
-  );
-  const beat = db.prepare(`SELECT julianday(value) FROM facts WHERE name = 'heartbeat'`).pluck();
+  const lookAtTime = asOfLastHeartbeat(db);
   const statements = new Map(Object.entries(QUESTIONS).map(([question, sql]) => [question, db.prepare(sql)]));
   const answers = new Map<Question, unknown[]>();
   let answersVersion: unknown = null;
@@ -73,7 +65,7 @@ export function evidenceInFile(path: string): Evidence & { close(): void } {
       const version = dataVersion.get();
       if (version !== answersVersion) {
         answers.clear();
-        now = beat.get() ?? null;
+        lookAtTime();
       }
       answersVersion = version;
       const answer = answers.get(question) ?? statements.get(question)!.all();
