@@ -147,7 +147,7 @@ export const noRecordId = openGap(
   () => 'Events about risk assessments do not say which, so some may be missing here.',
   {
     only: (gap) => gap.kind === 'risk_assessment',
-    remedy: `The id stands where ${pointersSettingOf('risk_assessment')} does not look: the error of the gap and the body of such an event show where. Set it, start again, and retry them; or discard them. Of a delivery in quarantine, release it.`,
+    remedy: `The id stands where ${pointersSettingOf('risk_assessment')} does not look: the error of the gap and the body of such an event show where. Set it, start again, and retry them; or discard them. If the error names the quarantine, release the delivery there.`,
     action: 'retry',
   },
 );

@@ -138,7 +138,7 @@ test('what a form did is told with how many it could not be done to', () => {
     isBad: false,
   });
   expect(noticeOf({ what: 'discarded', done: 12, not: 2 })).toEqual({
-    text: '12 events discarded. 2 others could not be: the state had changed.',
+    text: '12 events discarded. 2 could not be: the state had changed.',
     isBad: true,
   });
 });

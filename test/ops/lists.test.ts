@@ -105,7 +105,7 @@ describe('the events', () => {
     ]);
     expect(ledTo(retried)).toEqual(['/events?state=failed', 'retried.2.1']);
     const { text } = await page('/events?state=failed', OPERATE, 'compliance-mirror-notice=retried.2.1');
-    expect(text).toContain('2 events processed. 1 other could not be: the error is beside each.');
+    expect(text).toContain('2 events processed. 1 could not be: the error is beside each.');
     await post('/actions/events', [
       ['id', 'c'],
       ['do', 'discard'],
@@ -182,6 +182,22 @@ describe('the records', () => {
     const { text } = await page('/records/vendor/v1');
     expect(text).toContain(name.slice(0, 200));
     expect(text).toContain(`<h1>${name.slice(0, 160)}…</h1>`);
+  });
+
+  test('whose name is empty are headed by their id, and said to have no name', async () => {
+    for (const name of ['', '  ']) {
+      await h.mirror('vendor', 'ven_1', { name });
+      expect((await page('/records/vendor/ven_1')).text).toContain('<h1>ven_1</h1>');
+      expect((await page('/records/vendor')).text).toContain('no name');
+    }
+  });
+
+  test('have a status that stays in one line if it is short, and may break anywhere if it is not', async () => {
+    await h.mirror('vendor', 'ven_1', { status: 'under_review' });
+    await h.mirror('vendor', 'ven_2', { status: 'x'.repeat(255) });
+    const { text } = await page('/records/vendor');
+    expect(text).toContain('<span class="whole">under_review</span>');
+    expect(text).toContain('<span>xxx');
   });
 
   test('are found by a part of their name, by status and by a field, which stay over the pages and in the file', async () => {

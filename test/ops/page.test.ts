@@ -127,7 +127,9 @@ test('pending deletions lead to where their ids can be seen, and only those are 
   const pending = await shown(OPERATE);
   for (const id of ['v1', 'v2', 'v3']) expect(pending).toContain(`<code>${id}</code>`);
   expect(pending).toMatch(/<input type="checkbox" name="sure" value="yes" required/);
-  expect(pending).toContain('I have made sure that the vendors “v1”, “v2”, and “v3” are gone');
+  // Apart from the sentence, which a name written from right to left would turn around.
+  const named = '<bdi>“v1”</bdi>, <bdi>“v2”</bdi>, and <bdi>“v3”</bdi>';
+  expect(pending).toContain(`I have made sure that the vendors ${named} are gone`);
   expect(pending).toContain('Approve the deletion of 3 vendors');
   expect(await shown(READ)).not.toContain('type="checkbox"');
   const digest = /name="digest" value="([^"]+)"/.exec(pending)![1]!;

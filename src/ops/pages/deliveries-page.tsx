@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { EVENT_TYPES, isKnownType } from '../../compliance/kinds.ts';
+import { EVENT_TYPES } from '../../compliance/kinds.ts';
 import { listedOutcome } from '../../store/report-rows.ts';
 import type { DeliveryReport } from '../../store/reports.ts';
 import { queries } from '../api/query.ts';
@@ -8,7 +8,7 @@ import { answerTo } from '../delivery-answers.ts';
 import { codeWords, figure } from '../words.ts';
 import { anyOf, Filters } from './controls.tsx';
 import type { List } from './list-page.tsx';
-import { About, From, Instant, quiet, Table } from './pieces.tsx';
+import { About, From, Instant, quiet, Table, Word } from './pieces.tsx';
 import { eventHref } from './query.ts';
 
 /** As a browser's field has it, without a zone, or as the API has it: both are UTC. */
@@ -90,8 +90,7 @@ function Event({ event_id, type }: DeliveryReport) {
     <>
       {event_id === null ? quiet('not named') : <code>{event_id}</code>}
       <br />
-      {/* Only the specification's types are short enough never to break. */}
-      <span class={isKnownType(type ?? '') ? 'quiet whole' : 'quiet'}>{type ?? 'no type'}</span>
+      {quiet(<Word text={type ?? 'no type'} />)}
     </>
   );
 }

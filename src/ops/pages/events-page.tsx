@@ -7,13 +7,13 @@ import type { OpsContext } from '../context.ts';
 import { figure, kindNoun } from '../words.ts';
 import { ActionForm, anyOf, Button, Filters, mayOperate } from './controls.tsx';
 import { type List, numbered } from './list-page.tsx';
-import { About, EventLink, Instant, State, Table } from './pieces.tsx';
+import { About, EventLink, Instant, State, Table, Word } from './pieces.tsx';
 
 const filters = queries.events.pick({ state: true, type: true, kind: true, record_id: true });
 
 export const eventsList = ({ store }: OpsContext): List<typeof filters, EventReport> => ({
   name: 'Events',
-  note: 'Every delivery that was verified and committed, the newest first.',
+  note: 'Every accepted event, the newest first.',
   noun: ['event', 'events'],
   filters: filters,
   async read({ record_id: recordId, ...filter }, paging) {
@@ -67,7 +67,7 @@ function EventTable({ events, ticks }: { events: readonly EventReport[]; ticks: 
       rows={events}
       columns={[
         [ticks ? <span data-tick-all>Event</span> : 'Event', (event) => <Name {...{ event, ticks }} />],
-        ['Type', (event) => event.type, 'wide'],
+        ['Type', (event) => <Word text={event.type} />, 'wide'],
         ['About', (event) => <About {...event} otherwise={kindWords(event)} />, 'wide'],
         ['State', State, 'wide'],
         ['Received', Received, 'wide'],
@@ -111,5 +111,5 @@ function emptyWords(filter: z.output<typeof filters>): string {
   const filtered = Object.values(filter).some((value) => value !== undefined);
   return filtered
     ? 'No matching events. Take a filter away to see more.'
-    : 'No event yet. The first delivery that is verified is shown here at once.';
+    : 'No event yet. The first accepted one is shown here at once.';
 }

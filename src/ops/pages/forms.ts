@@ -8,7 +8,7 @@ import { rowId } from '../api/query.ts';
 import type { OpsContext } from '../context.ts';
 import type { DryRuns } from '../dry-runs.ts';
 import type { Operations } from '../operations.ts';
-import { count } from '../words.ts';
+import { count, figure } from '../words.ts';
 import { recordHref, TEXT_MAX_LENGTH } from './query.ts';
 
 /** As many as a list can show. Each is a transaction of its own. */
@@ -168,7 +168,7 @@ export function takeOutcome(c: OpsHandlerContext, publicUrl: URL | null): Outcom
 
 export function noticeOf({ what, done, not }: Outcome): Notice {
   const why = WHY_NOT[what] ?? 'the state had changed';
-  const rest = not === 0 ? '' : ` ${count(not, 'other')} could not be: ${why}.`;
+  const rest = not === 0 ? '' : ` ${figure(not)} could not be: ${why}.`;
   return { text: `${SENTENCES[what](done)}${rest}`, isBad: not > 0 };
 }
 

@@ -25,11 +25,12 @@ const numberedRows = async <Table extends NumberedTable>(
 
 export const quarantineList = ({ store }: OpsContext): List<typeof noFilters, QuarantineReport> => ({
   name: 'Quarantine',
-  note: 'Deliveries whose signature is right, and whose content no event can be made of.',
+  note: 'Correctly signed deliveries that could not be used.',
   noun: ['delivery', 'deliveries'],
   filters: noFilters,
   read: (_, paging) => numberedRows(store, 'quarantine', paging),
-  empty: () => 'Nothing is in quarantine. A signed delivery that is no event is shown here, with its bytes.',
+  empty: () =>
+    'Nothing is in quarantine. A correctly signed delivery that cannot be used is shown here, with its bytes.',
   table: (rows) => (
     <Table
       label="Quarantine"
@@ -49,7 +50,7 @@ const notYet = <span class="state pending">not yet</span>;
 export const rejectionsList = ({ store }: OpsContext): List<typeof noFilters, RejectionReport> => ({
   name: 'Rejections',
   title: 'Rejected deliveries',
-  note: 'Rejected before anything in them was believed. Of each reason, sender and minute the first two are kept, and the newest, which stands for the others: a flood does not push out what another sent.',
+  note: 'Of each reason, sender and minute the first two are kept, and the newest, which stands for the others.',
   noun: ['rejection', 'rejections'],
   filters: noFilters,
   read: (_, paging) => numberedRows(store, 'rejections', paging),
@@ -74,7 +75,7 @@ export const rejectionsList = ({ store }: OpsContext): List<typeof noFilters, Re
 
 export const auditList = ({ store }: OpsContext): List<typeof noFilters, AuditReport> => ({
   name: 'Audit',
-  note: 'Who came in, and who changed what: by the token’s name, never by its text.',
+  note: 'Sign-ins, grants and every change, by the token’s name.',
   noun: ['entry', 'entries'],
   filters: noFilters,
   read: (_, paging) => numberedRows(store, 'audit', paging),

@@ -2,6 +2,7 @@ import { type Child, createContext, type PropsWithChildren, useContext } from 'h
 import type { Kind } from '../../compliance/kinds.ts';
 import type { Identity } from '../access.ts';
 import type { Waiting } from '../attention.ts';
+import { NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import { age, kindNoun } from '../words.ts';
 import { noticeOf, type Outcome } from './forms.ts';
 import { causeHref, eventHref, recordHref } from './query.ts';
@@ -47,6 +48,20 @@ export const Ago = (when: At) => <Instant {...when} ago />;
 
 /** What is not known, or not there. */
 export const quiet = (words: Child) => <span class="quiet">{words}</span>;
+
+export const NO_NAME = quiet('no name');
+
+/** A record's name; `otherwise` where none can be seen. */
+export const nameOr = <Otherwise,>({ name }: { name: string | null }, otherwise: Otherwise) =>
+  name?.trim() ? shortened(name, NAME_SHOWN_CHARACTERS) : otherwise;
+
+/** The longest type of an event in the specification has one less. */
+const WHOLE_CHARACTERS = 16;
+
+/** A status or a type: in one line if it is short. A longer one may break anywhere. */
+export function Word({ text }: { text: string | null }) {
+  return <span class={(text?.length ?? 0) <= WHOLE_CHARACTERS ? 'whole' : undefined}>{text}</span>;
+}
 
 type TileOf = PropsWithChildren<{ part: string; title: unknown; width?: 'third'; aside?: unknown }>;
 

@@ -4,13 +4,13 @@ import type { ChangeReport, RecordReport } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { found, nextKey } from '../api/answers.ts';
 import { idFromPath } from '../api/ids.ts';
-import { FIELDS_SHOWN, fieldChanges, NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
+import { FIELDS_SHOWN, fieldChanges, shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
 import { kindNoun } from '../words.ts';
 import { Text } from './body.tsx';
 import { ActionButton } from './controls.tsx';
 import { OneThing } from './layout.tsx';
-import { Cause, Empty, EventLink, Instant, Pager, quiet, Table } from './pieces.tsx';
+import { Cause, Empty, EventLink, Instant, nameOr, Pager, quiet, Table } from './pieces.tsx';
 import { kindAt, linksOf, numberCursor, PAGE_ROWS, pageQuery, pathWith, recordHref } from './query.ts';
 
 const query = z.strictObject({ after: numberCursor.optional() });
@@ -32,7 +32,7 @@ export async function recordPage({ store, facts }: OpsContext, c: OpsHandlerCont
   );
   return (
     <OneThing
-      title={shortened(record.name ?? id, NAME_SHOWN_CHARACTERS)}
+      title={nameOr(record, id)}
       note={
         <>
           {kindNoun(kind, 1)} <code>{id}</code>

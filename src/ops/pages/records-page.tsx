@@ -10,14 +10,13 @@ import {
 } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { queries } from '../api/query.ts';
-import { NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
 import { recordsCsv } from '../csv.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { figure, kindPlural, sentenceCase } from '../words.ts';
 import { anyOf, Filters } from './controls.tsx';
 import { ListPage } from './list-page.tsx';
-import { type Column, Instant, quiet, RecordId, Table, Tabs } from './pieces.tsx';
+import { type Column, Instant, NO_NAME, nameOr, quiet, RecordId, Table, Tabs, Word } from './pieces.tsx';
 import { kindAt, linksOf, PAGE_ROWS, pageQuery } from './query.ts';
 import { Verified } from './record-page.tsx';
 
@@ -86,9 +85,13 @@ export async function recordsPage(
         rows={items}
         columns={[
           ['Id', ({ id }) => <RecordId {...{ kind, id }} />],
-          ['Name', nameOf, 'full'],
+          ['Name', (record) => nameOr(record, NO_NAME), 'full'],
           ...(kind === 'policy' ? [VERSION] : []),
-          ['Status', ({ deleted_at, status }) => (deleted_at === null ? status : DELETED), 'wide'],
+          [
+            'Status',
+            ({ deleted_at, status }) => (deleted_at === null ? <Word text={status} /> : DELETED),
+            'wide',
+          ],
           ['Verified', Verified, 'wide'],
           ['Written', (record) => <Instant at={record.synced_at} />, 'wide'],
         ]}
@@ -109,8 +112,6 @@ export function recordsDownload(context: OpsContext, c: OpsHandlerContext): Resp
   });
 }
 
-const nameOf = ({ name }: RecordReport) =>
-  name === null || name === '' ? quiet('no name') : shortened(name, NAME_SHOWN_CHARACTERS);
 const VERSION: Column<RecordReport> = ['Version', (record) => record.version];
 const DELETED = <span class="state">deleted</span>;
 

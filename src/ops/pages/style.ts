@@ -47,7 +47,7 @@ a:hover { text-decoration-color: currentColor }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: .25rem }
 .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
 .skip:focus { position: fixed; top: var(--s3); left: var(--s3); width: auto; height: auto; clip-path: none; padding: var(--s2) var(--s4); background: var(--card); z-index: 1 }
-code { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere }
+code { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere; unicode-bidi: isolate }
 .quiet { color: var(--soft) } .warn { color: var(--bad) }
 .note { margin-top: var(--s2); color: var(--soft); font-size: .875rem } .note.warn { color: var(--bad) }
 .error { overflow-wrap: anywhere; color: var(--soft); font-size: .8125rem }

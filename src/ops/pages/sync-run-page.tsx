@@ -9,7 +9,7 @@ import { type PendingOfSyncRun, pendingBySyncRun } from '../pending-deletions.ts
 import { codeWords, count, figure, kindNoun, kindPlural } from '../words.ts';
 import { ActionForm, Button } from './controls.tsx';
 import { Frame } from './layout.tsx';
-import { Facts, Instant, Pager, quiet, RecordId, Table, Title, useVisit } from './pieces.tsx';
+import { Facts, Instant, NO_NAME, nameOr, Pager, RecordId, Table, Title, useVisit, Word } from './pieces.tsx';
 import { type Links, linksOf, pageQuery, rowAt, TEXT_MAX_LENGTH } from './query.ts';
 import { DifferencesDetails, Running, tookWords } from './sync-runs.tsx';
 
@@ -58,7 +58,7 @@ export async function syncRunPage({ store, clock, facts }: OpsContext, c: OpsHan
       />
       {pending === undefined ? null : <PendingDeletions {...pending} {...links} shown={shown} />}
       <h2>Differences</h2>
-      <p class="lead">What differed although no delivery had announced it.</p>
+      <p class="lead">What differed although no event had announced it.</p>
       <DifferencesDetails kind={kind} differences={syncRun.differences} />
     </Frame>
   );
@@ -72,15 +72,17 @@ const NAMED = 3;
 /** `shown`: one page of them. */
 type PendingOnPage = PendingOfSyncRun & { shown: readonly PendingDeletionReport[] };
 
-function namedWords({ kind, shown, waiting }: PendingOnPage, now: number): string {
+/** A name must not turn the words beside it around, whatever the direction of its writing. */
+function Named({ shown, waiting }: PendingOnPage) {
+  const { now } = useVisit();
   const names = shown
     .filter(({ approved_until }) => !isApproved(approved_until, now))
     .slice(0, NAMED)
-    .map(({ name, id }) => `“${shortened(name ?? id, 60)}”`);
+    .map((record) => `“${shortened(nameOr(record, record.id), 60)}”`);
   const others = waiting - names.length;
   const all = [...names, ...(others > 0 ? [count(others, 'other')] : [])];
-  const verb = waiting === 1 ? 'is' : 'are';
-  return `the ${kindNoun(kind, waiting)} ${new Intl.ListFormat('en').format(all)} ${verb}`;
+  const parts = new Intl.ListFormat('en').formatToParts(all);
+  return <>{parts.map(({ type, value }) => (type === 'element' ? <bdi>{value}</bdi> : value))}</>;
 }
 
 function PendingDeletions({ next, first, ...pending }: Links & PendingOnPage) {
@@ -96,7 +98,7 @@ function PendingDeletions({ next, first, ...pending }: Links & PendingOnPage) {
       </h2>
       <p class="lead">
         {waiting > 0
-          ? 'These are gone from the compliance service’s list, and they are too many to believe without a person. Nothing has been deleted here. Make sure of it there first.'
+          ? 'The compliance service does not show these any more: unusually many, or the last one. Nothing has been deleted here. Check there first that they were really deleted.'
           : 'The next proof that they are gone deletes exactly these.'}
         {approved > 0 && until !== null ? (
           <>
@@ -110,8 +112,8 @@ function PendingDeletions({ next, first, ...pending }: Links & PendingOnPage) {
         rows={shown}
         columns={[
           ['Id', RecordId],
-          ['Name', ({ name }) => name ?? quiet('no name'), 'full'],
-          ['Status', ({ status }) => status, 'wide'],
+          ['Name', (record) => nameOr(record, NO_NAME), 'full'],
+          ['Status', ({ status }) => <Word text={status} />, 'wide'],
           ['Last change', ({ synced_at }) => <Instant at={synced_at} />, 'wide'],
           ['Approval', ({ approved_until: at }) => (isApproved(at, now) ? APPROVED : WAITS), 'wide'],
         ]}
@@ -130,7 +132,10 @@ function PendingDeletions({ next, first, ...pending }: Links & PendingOnPage) {
         >
           <label>
             <input type="checkbox" name="sure" value="yes" required id="sure" />
-            <span>I have made sure that {namedWords(pending, now)} gone from the compliance service.</span>
+            <span>
+              I have made sure that the {kindNoun(kind, waiting)} <Named {...pending} />{' '}
+              {waiting === 1 ? 'is' : 'are'} gone from the compliance service.
+            </span>
           </label>
           <Button id="approve" first>
             Approve the deletion of {figure(waiting)} {kindNoun(kind, waiting)}
