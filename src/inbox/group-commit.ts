@@ -13,8 +13,11 @@ import { createRejectionSampler, MINUTE_MS } from './rejections.ts';
 
 /** Where verified deliveries become durable. What `receive` needs of it, and no more. */
 export interface Inbox {
-  /** Resolves after the commit that holds the event; rejects with StoreUnavailable when it cannot be committed. */
-  accept(event: IncomingEvent): Promise<AcceptOutcome>;
+  /**
+   * Resolves after the commit that holds the event; rejects with StoreUnavailable when it cannot be committed. `sender`: the
+   * connection on which it came; whoever waits for an answer on it sends nothing more.
+   */
+  accept(event: IncomingEvent, sender?: object): Promise<AcceptOutcome>;
   /** Keeps a correctly signed delivery that no event can be made of. Same promise as `accept`. */
   quarantine(delivery: UnusableDelivery): Promise<void>;
   /** Notes a rejected delivery, at a bounded rate; never waits and never fails. */
@@ -38,16 +41,17 @@ const TURNS_BEHIND_A_CROWD = 4;
 const MAX_WAITING_REJECTIONS = 500;
 
 /**
- * While deliveries come one by one and faster than they are committed, a group begins at the earliest this long after the one
- * before. Milliseconds. A delivery that comes while nothing is being committed does not wait.
+ * While deliveries come one by one and fast, a group begins at the earliest this long after the one before, or once all senders of
+ * that one wait again: at 2,000 a second, commits for one or two each cost twice the processor time. Milliseconds.
  */
-const GATHER_MS = 2;
+const GATHER_MS = 4;
 
 /** A sender gives up after about 15 s and comes again: what is not committed by then is answered before. */
 const ANSWERED_WITHIN_MS = 10_000;
 
 interface Waiting<T> {
   item: T;
+  sender: object | null;
   /** Steady time of its arrival. */
   since: number;
   resolve: (outcome: AcceptOutcome) => void;
@@ -77,8 +81,10 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   let committing: Waiting<unknown>[] = [];
   let patience: AbortController | null = null;
   let answering = 0;
-  let lastGroup = 0;
+  /** Those of the last group. */
+  let senders: readonly (object | null)[] = [];
   let lastBegan = 0;
+  let gathering: { absent: Set<object | null>; end: AbortController } | null = null;
   const sampler = createRejectionSampler();
   let rejections: CountedRejection[] = [];
   let minute: AbortController | null = null;
@@ -86,7 +92,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   function schedule(): void {
     if (scheduled) return;
     scheduled = true;
-    let turns = lastGroup < CROWD ? 1 : TURNS_BEHIND_A_CROWD;
+    let turns = senders.length < CROWD ? 1 : TURNS_BEHIND_A_CROWD;
     const go = () => {
       turns -= 1;
       if (turns > 0) {
@@ -103,10 +109,11 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   async function flush(before: Promise<void>): Promise<void> {
     const isBehind = isCommitting;
     await before;
-    if (isBehind) await gather();
+    // One that sends alone does not wait.
+    if (isBehind || senders.length > 1) await gather();
     const group = events.splice(0, LARGEST_GROUP);
     const kept = unusable.splice(0, LARGEST_GROUP);
-    if (group.length > 0) lastGroup = group.length;
+    if (group.length > 0) senders = group.map(({ sender }) => sender);
     if (events.length > 0 || unusable.length > 0) schedule();
     if (group.length > 0 || kept.length > 0) {
       isCommitting = true;
@@ -122,8 +129,19 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
 
   async function gather(): Promise<void> {
     if (events.length === 0 || events.length >= CROWD) return;
-    const ms = lastBegan + GATHER_MS - clock.steady();
-    if (ms > 0) await clock.sleep(Math.min(ms, GATHER_MS));
+    const ms = Math.min(GATHER_MS, lastBegan + GATHER_MS - clock.steady());
+    const absent = new Set(senders);
+    for (const { sender } of events) absent.delete(sender);
+    if (ms <= 0 || absent.size === 0) return;
+    gathering = { absent, end: new AbortController() };
+    await clock.sleep(ms, gathering.end.signal);
+    gathering = null;
+  }
+
+  function endGatheringIfAll(sender: object | null): void {
+    if (gathering === null) return;
+    gathering.absent.delete(sender);
+    if (gathering.absent.size === 0 || events.length >= CROWD) gathering.end.abort(null);
   }
 
   async function commit(group: Waiting<IncomingEvent>[], kept: Waiting<UnusableDelivery>[]): Promise<void> {
@@ -190,10 +208,11 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
     schedule();
   }
 
-  function wait<T>(list: Waiting<T>[], item: T): Promise<AcceptOutcome> {
+  function wait<T>(list: Waiting<T>[], item: T, sender: object | null = null): Promise<AcceptOutcome> {
     return new Promise((resolve, reject) => {
-      list.push({ item, since: clock.steady(), resolve, reject });
+      list.push({ item, sender, since: clock.steady(), resolve, reject });
       schedule();
+      endGatheringIfAll(sender);
       if (patience !== null) return;
       patience = new AbortController();
       void keepPatience(patience);
@@ -201,7 +220,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   }
 
   return {
-    accept: (event) => wait(events, event),
+    accept: (event, sender = {}) => wait(events, event, sender),
 
     async quarantine(delivery) {
       await wait(unusable, delivery);

@@ -160,7 +160,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       return answers.unusable(parsed.code, parsed.reason);
     }
     const { event } = parsed;
-    const outcome = await inbox.accept(event);
+    const outcome = await inbox.accept(event, incoming.socket);
     if (outcome.status === 'duplicate') {
       const reason = outcome.conflicting ? 'conflicting_content' : '';
       settle('duplicate', reason, startedAt, { fields: namesOf(event), eventId: event.id, address });

@@ -129,7 +129,7 @@ describe('the inbox', () => {
     await Promise.all(second);
   });
 
-  it('begins a small group two milliseconds after the one that it came behind, and answers that one meanwhile', async () => {
+  it('begins a small group four milliseconds after the one that it came behind, and answers that one meanwhile', async () => {
     const { clock, inbox, commits, hold } = await opened();
     const letGo = hold();
     const first = inbox.accept(event('a'));
@@ -139,13 +139,11 @@ describe('the inbox', () => {
     letGo();
     await first;
     const third = inbox.accept(event('c'));
-    await clock.advance(1);
+    await clock.advance(3);
     expect(commits).toEqual([1]);
     await clock.advance(1);
     expect(commits).toEqual([1, 2]);
     await Promise.all([second, third]);
-    await inbox.accept(event('d'));
-    expect(commits).toEqual([1, 2, 1]);
   });
 
   it('begins it at once where the one before took longer', async () => {
@@ -154,10 +152,34 @@ describe('the inbox', () => {
     const answers = [inbox.accept(event('a'))];
     await settled();
     answers.push(inbox.accept(event('b')));
-    await clock.advance(2);
+    await clock.advance(4);
     letGo();
     await Promise.all(answers);
     expect(commits).toEqual([1, 1]);
+  });
+
+  it('gathers after a group of several, and no longer than until all its senders wait again', async () => {
+    const { clock, inbox, commits } = await opened();
+    const [a, b] = [{}, {}];
+    await Promise.all([inbox.accept(event('a1'), a), inbox.accept(event('b1'), b)]);
+    const second = [inbox.accept(event('a2'), a)];
+    await settled();
+    expect(commits).toEqual([2]);
+    second.push(inbox.accept(event('b2'), b));
+    await Promise.all(second);
+    expect(commits).toEqual([2, 2]);
+    const third = [inbox.accept(event('a3'), a), inbox.accept(event('c'))];
+    await settled();
+    expect(commits).toEqual([2, 2]);
+    await clock.advance(4);
+    await Promise.all(third);
+    expect(commits).toEqual([2, 2, 2]);
+  });
+
+  it('lets nobody wait who sends one after the other', async () => {
+    const { inbox, commits } = await opened();
+    for (const id of ['a', 'b', 'c']) await inbox.accept(event(id));
+    expect(commits).toEqual([1, 1, 1]);
   });
 
   it('gathers what arrives during a commit for the next one', async () => {
@@ -171,14 +193,14 @@ describe('the inbox', () => {
       await settled();
     }
     expect(commits).toEqual([1]);
-    await clock.advance(2);
+    await clock.advance(4);
     letGo();
     await Promise.all([first, ...others]);
     expect(commits).toEqual([1, 3]);
   });
 
   it('waits a turn more behind a crowd, and for nobody else', async () => {
-    const { inbox, commits } = await opened();
+    const { clock, inbox, commits } = await opened();
     const oneTurnApart = async (...ids: string[]) => {
       const answers: Promise<unknown>[] = [];
       for (const id of ids) {
@@ -190,8 +212,10 @@ describe('the inbox', () => {
     await oneTurnApart('a', 'b');
     expect(commits).toEqual([1, 1]);
     await Promise.all(Array.from({ length: 50 }, (_, n) => inbox.accept(event(`evt_${n}`))));
+    await clock.advance(4);
     await oneTurnApart('c', 'd');
     expect(commits).toEqual([1, 1, 50, 2]);
+    await clock.advance(4);
     await oneTurnApart('e', 'f');
     expect(commits).toEqual([1, 1, 50, 2, 1, 1]);
   });
@@ -216,7 +240,7 @@ describe('the inbox', () => {
   });
 
   it('acknowledges nothing of a group whose commit failed, and takes the next one', async () => {
-    const { inbox, store, errors, fail, accepted } = await opened();
+    const { clock, inbox, store, errors, fail, accepted } = await opened();
     const full = new StoreUnavailable('the disk is full');
     fail(full);
     const results = await Promise.allSettled([
@@ -233,6 +257,7 @@ describe('the inbox', () => {
     expect(accepted()).toBe(0);
     expect((await store.summary()).events.pending).toBe(0);
     fail(null);
+    await clock.advance(4);
     expect(await inbox.accept(event('a'))).toMatchObject({ status: 'accepted' });
   });
 
