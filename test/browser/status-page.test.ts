@@ -154,6 +154,18 @@ test('a form that somebody fills in stays as it is while the page changes', asyn
   expect(await page.getByRole('checkbox', { name: 'vendors' }).isChecked()).toBe(false);
 });
 
+test('a page whose service is gone says since when, and no colour on it says that all is well', async () => {
+  const filter = () => page.evaluate("getComputedStyle(document.querySelector('main')).filter");
+  await signInByLink(READ);
+  const live = page.getByRole('status').and(page.locator('[data-live]'));
+  await page.locator('[data-live][data-state="live"]').waitFor();
+  expect(await filter()).toBe('none');
+  server.close();
+  await page.locator('[data-live][data-state="lost"]').waitFor();
+  expect(await live.textContent()).toMatch(/^connection lost at \d\d:\d\d:\d\d UTC, trying again$/);
+  expect(await filter()).toBe('grayscale(1)');
+});
+
 test('it works without scripts', async () => {
   await context.close();
   await newContext({ javaScriptEnabled: false });

@@ -103,7 +103,7 @@ export function Frame({ title, current, stream = null, children }: FrameOf) {
           <a class="name" href="/">
             compliance mirror
           </a>
-          <span class="live" data-live={stream === null ? undefined : true}>
+          <span class="live" {...(stream === null ? {} : { 'data-live': true, role: 'status' })}>
             as of{' '}
             <time datetime={new Date(now).toISOString()}>
               {new Date(now).toISOString().slice(11, 19)} UTC

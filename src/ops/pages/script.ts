@@ -132,7 +132,7 @@ export const SCRIPT = `
       update(event.data);
     });
     source.addEventListener('error', () => {
-      show('lost', 'connection lost, trying again');
+      show('lost', 'connection lost at ' + new Date().toISOString().slice(11, 19) + ' UTC, trying again');
       // Refused for good, as when the session has ended: a reload leads to the sign-in.
       if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
     });

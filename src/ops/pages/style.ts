@@ -67,6 +67,8 @@ code { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere; unicode-bidi: is
 .tabs a:hover { background: var(--wash); color: var(--ink) }
 .tabs a[aria-current] { background: var(--wash); color: var(--ink); font-weight: 550 }
 main { padding-top: var(--s5) } main:focus { outline: none }
+/* What may be out of date has no colour of a state. */
+body:has(.live[data-state="lost"]) main { filter: grayscale(1) }
 .live { display: inline-flex; align-items: center; gap: var(--s2) }
 .live::before { content: ""; width: .5rem; height: .5rem; border-radius: 50%; background: var(--line) }
 .live[data-state="live"]::before { background: var(--good) } .live[data-state="lost"]::before { background: var(--warn) }
