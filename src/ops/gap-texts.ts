@@ -200,7 +200,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   list_incomplete: {
     title: 'A full sync could not be completed',
     remedy: 'What it read is in the mirror, and nothing was deleted. It is repeated by itself.',
-    symptom: 'A list could not be read to its end, so the rest is not known.',
+    symptom: 'A full sync could not read everything, so the rest is not known.',
     check: 'The error on the full sync’s page: a page that failed or came twice, or an unusable answer.',
     command: `${CLI} sync --kind KIND --wait`,
     note: 'The full sync is also repeated by itself.',

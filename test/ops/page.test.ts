@@ -116,6 +116,20 @@ test('what is open is named, what needs a person first, with the way to its reme
   expect(gaps).toContain('Read its error, then retry or discard the event.');
 });
 
+test.each([
+  ['answers', { configured: true, ok: true }, true],
+  ['rejects the credentials, or does not answer', { configured: true, ok: false }, false],
+  ['is not configured', { configured: false, ok: null }, false],
+])('access to the API counts as given or not where the API %s', async (_, upstream, isDone) => {
+  h.live.upstream = { ...h.live.upstream, ...upstream };
+  h.live.eventsOnly = !upstream.configured;
+  const html = await page();
+  expect(html.includes('Give it access to the API</strong><span class="quiet"> · done')).toBe(isDone);
+  // Nothing is compared without it.
+  for (const fact of ['Full sync every', 'Last full sync', 'Complete through'])
+    expect(html.includes(fact)).toBe(upstream.configured);
+});
+
 test('pending deletions lead to where their ids can be seen, and only those are approved', async () => {
   const fullSync = await h.hold('vendor', ['v1', 'v2', 'v3']);
   const html = await page();

@@ -169,7 +169,7 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     input({}, down),
     'unreachable',
     'upstream_unreachable',
-    /no usable answer for 20 minutes/,
+    /gives no usable answer/,
   ],
   [
     'the upstream gives no usable answer, and nothing was ever read',

@@ -176,7 +176,7 @@ function FirstSteps(live: LiveFacts) {
         <code>COMPLIANCE_BASE_URL</code> and <code>COMPLIANCE_API_KEY</code>. Without them the mirror knows
         only what deliveries say.
       </>,
-      !live.eventsOnly,
+      live.upstream.ok === true,
     ],
     [
       'Set the signing secret',

@@ -50,8 +50,14 @@ export function KindCards(snapshot: Snapshot) {
                 <a href={`/records/${kind}?unverified=yes`}>{verifiedOf}</a>
               ),
             ],
-            ['Complete through', <Instant at={reads.complete_through} otherwise={quiet('not yet')} />],
-            ['Last full sync', <Ago at={reads.last_full_sync_at} otherwise={quiet('none yet')} />],
+            !live.eventsOnly && [
+              'Complete through',
+              <Instant at={reads.complete_through} otherwise={quiet('not yet')} />,
+            ],
+            !live.eventsOnly && [
+              'Last full sync',
+              <Ago at={reads.last_full_sync_at} otherwise={quiet('none yet')} />,
+            ],
           ]}
         />
         <p class="reach">
@@ -239,7 +245,10 @@ export function ServiceTile({ live, summary }: Snapshot) {
       <Facts
         className="pairs"
         facts={[
-          ['Full sync every', live.fullSyncMs === 0 ? 'on demand only' : minutesWords(live.fullSyncMs)],
+          !live.eventsOnly && [
+            'Full sync every',
+            live.fullSyncMs === 0 ? 'on demand only' : minutesWords(live.fullSyncMs),
+          ],
           ['Consistency window', `${figure(live.settleMs / 1000)} s`],
           summary && ['Database', bytes(summary.database_bytes)],
           summary && ['Write-ahead log', bytes(summary.wal_bytes)],
