@@ -212,12 +212,22 @@ test('figures follow the store at once after a change made here', async () => {
   expect(await page()).toContain('The mirror is paused; 1 event waits.');
 });
 
+test('the service’s clock is marked where deliveries may soon be rejected for their time', async () => {
+  h.live.upstream = { ...h.live.upstream, configured: true, skew_ms: -90_000 };
+  expect(await page()).toContain('<dd class="warn">90 seconds behind</dd>');
+  h.live.upstream.skew_ms = 30_000;
+  await h.app.request('/actions/resume', { method: 'POST', headers: bearer(OPERATE) });
+  expect(await page()).toContain('<dd>30 seconds ahead</dd>');
+});
+
 test('while it is paused, the button that ends that is the only emphasised one, also beside pending deletions', async () => {
   const fullSync = await h.hold('vendor', ['v1', 'v2', 'v3']);
   h.live.paused = true;
   const html = await page();
   expect(html).toContain(`id="pending-${fullSync}"`);
   expect(html.match(/class="button first"[^>]*/g)).toEqual([expect.stringContaining('id="resume"')]);
+  // It would only wait for that one.
+  expect(html).not.toContain('Full sync now');
 });
 
 test('without credentials the page offers no full sync and says what it cannot know', async () => {

@@ -188,7 +188,8 @@ const WHY_NOT: Partial<Record<Outcome['what'], string>> = { retried: 'the error 
 const SENTENCES: Record<Outcome['what'], (done: number) => string> = {
   retried: (done) => `${count(done, 'event')} processed.`,
   discarded: (done) => `${count(done, 'event')} discarded.`,
-  queued: () => 'The full sync was asked for; it begins when the one before it has ended.',
+  queued: () =>
+    'The full sync was asked for. It begins when the one before it has ended; if the mirror is paused, after “Resume”.',
   compared: () => 'The dry run has begun. What it finds will be shown below.',
   refetched: () => 'The record will be fetched again.',
   released: () => 'Released: what it was about is asked of the API.',

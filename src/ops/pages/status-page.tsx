@@ -137,7 +137,8 @@ function Actions({ verdict, live, pending }: Snapshot) {
           Look at what is missing
         </a>
       ) : null}
-      {live.eventsOnly ? null : (
+      {/* While paused it would only wait. */}
+      {live.eventsOnly || live.paused ? null : (
         <ActionButton action="/actions/sync" id="sync" first={verdict.action === 'sync'}>
           Full sync now
         </ActionButton>

@@ -141,6 +141,8 @@ function EventFacts({ events, oldest_pending_at, quarantined, resolved_gaps_last
 
 /** A smaller difference can come from the network. */
 const SKEW_SHOWN_MS = 2_000;
+/** As for the alert ClockSkewed. */
+const SKEW_BAD_MS = 60_000;
 
 export function UpstreamTile(snapshot: Snapshot) {
   const { upstream } = snapshot.live;
@@ -185,7 +187,11 @@ function UpstreamFacts({ live: { upstream }, credentials, at }: Snapshot) {
           ],
           waits_until !== null && ['Waits until', waits, { isWarning: true }],
           upstream.last_ok_at !== null && ['Last useful answer', <Ago at={upstream.last_ok_at} />],
-          ['Its clock', skewWords(upstream.skew_ms)],
+          [
+            'Its clock',
+            skewWords(upstream.skew_ms),
+            { isWarning: Math.abs(upstream.skew_ms ?? 0) > SKEW_BAD_MS },
+          ],
           credentials && [
             AUTH_WORDS[credentials.auth],
             expiryWords(credentials, at),
