@@ -162,8 +162,11 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     const { event } = parsed;
     const outcome = await inbox.accept(event, incoming.socket);
     if (outcome.status === 'duplicate') {
-      const reason = outcome.conflicting ? 'conflicting_content' : '';
-      settle('duplicate', reason, startedAt, { fields: namesOf(event), eventId: event.id, address });
+      // As the tables have it.
+      const [told, reason] = outcome.conflicting
+        ? (['quarantined', 'conflicting_content'] as const)
+        : (['duplicate', ''] as const);
+      settle(told, reason, startedAt, { fields: namesOf(event), eventId: event.id, address });
       return answers.duplicate(event.id);
     }
     const fields = namesOf(event, outcome.seq);

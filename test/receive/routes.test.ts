@@ -38,13 +38,21 @@ describe('a signed event', () => {
     ]);
   });
 
-  it('is answered 200 when it was there before', async () => {
+  it.each([
+    ['when it was there before', false, { outcome: 'duplicate', reason: null }],
+    // As the tables have it.
+    [
+      'with other content, which is quarantined',
+      true,
+      { outcome: 'quarantined', reason: 'conflicting_content' },
+    ],
+  ])('is answered 200 %s', async (_, conflicting, told) => {
     receiver = await startReceiver();
-    receiver.answer = () => ({ status: 'duplicate', conflicting: true });
+    receiver.answer = () => ({ status: 'duplicate', conflicting });
     const response = await receiver.post(eventBody(), signed(eventBody()));
     expect(response.status).toBe(200);
     expect(await response.json()).toEqual({ status: 'duplicate', id: 'evt_1' });
-    expect(receiver.lines.at(-1)).toMatchObject({ outcome: 'duplicate', reason: 'conflicting_content' });
+    expect(receiver.lines.at(-1)).toMatchObject(told);
   });
 
   it('of an unknown type is taken like any other', async () => {
