@@ -354,7 +354,7 @@ export const nothingRead: Rule = (facts) => {
 
 export const backlog: Rule = (facts) => {
   const { events, oldest_pending_at: since } = facts.summary;
-  const sentence = `The mirror is working off ${count(events.pending, 'event')}.`;
+  const sentence = `The mirror is processing ${count(events.pending, 'event')}.`;
   return events.pending > 0 && { sentence, remedy: upstreamNote(facts), since };
 };
 

@@ -93,9 +93,9 @@ test('an operator signs in by the link and sees the verdict change without a rel
   });
 
   await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1000 });
-  await page.getByText('The mirror is working off 1 event.').waitFor();
+  await page.getByRole('heading', { name: 'The mirror is processing 1 event.' }).waitFor();
   h.live.paused = true;
-  await page.getByText('The mirror is paused; 1 event waits.').waitFor();
+  await page.getByRole('heading', { name: 'The mirror is paused; 1 event waits.' }).waitFor();
   expect(await page.title()).toBe('The mirror is paused; 1 event waits. · compliance mirror');
   expect(await page.evaluate(() => 'sameDocument' in globalThis)).toBe(true);
   expect(complaints).toEqual([]);
@@ -152,6 +152,17 @@ test('a form that somebody fills in stays as it is while the page changes', asyn
   await h.hold('policy', ['p1', 'p2', 'p3']);
   await page.getByText('3 deletions of policies wait for approval').waitFor();
   expect(await page.getByRole('checkbox', { name: 'vendors' }).isChecked()).toBe(false);
+});
+
+test('a new verdict is read out, once, by an element that was there before', async () => {
+  await signInByLink(READ);
+  await page.locator('[data-live][data-state="live"]').waitFor();
+  const said = page.locator('main > [role="status"]');
+  await said.filter({ hasText: 'first full sync' }).waitFor();
+  await page.evaluate("document.querySelector('main > [role=status]').dataset.marked = 'yes'");
+  h.live.paused = true;
+  await page.locator('main > [role="status"][data-marked]', { hasText: 'The mirror is paused' }).waitFor();
+  expect(await said.count()).toBe(1);
 });
 
 test('a page whose service is gone says since when, and no colour on it says that all is well', async () => {

@@ -302,7 +302,7 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     input({ summary: summary({ events: backlog }) }),
     'catching_up',
     'backlog',
-    /working off 3 events/,
+    /processing 3 events/,
   ],
   [
     'a record is unverified',

@@ -133,7 +133,7 @@ export function ListPage({ name, title = name, stream = null, form, children, ..
 /** New rows are counted only: the rows that a person reads must not move. Null: there are none. */
 function NewRows({ words, href }: { words: string | null; href: string }) {
   return (
-    <div data-part="new-rows" role="status">
+    <div data-part="new-rows">
       {words === null ? null : (
         <p class="new-rows">
           <a href={href}>{words}: show them</a>

@@ -64,6 +64,12 @@ export const SCRIPT = `
     light.textContent = text;
   };
 
+  // Read out when it changes: a part that is replaced would not be, or with its ages each minute.
+  const said = document.createElement('p');
+  said.className = 'hidden';
+  said.setAttribute('role', 'status');
+  main.append(said);
+
   // The keyboard focus stays where it is when a part is replaced.
   const stopsIn = (part) => [...part.querySelectorAll('a[href], button, input, select, summary, [tabindex]')];
   const nameOf = (stop) => stop.id || stop.getAttribute('href') || stop.getAttribute('aria-label') || stop.textContent;
@@ -83,6 +89,8 @@ export const SCRIPT = `
     }
     const sentence = main.querySelector('.verdict h1');
     if (sentence) document.title = sentence.textContent + ' · compliance mirror';
+    const words = main.querySelector('.verdict h1, .new-rows')?.textContent ?? '';
+    if (said.textContent !== words) said.textContent = words;
   };
 
   // Dragging over bars of the chart, or a click on one, leads to the deliveries of that time.

@@ -91,7 +91,7 @@ function VerdictSection(snapshot: Snapshot) {
   const { verdict, at, summary, live } = snapshot;
   const toSet = pointersToSet(summary?.learned_pointers ?? [], live.idPointers);
   return (
-    <section class={`verdict ${verdict.verdict}`} data-part="verdict" role="status" aria-label="Verdict">
+    <section class={`verdict ${verdict.verdict}`} data-part="verdict" aria-label="Verdict">
       <div>
         <p class="eyebrow">
           <strong class={`state ${verdict.verdict}`}>{verdictWords(verdict.verdict)}</strong>
