@@ -320,13 +320,16 @@ const CHECKS: Readonly<Record<string, Judge>> = {
   quarantine: ofStored(({ summary: { quarantined } }) =>
     quarantined === 0
       ? ok('nothing waits')
-      : wrong(`${quarantined} signed deliveries are no events`, QUARANTINE_REMEDY),
+      : wrong(`${quarantined} correctly signed could not be used`, QUARANTINE_REMEDY),
   ),
 
   gaps: ofStored(({ summary: { open_gaps_by: gaps } }) => {
     if (gaps.length === 0) return ok('none is open');
     const listed = gaps.map(({ reason, kind }) => (kind === null ? reason : `${reason} (${kind})`));
-    return wrong(`open: ${listed.join(', ')}`, 'see "gaps list --open", which says of each what ends it');
+    return wrong(
+      `open: ${listed.join(', ')}`,
+      'the page Gaps says of each what to do, and so does docs/operations.md',
+    );
   }),
 
   paused: ofStored(({ isPaused }) =>
