@@ -13,7 +13,7 @@ import { type Cli, writeJson } from './cli.ts';
 import { configHere, databasePath, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { examine } from './findings.ts';
-import { helpNote, jsonOption } from './options.ts';
+import { helpNote, instantOf, jsonOption } from './options.ts';
 import { printable } from './text.ts';
 
 interface DoctorOptions {
@@ -254,8 +254,8 @@ function headersIn(lines: readonly string[], signatureHeader: string): Map<strin
 function secondsOf(receivedAt: string | undefined): number {
   if (receivedAt === undefined) return Math.floor(Date.now() / 1000);
   if (/^\d{1,11}$/.test(receivedAt)) return Number(receivedAt);
-  const ms = /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/.test(receivedAt) ? Date.parse(receivedAt) : Number.NaN;
-  if (Number.isFinite(ms)) return Math.floor(ms / 1000);
+  const instant = instantOf(receivedAt);
+  if (instant !== null) return Math.floor(Date.parse(instant) / 1000);
   throw new UsageError('--received-at takes an instant such as 2026-11-02T12:00:00Z, or seconds since 1970');
 }
 

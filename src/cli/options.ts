@@ -59,8 +59,8 @@ export const rowId = (description?: string): Argument =>
 export const kindArgument = (): Argument =>
   new Argument('<kind>', 'policy, risk_assessment or vendor').argParser(parseKind);
 
-/** An instant with its zone, or a date, which is its first moment in UTC. Returns ISO 8601 UTC as the tables have it. */
-export function parseInstant(text: string): string {
+/** An instant with its zone, or a date, which is its first moment in UTC, as ISO 8601 UTC. Null: neither. */
+export function instantOf(text: string): string | null {
   const isDate = /^\d{4}-\d\d-\d\d$/.test(text);
   const isInstant = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/i.test(text);
   const ms = isDate || isInstant ? Date.parse(text) : Number.NaN;
@@ -68,7 +68,12 @@ export function parseInstant(text: string): string {
   const isReal =
     !Number.isNaN(ms) &&
     new Date(`${text.slice(0, 10)}T00:00:00Z`).getUTCDate() === Number(text.slice(8, 10));
-  if (isReal) return new Date(ms).toISOString();
+  return isReal ? new Date(ms).toISOString() : null;
+}
+
+export function parseInstant(text: string): string {
+  const instant = instantOf(text);
+  if (instant !== null) return instant;
   throw new InvalidArgumentError('It takes an instant such as 2026-11-01T12:00:00Z, or a date.');
 }
 

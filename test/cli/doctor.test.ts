@@ -107,6 +107,7 @@ describe('doctor on one recorded delivery', () => {
     [['--header', HEADER], '--body'],
     [['--header', HEADER, '--body', '/nowhere/at/all'], 'cannot be read'],
     [['--header', HEADER, ...body('healthy'), '--received-at', 'yesterday'], '--received-at'],
+    [['--header', HEADER, ...body('healthy'), '--received-at', '2026-02-30T12:00:00Z'], '--received-at'],
     [['--delivery', 'x'], 'there is no database'],
     [['--delivery', '1', ...body('healthy')], '--delivery'],
   ])('refuses %j and says why', async (args, remedy) => {
