@@ -15,10 +15,10 @@ export interface Specimen {
   receivedSeconds: number;
 }
 
-export interface DiagnosisSettings
-  extends Pick<SignatureSettings, 'template' | 'algorithm' | 'header' | 'toleranceSeconds'> {
-  secretEncoding: SecretEncoding;
-}
+export type DiagnosisSettings = Pick<
+  SignatureSettings,
+  'template' | 'algorithm' | 'header' | 'toleranceSeconds' | 'secretEncoding'
+>;
 
 export type CauseCode =
   | BodyFault

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto';
 import type { TemplatePart } from '../platform/config.ts';
+import { templateParts } from '../platform/config-parsers.ts';
 import {
   decodeSigningSecret,
   MIN_SIGNING_KEY_BYTES,
@@ -17,7 +18,7 @@ export interface CandidateSecret {
   name: string;
 }
 
-export type HashName = 'sha1' | 'sha256' | 'sha384' | 'sha512';
+type HashName = 'sha1' | 'sha256' | 'sha384' | 'sha512';
 
 /** A signature as the header gives it. */
 export interface ClaimedSignature {
@@ -36,7 +37,7 @@ export interface Fit {
   signature: { key: string; encoding: 'hex' | 'base64' };
 }
 
-export interface SearchInput {
+interface SearchInput {
   signatures: readonly ClaimedSignature[];
   /** Null: the header holds none, so nothing with a time in it can have been signed. */
   t: string | null;
@@ -154,7 +155,7 @@ function templatesFor({ configured, headerOf, t }: SearchInput): Fit['template']
     (part) => part.kind === 'header' && headerOf(part.name) === undefined,
   );
   const others = TEMPLATES.filter((text) => text !== own).map((text) => ({
-    ...{ text, parts: partsOf(text), isConfigured: false },
+    ...{ text, parts: templateParts(text)!, isConfigured: false },
   }));
   const all = lacks ? others : [{ text: own, parts: configured.template, isConfigured: true }, ...others];
   // With an empty time in its place `{t}{body}` would pass for what is the body alone.
@@ -170,16 +171,6 @@ export function templateText(parts: readonly TemplatePart[]): string {
       return part.kind === 'body' ? '{body}' : `{header:${part.name}}`;
     })
     .join('');
-}
-
-function partsOf(text: string): TemplatePart[] {
-  return text
-    .split(/(\{t\}|\{body\})/)
-    .filter((piece) => piece !== '')
-    .map((piece): TemplatePart => {
-      if (piece === '{t}') return { kind: 'timestamp' };
-      return piece === '{body}' ? { kind: 'body' } : { kind: 'text', text: piece };
-    });
 }
 
 interface Reading {

@@ -21,14 +21,7 @@ export interface Diagnosis {
   /** Every reason why not; empty when healthy. */
   causes: Cause[];
   /** What the signature fits; null: nothing that was tried. */
-  fit: {
-    signed_content: string;
-    hash: string;
-    secret: string;
-    secret_reading: string;
-    body: string;
-    signature: string;
-  } | null;
+  fit: ReturnType<typeof describe> | null;
   /** What else is known of a delivery that was kept, in sentences. */
   known?: string[];
 }
@@ -99,7 +92,7 @@ function nothingFits(
   return cause('missing_signed_header', what, remedy);
 }
 
-function describe(fit: Fit): Diagnosis['fit'] {
+function describe(fit: Fit) {
   return {
     signed_content: fit.template.text,
     hash: `HMAC-${fit.algorithm.toUpperCase()}`,

@@ -2,6 +2,7 @@ import type { Kind } from '../compliance/kinds.ts';
 import type { PagingFinding } from '../compliance/paging.ts';
 import { pointersSettingOf } from '../compliance/pointers.ts';
 import { coverageOf, isReceiverPath, RECEIVER_PATH } from '../compliance/registration.ts';
+import { isLoopback } from '../platform/addresses.ts';
 import type { RejectionReport, StoreSummary } from '../store/reports.ts';
 import type { StoredRegistration } from '../store/store.ts';
 
@@ -371,7 +372,6 @@ const CHECKS: Readonly<Record<string, Judge>> = {
 const EVENTS_REMEDY = 'see "events list --state failed", then "events retry" or "events discard"';
 const QUARANTINE_REMEDY = 'see "quarantine list", then "quarantine release"';
 
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 const EVERY_ADDRESS = new Set(['0.0.0.0', '::', '']);
 
 /** Whether deliveries to `url` come to `receiver`, as far as this machine can know. Pure. */
@@ -382,11 +382,11 @@ function aimOf(url: string, { host, port }: Findings['receiver']): { isElsewhere
   if (!isReceiverPath(url))
     return elsewhere(`not ${RECEIVER_PATH}, the only path at which deliveries are taken`);
   const bare = hostname.replace(/^\[|\]$/g, '');
-  const isLoopback = LOOPBACK.test(hostname);
+  const isOfThisMachine = isLoopback(hostname);
   const isEither = EVERY_ADDRESS.has(host) || host === 'localhost' || bare === 'localhost';
-  if (bare !== host && !(isLoopback && isEither)) {
+  if (bare !== host && !(isOfThisMachine && isEither)) {
     // By a name or another address deliveries pass a proxy, which may lead anywhere.
-    return isLoopback
+    return isOfThisMachine
       ? elsewhere(`this receiver listens at ${host}`)
       : maybeHere('host and port cannot be compared from here');
   }

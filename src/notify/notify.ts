@@ -9,7 +9,7 @@ const TIMEOUT_MS = 10_000;
 /** The topic last sent, kept across restarts: the same news is not sent twice. */
 const SENT_FACT = 'notified';
 
-export interface NotifierOptions {
+interface NotifierOptions {
   /** https, or loopback. May hold a secret in its path, and so is never logged. */
   url: URL;
   format: NotifyFormat;

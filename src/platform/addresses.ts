@@ -64,6 +64,10 @@ function plain(address: string): string {
     : address;
 }
 
+/** As the URL class has it, which turns every spelling of an IPv4 address into four decimals: whether it is this machine's alone. */
+export const isLoopback = (hostname: string): boolean =>
+  /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
+
 /** IPv6 hands out a /64 to each subscriber, so that is what counts as one address there. */
 export function networkOf(address: string): string {
   const ipv4 = plain(address);

@@ -1,4 +1,5 @@
 import { BlockList, isIP } from 'node:net';
+import { isLoopback } from './addresses.ts';
 import {
   decodeSigningSecret,
   decodeWhole,
@@ -147,28 +148,29 @@ export function webUrl(check: (url: URL) => boolean, takes: string): Parser<URL>
 }
 
 export function isHttpsOrLoopback(url: URL): boolean {
-  if (url.protocol === 'https:') return true;
-  // The URL class has already turned every spelling of an IPv4 address into four decimals.
-  return url.protocol === 'http:' && /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname);
+  return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
 }
 
-/**
- * `WEBHOOK_SIGNED_CONTENT`. Braces are for placeholders only: a misspelt one, taken as literal text, would make every
- * delivery fail later, without a reason.
- */
+/** Braces are for placeholders only: a misspelt one, taken as literal text, would make every delivery fail later, without a reason. */
+export function templateParts(template: string): TemplatePart[] | null {
+  const parts: TemplatePart[] = [];
+  for (const piece of template.split(/(\{[^{}]*\})/)) {
+    if (piece === '') continue;
+    if (piece === '{t}') parts.push({ kind: 'timestamp' });
+    else if (piece === '{body}') parts.push({ kind: 'body' });
+    else if (piece.startsWith('{header:') && HEADER_NAME.test(piece.slice(8, -1))) {
+      parts.push({ kind: 'header', name: piece.slice(8, -1).toLowerCase() });
+    } else if (/[{}]/.test(piece)) return null;
+    else parts.push({ kind: 'text', text: piece });
+  }
+  return parts;
+}
+
+/** `WEBHOOK_SIGNED_CONTENT`. */
 export const signedContent: Parser<TemplatePart[]> = {
   parse(template) {
-    const parts: TemplatePart[] = [];
-    for (const piece of template.split(/(\{[^{}]*\})/)) {
-      if (piece === '') continue;
-      if (piece === '{t}') parts.push({ kind: 'timestamp' });
-      else if (piece === '{body}') parts.push({ kind: 'body' });
-      else if (piece.startsWith('{header:') && HEADER_NAME.test(piece.slice(8, -1))) {
-        parts.push({ kind: 'header', name: piece.slice(8, -1).toLowerCase() });
-      } else if (/[{}]/.test(piece)) return null;
-      else parts.push({ kind: 'text', text: piece });
-    }
-    const has = (kind: TemplatePart['kind']) => parts.some((part) => part.kind === kind);
+    const parts = templateParts(template);
+    const has = (kind: TemplatePart['kind']) => parts?.some((part) => part.kind === kind) ?? false;
     return has('timestamp') && has('body') ? parts : null;
   },
   takes: 'text with {t} and {body} in it, {header:NAME} besides, and no other braces',

@@ -62,7 +62,7 @@ function decodeForm(text: string, form: SecretForm): Uint8Array | null {
 }
 
 export type SecretFlaw = 'not_in_encoding' | 'too_short';
-export type DecodedSecret = { key: Uint8Array; flaw: null } | { key: null; flaw: SecretFlaw };
+type DecodedSecret = { key: Uint8Array; flaw: null } | { key: null; flaw: SecretFlaw };
 
 /** The one way from a signing secret's text to its key, wherever the text comes from. */
 export function decodeSigningSecret(text: string, encoding: SecretEncoding): DecodedSecret {

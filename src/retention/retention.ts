@@ -1,4 +1,5 @@
 import type { Clock } from '../platform/clock.ts';
+import type { Config } from '../platform/config.ts';
 import type { RetentionStore, TrimmedThing } from '../store/store.ts';
 
 /** Rows that one step looks at. It has the write lock for a few milliseconds, which a waiting delivery does not notice. */
@@ -10,23 +11,12 @@ const ROUND_STEPS = 1_000;
 
 const DAY_MS = 86_400_000;
 
-/** As the settings of the same names. Days. */
-export interface RetentionSettings {
-  bodyDays: number;
-  /** 0: for ever. */
-  historyDays: number;
-  dedupeDays: number;
-}
-
-/** How many rows of what one round trimmed. */
-export type TrimmedRows = Partial<Record<TrimmedThing, number>>;
-
 /** What is to be trimmed, and how old it must be, in this order: event ids come last, after the rows that have them. */
 export function retentionTasks({
   bodyDays,
   historyDays,
   dedupeDays,
-}: RetentionSettings): { thing: TrimmedThing; days: number }[] {
+}: Config['retention']): { thing: TrimmedThing; days: number }[] {
   const aged = (days: number, ...things: TrimmedThing[]) => things.map((thing) => ({ thing, days }));
   return [
     // Registrations have an end of their own.
@@ -37,26 +27,15 @@ export function retentionTasks({
   ];
 }
 
-/** Trims what is old enough, one round per call. Rejects with StoreUnavailable as the store's verbs do. */
-export type Trim = (signal: AbortSignal) => Promise<{
-  rows: TrimmedRows;
-  /** Nothing that old is left. */
-  isOver: boolean;
-}>;
-
 /**
- * Steps are short, with pauses between them. The tasks take turns, or the first would use up the round. A round ends early when
- * its signal aborts.
+ * Trims what is old enough, one round per call. Steps are short, with pauses between them. The tasks take turns, or the first would
+ * use up the round. A round ends early when its signal aborts. Rejects with StoreUnavailable as the store's verbs do.
  */
-export function createTrim(options: {
-  store: RetentionStore;
-  clock: Clock;
-  settings: RetentionSettings;
-}): Trim {
+export function createTrim(options: { store: RetentionStore; clock: Clock; settings: Config['retention'] }) {
   const { store, clock, settings } = options;
   let left: { thing: TrimmedThing; days: number; after: number }[] = [];
-  return async (signal) => {
-    const rows: TrimmedRows = {};
+  return async (signal: AbortSignal) => {
+    const rows: Partial<Record<TrimmedThing, number>> = {};
     if (left.length === 0) left = retentionTasks(settings).map((task) => ({ ...task, after: 0 }));
     for (let steps = 0; steps < ROUND_STEPS && left.length > 0 && !signal.aborted; steps += 1) {
       const task = left[0]!;
@@ -68,6 +47,7 @@ export function createTrim(options: {
       left.push({ ...task, after: next });
       await clock.sleep(PAUSE_MS, signal);
     }
+    // Over: nothing that old is left.
     return { rows, isOver: left.length === 0 };
   };
 }

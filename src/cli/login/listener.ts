@@ -2,12 +2,13 @@ import { spawn } from 'node:child_process';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type ConsentAnswer, type ConsentAttempt, readConsent } from '../../compliance/oauth.ts';
+import { isLoopback } from '../../platform/addresses.ts';
 import { UsageError } from '../../platform/errors.ts';
 
 /** What the browser shows. */
 export type Page = { title: string; text: string };
 
-export interface ConsentListener {
+interface ConsentListener {
   /** As configured, with the port that was found where that was 0. */
   redirectUri: string;
   /** The first answer to this attempt. Foreign answers are rejected and change nothing. */
@@ -32,8 +33,8 @@ const HEADERS = {
 
 /** Whether a browser on this machine can bring the answer back to us by itself. */
 export function isLoopbackRedirect(redirectUri: string): boolean {
-  const url = URL.canParse(redirectUri) ? new URL(redirectUri) : null;
-  return url?.protocol === 'http:' && /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname);
+  const url = URL.parse(redirectUri);
+  return url?.protocol === 'http:' && isLoopback(url.hostname);
 }
 
 /**
