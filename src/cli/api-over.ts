@@ -23,7 +23,7 @@ const ACTOR = 'cli';
 export async function apiOver(store: Store, cli: Cli, config: Config): Promise<ApiClient> {
   const clock = await clockOf(store);
   const now = () => momentOf(clock);
-  const isServed = (await livingReplicas(store, clock)) > 0;
+  const isServed = (await livingReplicas(store)) > 0;
   const rules = rulesOf(config);
   const startedAt = clock.wall();
   let pausedSince = await readPause(store);
@@ -44,7 +44,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
       return { queued: ids.length };
     },
     async dryRun(kind, signal) {
-      if ((await livingReplicas(store, clock)) > 0) {
+      if ((await livingReplicas(store)) > 0) {
         throw new UsageError(
           'services run on this database, and the request budget is theirs',
           'set OPS_URL and OPS_TOKEN: then one of them compares',
@@ -75,13 +75,13 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     ...{ version: version(), startedAt, ...config.sync },
     ...{ eventsOnly: rules.eventsOnly, idPointers: rules.pointers },
     state: isServed ? 'elsewhere' : 'stopped',
-    ...{ paused: pausedSince !== null, pausedSince },
     ...{
-      unwritableSince: null,
+      ...{ pausedSince, unwritableSince: null },
       rejectsSignatures: false,
       lacksCredentials: false,
-      signingSecrets: config.webhook.secrets().length,
-      secrets: [],
+      secrets: config.webhook.secrets().map((_, index) => ({
+        ...{ position: index + 1, registration: null, lastUsedAt: null },
+      })),
     },
     ...{ runningSyncRuns: [], upstream: unknownUpstream(config), unreachableSince: null },
     deliveries: { last_minute: noDeliveries(), last_hour: noDeliveries() },

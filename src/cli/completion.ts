@@ -33,7 +33,7 @@ function wordsOf(command: Command, path = ''): Map<string, string[]> {
 }
 
 /** Pure. Names are ours: letters, digits and hyphens. */
-export function completionScript(shell: Shell, words: Words): string {
+function completionScript(shell: Shell, words: Words): string {
   return shell === 'fish' ? fishScript(words) : `${shell === 'zsh' ? ZSH_HEAD : ''}${bashScript(words)}`;
 }
 

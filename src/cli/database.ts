@@ -77,7 +77,7 @@ export async function clockOf(store: Store): Promise<Clock> {
 }
 
 /** How many services share the database; 0 for a file, which one service holds. */
-export async function livingReplicas(store: Store, clock: Clock): Promise<number> {
+export async function livingReplicas(store: Store): Promise<number> {
   if (store.engine === 'sqlite') return 0;
-  return await store.countReplicas(REPLICA_LIFE_MS, momentOf(clock));
+  return await store.countReplicas(REPLICA_LIFE_MS, momentOf(await clockOf(store)));
 }

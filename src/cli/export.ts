@@ -92,7 +92,7 @@ async function exportTable(
     for await (const row of source) {
       yield line(row);
       rows += 1;
-      progress.show(() => progressText(`Exporting ${name}`, 'rows', rows, total, cli.err.isTerminal));
+      progress.show(() => progressText(`Exporting ${name}`, rows, total, cli.err.isTerminal));
     }
   }
   if (file === STANDARD_OUTPUT) await print(lines(), cli.out);

@@ -17,7 +17,6 @@ import type { Cli } from './cli.ts';
 import { commandClient } from './client.ts';
 import { nameOf, opened as openedWith } from './credentials.ts';
 import {
-  clockOf,
   databasePath,
   engines,
   holderOfDatabase,
@@ -82,7 +81,7 @@ async function storedIn(
 async function serviceOn({ databaseUrl }: Config, path: string | null, store: Store | null) {
   if (path !== null) return existsSync(path) ? await holderOfDatabase(databaseUrl) : null;
   if (store === null) return undefined;
-  const replicas = await livingReplicas(store, await clockOf(store));
+  const replicas = await livingReplicas(store);
   return replicas === 0 ? null : { replicas };
 }
 

@@ -7,15 +7,8 @@ const USUAL_COLUMNS = 80;
 const REDRAW_EVERY_MS = 100;
 const LINE_EVERY_MS = 10_000;
 
-interface ProgressLine extends Disposable {
-  /** Asks for the text only when it is time for one. */
-  show(text: () => string): void;
-  /** Clears the terminal's line, as disposing does. */
-  end(): void;
-}
-
 /** One line that is drawn over on a terminal, lines now and then elsewhere. */
-export function progressOn(screen: Screen): ProgressLine {
+export function progressOn(screen: Screen) {
   let shownAt = performance.now();
   let isOpen = false;
   const end = () => {
@@ -23,9 +16,11 @@ export function progressOn(screen: Screen): ProgressLine {
     isOpen = false;
   };
   return {
+    /** Clears the terminal's line, as disposing does. */
     end,
     [Symbol.dispose]: end,
-    show(text) {
+    /** Asks for the text only when it is time for one. */
+    show(text: () => string): void {
       const now = performance.now();
       if (now - shownAt < (screen.isTerminal ? REDRAW_EVERY_MS : LINE_EVERY_MS)) return;
       shownAt = now;
@@ -51,14 +46,8 @@ function barOf(share: number): string {
 const shareOf = (done: number, total: number | null) => (total ? Math.min(1, done / total) : null);
 
 /** Pure. With a bar where it is drawn over, and where the total is known. */
-export function progressText(
-  label: string,
-  unit: string,
-  done: number,
-  total: number | null,
-  withBar: boolean,
-): string {
-  const count = `${done.toLocaleString('en-US')} ${unit}`;
+export function progressText(label: string, done: number, total: number | null, withBar: boolean): string {
+  const count = `${done.toLocaleString('en-US')} rows`;
   const share = shareOf(done, total);
   if (share === null) return `${label}: ${count}`;
   return `${label}: ${withBar ? barOf(share) : ''}${Math.floor(share * 100)} %, ${count}`;

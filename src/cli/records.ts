@@ -11,7 +11,7 @@ import {
   recordKey,
 } from '../store/reports.ts';
 import type { Cli, Columns } from './cli.ts';
-import { listing, notFound, showing } from './lists.ts';
+import { type ListPage, listing, notFound, showing } from './lists.ts';
 import { kindArgument, parseInstant } from './options.ts';
 
 const RECORDS: Columns<Partial<RecordReport>> = [
@@ -58,7 +58,7 @@ export function recordsCommand(cli: Cli): Command {
           .conflicts(['search', 'status', 'field', 'order', 'unverified']),
       ),
     ({ at }: RecordFilter) => (at === undefined ? RECORDS : PAST),
-    async (api, { limit, after }, options, kind: Kind) => {
+    async (api, { limit, after }, options, kind: Kind): Promise<ListPage<Partial<RecordReport>>> => {
       const { search, status, field, order, unverified, deleted, at } = options;
       if (at !== undefined) return await recordsAt(api, kind, at, { limit, after, deleted });
       const query = {
@@ -97,15 +97,7 @@ export function recordsCommand(cli: Cli): Command {
 }
 
 /** A record as it was at an instant. */
-export interface PastRecord {
-  id: string;
-  name: string | null;
-  /** Policies only. */
-  version?: string | null;
-  status: string | null;
-  data: JsonObject;
-  deleted_at: string | null;
-}
+type PastRecord = Pick<RecordReport, 'id' | 'name' | 'version' | 'status' | 'data' | 'deleted_at'>;
 
 /**
  * What `record` was at `instant` (ISO 8601 UTC): the later changes are undone, newest first. Null: it did not exist.

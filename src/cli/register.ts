@@ -7,13 +7,13 @@ import {
   type RegistrationRequest,
   registrationRequestSchema,
 } from '../compliance/registration.ts';
-import { openSecret, sealSecret } from '../compliance/secrets.ts';
+import { sealSecret } from '../compliance/secrets.ts';
 import { type Clock, momentOf } from '../platform/clock.ts';
 import { type Config, requireHttpsOrLoopback } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import { AWAITED_FACT, SECRETS_LOOK_MS, stateOfSecret } from '../service/signing-secrets.ts';
 import { AUDIT_ASKED } from '../store/reports.ts';
-import type { Store, StoredRegistration } from '../store/store.ts';
+import type { SealedText, Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { commandClient, complianceSettings, requireKey } from './client.ts';
 import { clockOf, configHere, holderOfDatabase, livingReplicas, withStore } from './database.ts';
@@ -51,7 +51,7 @@ const OVERLAP_MS = 24 * 3_600_000;
  */
 const AWAITED_MARGIN_MS = 15_000;
 
-export interface RegisterOptions {
+interface RegisterOptions {
   url?: string;
   events: string;
   description: string;
@@ -127,7 +127,7 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
       say.write(`Registered as ${printable(upstreamId)}: ${printable(url)}\n`);
       say.write(
         made.answer.secret === null
-          ? lackOfSecret(registration, placesOfUnsent(registration, made.answer.text))
+          ? lackOfSecret(registration, placesOfUnsent(registration, config.credentialsKey ?? key))
           : 'Its signing secret is stored, encrypted.\n',
       );
       warnOfAnswer(cli, request, made.answer);
@@ -138,14 +138,9 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
     }
     await conclude(cli, store, registration, { json: options.json, secrets });
     if (registration.sealedSecret === null && config.webhook.secrets().length === 0) {
-      const { sealedAnswer, upstreamId } = registration;
-      const answer =
-        sealedAnswer === null
-          ? ''
-          : openSecret(key, sealedAnswer, { table: 'registration_answers', row: upstreamId });
-      const isElsewhere = placesOfUnsent(registration, answer).length === 0;
+      const isElsewhere = placesOfUnsent(registration, config.credentialsKey ?? key).length === 0;
       throw new DifferenceFound(
-        `no signing secret of ${printable(upstreamId)} is known, so what it sends cannot be verified`,
+        `no signing secret of ${printable(registration.upstreamId)} is known, so what it sends cannot be verified`,
         `${isElsewhere ? '' : 'take it from the answer with --secret-at, or '}set WEBHOOK_SECRETS to the one that the compliance service shows you`,
       );
     }
@@ -229,7 +224,7 @@ async function announce(config: Config, store: Store, clock: Clock): Promise<voi
   const isSomeoneThere =
     store.engine === 'sqlite'
       ? (await holderOfDatabase(config.databaseUrl)) !== null
-      : (await livingReplicas(store, clock)) > 0;
+      : (await livingReplicas(store)) > 0;
   if (!isSomeoneThere) return;
   // Twice, because the look under way may have begun before.
   const waitMs = 2 * SECRETS_LOOK_MS;
@@ -282,20 +277,16 @@ async function ask({ cli, config, key, store, clock, request, before, isAgain }:
     const answer = await client.registerWebhook(request, { lane: 'person', signal });
     const { secret, text, events } = answer;
     const upstreamId = ownId(answer, request, before);
+    const seal = (plain: string, table: SealedText['table']) =>
+      sealSecret(config.credentialsKey ?? key, plain, { table, row: upstreamId });
     const registration: StoredRegistration = {
       upstreamId,
       // As asked for, so that the same request is recognised even if the service writes it in another way.
       ...request,
       delivers: events ?? request.events,
       // Even if they cannot be used as they are: the service shows them only once.
-      sealedSecret:
-        secret === null
-          ? null
-          : sealSecret(config.credentialsKey ?? key, secret, { table: 'registrations', row: upstreamId }),
-      sealedAnswer: sealSecret(config.credentialsKey ?? key, text, {
-        table: 'registration_answers',
-        row: upstreamId,
-      }),
+      sealedSecret: secret === null ? null : seal(secret, 'registrations'),
+      sealedAnswer: seal(text, 'registration_answers'),
       createdWall: clock.wall(),
       expiresWall: null,
     };

@@ -111,8 +111,8 @@ export async function takeSecret(
       (each) => (id === undefined || each.upstreamId === id) && (url === undefined || each.url === url),
     );
     const registration = onlyOne(held);
-    const { upstreamId, sealedAnswer } = registration;
-    const text = openSecret(key, sealedAnswer, { table: 'registration_answers', row: upstreamId });
+    const { upstreamId } = registration;
+    const text = answerOf(registration, key);
     const secret = secretAt(text, place);
     if (secret === null) {
       const places = placesOfTexts(text).map(printable).join(', ');
@@ -150,9 +150,15 @@ export async function conclude(
 
 type Answered = StoredRegistration & { sealedAnswer: string };
 
+const isKept = (registration: StoredRegistration): registration is Answered =>
+  registration.sealedAnswer !== null;
+
+const answerOf = ({ sealedAnswer, upstreamId }: Answered, key: Uint8Array) =>
+  openSecret(key, sealedAnswer, { table: 'registration_answers', row: upstreamId });
+
 /** The registration that is meant: if there are several, the one that still lacks its secret. */
 function onlyOne(held: readonly StoredRegistration[]): Answered {
-  const kept = held.filter((each): each is Answered => each.sealedAnswer !== null);
+  const kept = held.filter(isKept);
   const lacking = kept.filter(({ sealedSecret }) => sealedSecret === null);
   const meant = kept.length === 1 ? kept : lacking;
   const [first, ...others] = meant;
@@ -170,7 +176,7 @@ export function secretSettings(
 ) {
   return { key: credentialsKey, encoding: webhook.secretEncoding, now: clock.wall() };
 }
-export type SecretSettings = ReturnType<typeof secretSettings>;
+type SecretSettings = ReturnType<typeof secretSettings>;
 
 /** Shows all registrations, and warns of event types that are not delivered to `url`, or to some address if none is given. */
 function writeRegistrations(
@@ -225,11 +231,11 @@ export function unusableSecret(
   };
 }
 
-/** Where the answer has texts that are neither what was asked for nor the registration's own id: one may be the secret. */
-export function placesOfUnsent(
-  { upstreamId, url, description, events, delivers }: StoredRegistration,
-  answer: string,
-): string[] {
+/** Where the answer that is kept has texts that are neither what was asked for nor the registration's own id: one may be the secret. */
+export function placesOfUnsent(registration: StoredRegistration, key: Uint8Array): string[] {
+  if (!isKept(registration)) return [];
+  const answer = answerOf(registration, key);
+  const { upstreamId, url, description, events, delivers } = registration;
   const known = new Set([upstreamId, url, description, ...events, ...delivers]);
   return placesOfTexts(answer).filter((place) => !known.has(secretAt(answer, place) ?? ''));
 }

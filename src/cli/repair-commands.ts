@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { Command } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
-import { isAddressable, isUsableId, MAX_ID_LENGTH } from '../compliance/pointers.ts';
+import { idLines, isAddressable, isUsableId, MAX_ID_LENGTH } from '../compliance/pointers.ts';
 import { type ApiClient, answered, changed } from '../ops/api/client.ts';
 import { digestOf } from '../ops/pending-deletions.ts';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
@@ -48,13 +48,7 @@ export function refetchCommand(cli: Cli): Command {
 
 function idsIn(path: string): string[] {
   try {
-    return (
-      readFileSync(path, 'utf8')
-        .split(/\r?\n/)
-        .map((line) => line.trim())
-        // As in RISK_IDS_FILE: one file may serve for both.
-        .filter((line) => line !== '' && !line.startsWith('#'))
-    );
+    return idLines(readFileSync(path, 'utf8'));
   } catch (error) {
     throw new UsageError(`cannot read the ids in ${path}: ${describeError(error)}`);
   }

@@ -6,7 +6,7 @@ import { bytes } from '../ops/words.ts';
 import { loadConfig } from '../platform/config.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { type Cli, type Columns, writeJson, writeRows } from './cli.ts';
-import { clockOf, databasePath, holderOfDatabase, livingReplicas, withStore } from './database.ts';
+import { databasePath, holderOfDatabase, livingReplicas, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { runningService, withApi } from './ops-api.ts';
 import { jsonOption } from './options.ts';
@@ -117,7 +117,7 @@ function sentenceOf(served: Status | null): string {
 /** Of a PostgreSQL database, which several services may share. */
 async function replicasOn(cli: Cli, databaseUrl: string): Promise<number> {
   if ((await databasePath(databaseUrl)) !== null) return 0;
-  return await withStore(cli, 'read', async (store) => await livingReplicas(store, await clockOf(store)));
+  return await withStore(cli, 'read', livingReplicas);
 }
 
 function writeSummary(cli: Cli, status: Status): void {

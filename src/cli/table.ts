@@ -3,7 +3,7 @@ import { printable } from './text.ts';
 
 export type Cell = string | number | boolean | null | undefined;
 
-export interface TableOptions {
+interface TableOptions {
   /** Columns of the terminal to fit into; absent: nothing is cut. */
   width?: number | undefined;
   /** Heads in bold and states in their colour, by ANSI sequences. */

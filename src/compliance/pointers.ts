@@ -41,6 +41,12 @@ export function isUsableId(value: unknown): value is string {
   );
 }
 
+/** Of a file of ids: one a line; blank lines and lines that begin with # are left out. */
+export function idLines(text: string): string[] {
+  const lines = text.split(/\r?\n/).map((line) => line.trim());
+  return lines.filter((line) => line !== '' && !line.startsWith('#'));
+}
+
 /**
  * False for an id that no request path can carry: `.` and `..` are normalised away even when percent-encoded,
  * so asking for them would ask for another resource.

@@ -1,3 +1,4 @@
+import { momentOf } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import { AUDIT_ASKED } from '../store/reports.ts';
 import type { ApiContext } from './context.ts';
@@ -5,7 +6,7 @@ import type { ApiContext } from './context.ts';
 export type AuditLog = ReturnType<typeof createAuditLog>;
 
 export function createAuditLog({ store, clock, logger }: ApiContext) {
-  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const now = () => momentOf(clock);
 
   return {
     /** Notes a sign-in or a refusal. Never rejects: with a full disk an operator must still get in to see it. */

@@ -15,22 +15,16 @@ export const FIELDS_SHOWN = 200;
 export const INDENTED_DEPTH = 24;
 const INDENT = '  ';
 
-/** What a page shows of a text. */
-export interface ShownText {
-  text: string;
-  /** It was JSON, and is shown indented as far as the bounds go. */
-  isIndented: boolean;
-  /** Characters left out at the end; 0: none. */
-  left: number;
-}
-
-/** A text as pages show it: JSON indented, anything else as it is, and never much more than twice TEXT_SHOWN_CHARACTERS. */
-export function shownText(text: string): ShownText {
+/**
+ * A text as pages show it: JSON indented as far as the bounds go, anything else as it is, and never much more than twice
+ * TEXT_SHOWN_CHARACTERS. `left`: characters left out at the end.
+ */
+export function shownText(text: string) {
   if (text.length > TEXT_SHOWN_CHARACTERS || !isJson(text)) return rawText(text);
   return { text: indentedJson(text, TEXT_SHOWN_CHARACTERS), isIndented: true, left: 0 };
 }
 
-export function rawText(text: string): ShownText {
+export function rawText(text: string) {
   const shown = text.slice(0, TEXT_SHOWN_CHARACTERS);
   return { text: shown, isIndented: false, left: text.length - shown.length };
 }
@@ -119,22 +113,14 @@ export function utf8Text(bytes: Uint8Array): string | null {
   }
 }
 
-export interface FieldChange {
-  /** `name`, or `data.owner.name` for what is inside the record. */
-  field: string;
-  /** JSON; null: the field did not exist. */
-  before: string | null;
-  after: string | null;
-}
-
 /**
- * A change, field by field. Both sides hold changed fields only; one that is missing on a side did not exist there. What a
- * column has from the field of `data` with the same name is shown once.
+ * A change, field by field (`name`, or `data.owner` for what is inside the record), as JSON; null: the field did not exist. Both
+ * sides hold changed fields only. What a column has from the field of `data` with the same name is shown once.
  */
 export function fieldChanges(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,
-): FieldChange[] {
+) {
   const sides = [fieldsOf(before), fieldsOf(after)] as const;
   const names = new Set(sides.flatMap((side) => [...side.keys()]));
   const isColumnToo = (field: string) =>

@@ -2,7 +2,7 @@ import type { Kind } from '../compliance/kinds.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import type { AddressedRequest, Addresses } from '../platform/addresses.ts';
 import type { Clock } from '../platform/clock.ts';
-import type { OpsToken } from '../platform/config.ts';
+import type { ComplianceSettings, OpsToken } from '../platform/config.ts';
 import type { LogLimit } from '../platform/log-limit.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
@@ -56,7 +56,7 @@ export interface SecretFacts {
 }
 
 export interface CredentialFacts {
-  auth: 'api_key' | 'oauth' | 'service_account';
+  auth: ComplianceSettings['auth'];
   /** When what is sent now runs out; null: nobody said. */
   expiresAt: number | null;
   /** Why they cannot be used until a person acts; null: nothing is known against them. */
@@ -75,8 +75,7 @@ export interface LiveFacts {
   version: string;
   startedAt: number;
   /** The last two of a command that looks into the database itself: no service runs on it, or others do. */
-  state: 'starting' | 'migrating' | 'running' | 'draining' | 'stopped' | 'elsewhere';
-  paused: boolean;
+  state: Status['service']['state'];
   /** Wall-clock milliseconds; null: it is not paused. */
   pausedSince: number | null;
   /** Wall-clock milliseconds since which no heartbeat could be written, or no delivery be kept; null: the last one was. */
@@ -87,8 +86,6 @@ export interface LiveFacts {
   /** The API was not asked last time, because there is no token or key that can be used. */
   lacksCredentials: boolean;
   /** Signing secrets that may verify a delivery now, configured and stored. None: every delivery is rejected. */
-  signingSecrets: number;
-  /** The same ones, each with its last use. */
   secrets: SecretFacts[];
   settleMs: number;
   /** 0: no timer. */

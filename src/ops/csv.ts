@@ -40,10 +40,9 @@ export async function* recordsCsv(
   kind: Kind,
   filter: RecordFilter,
   order: RecordOrder | undefined,
-): AsyncGenerator<Uint8Array> {
-  const encoder = new TextEncoder();
+): AsyncGenerator<string> {
   const columns = recordColumns(kind);
-  yield encoder.encode(csvLine(columns, { spreadsheet: false }));
+  yield csvLine(columns, { spreadsheet: false });
   let after: string | undefined;
   do {
     signal.throwIfAborted();
@@ -54,7 +53,7 @@ export async function* recordsCsv(
         { spreadsheet: true },
       ),
     );
-    if (lines.length > 0) yield encoder.encode(lines.join(''));
+    yield lines.join('');
     after = page.next ?? undefined;
   } while (after !== undefined);
 }

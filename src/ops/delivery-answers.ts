@@ -1,4 +1,5 @@
 import { CONFLICTING, type DeliveryReport } from '../store/reports.ts';
+import { tenth } from './words.ts';
 
 /** Accepted deliveries whose answers' times are remembered, at least, the newest: two megabytes at most. */
 const ACCEPTED_KEPT = 10_000;
@@ -7,7 +8,6 @@ const OTHERS_KEPT = 1_000;
 
 /** What was found of a delivery's signature. `not_checked`: it was rejected before. */
 export const SIGNATURES = ['valid', 'invalid', 'missing', 'not_checked'] as const;
-export type SignatureResult = (typeof SIGNATURES)[number];
 
 /** Rejected for something else than a 401. */
 const STATUS_OF: Readonly<Record<string, number>> = {
@@ -22,7 +22,7 @@ const SIGNED_AT_ANOTHER_TIME = ['timestamp_too_old', 'timestamp_too_new', 'times
 /** What a delivery was answered, and whether its signature was valid: both follow from its outcome. Pure. */
 export function answerTo({ outcome, reason }: Pick<DeliveryReport, 'outcome' | 'reason'>): {
   status: number;
-  signature: SignatureResult;
+  signature: (typeof SIGNATURES)[number];
 } {
   if (outcome === 'accepted') return { status: 202, signature: 'valid' };
   if (outcome === 'duplicate') return { status: 200, signature: 'valid' };
@@ -34,7 +34,7 @@ export function answerTo({ outcome, reason }: Pick<DeliveryReport, 'outcome' | '
   return { status: 401, signature };
 }
 
-export interface AnsweredDelivery {
+interface AnsweredDelivery {
   outcome: string;
   /** Of an accepted one. */
   eventId: string | null;
@@ -68,7 +68,8 @@ export function createAnswerTimes() {
     },
     /** Milliseconds, to the tenth. Null: it was answered by another process, or too long ago. */
     of({ outcome, event_id, address, received_at }: TimedDelivery): number | null {
-      if (outcome === 'accepted') return toTenth(accepted.get(event_id ?? '') ?? before.get(event_id ?? ''));
+      if (outcome === 'accepted')
+        return tenth(accepted.get(event_id ?? '') ?? before.get(event_id ?? '') ?? null);
       // Its row was stamped while it was being answered.
       const wall = Date.parse(received_at);
       const isIt = (each: AnsweredDelivery) =>
@@ -76,10 +77,7 @@ export function createAnswerTimes() {
         each.address === address &&
         wall <= each.endedWall &&
         wall >= Math.floor(each.endedWall - each.milliseconds);
-      return toTenth(others.find(isIt)?.milliseconds);
+      return tenth(others.find(isIt)?.milliseconds ?? null);
     },
   };
 }
-
-const toTenth = (milliseconds: number | undefined): number | null =>
-  milliseconds === undefined ? null : Math.round(milliseconds * 10) / 10;

@@ -1,7 +1,7 @@
 import type { OpenGaps } from '../store/reports.ts';
 import type { GapReason } from '../store/store.ts';
 
-export interface GapText {
+interface GapText {
   /** What is wrong, as a short noun phrase. */
   title: string;
   /** What the service does about it, or what a person must do. */

@@ -1,5 +1,6 @@
 import type { HTTPException } from 'hono/http-exception';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
+import { momentOf } from '../platform/clock.ts';
 import type { Now, RetryOutcome } from '../store/store.ts';
 import { notFound, refusal } from './api/answers.ts';
 import type { Comparison } from './api/schemas.ts';
@@ -14,13 +15,6 @@ const conflict = (code: string, detail: string) =>
 
 /** The audit's outcome of a verb that answers whether it did something. */
 const didIt = (could: boolean) => (could ? 'ok' : 'not_possible');
-
-interface RetriedAll {
-  processed: number;
-  failed: number;
-  /** The first of those that failed again. */
-  errors: { id: string; error: string }[];
-}
 
 export interface Compared extends Comparison {
   kind: Kind;
@@ -37,8 +31,8 @@ const ERRORS_SHOWN = 10;
 const TARGET_MAX = 1_000;
 
 /** Retries all events that failed because no pointer found a record's id in them. */
-async function retryAllWithoutRecord(store: OpsStore, now: () => Now): Promise<RetriedAll> {
-  const all: RetriedAll = { processed: 0, failed: 0, errors: [] };
+async function retryAllWithoutRecord(store: OpsStore, now: () => Now) {
+  const all = { processed: 0, failed: 0, errors: [] as { id: string; error: string }[] };
   for (let after = 0; ; ) {
     const batch = await store.failedWithoutRecord(after, RETRY_BATCH);
     for (const { seq, id } of batch) {
@@ -104,7 +98,7 @@ const deletionsChanged = () =>
  */
 export function createOperations(context: ApiContext, audit: AuditLog) {
   const { store, actions, clock } = context;
-  const now = () => ({ wall: clock.wall(), steady: clock.steady() });
+  const now = () => momentOf(clock);
 
   const isElsewhere = () => ['stopped', 'elsewhere'].includes(context.facts().state);
   let comparing = false;
@@ -133,7 +127,7 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
       if (tried.outcome === 'processed') return tried;
       throw tried.outcome === 'unknown' ? notFound() : conflict(CODES[tried.outcome], whyNot(tried));
     },
-    async retryWithoutRecord(actor: string): Promise<RetriedAll> {
+    async retryWithoutRecord(actor: string) {
       return await audit.change(
         actor,
         'events_retry',

@@ -1,25 +1,15 @@
 import { createHash } from 'node:crypto';
 import type { Kind } from '../compliance/kinds.ts';
 import { PAGE_LIMIT_MAX, pendingDeletionKey } from '../store/reports.ts';
-import type { PendingCount } from './api/schemas.ts';
+import type { PendingCount, PendingDeletions } from './api/schemas.ts';
 import type { OpsStore } from './context.ts';
 import { count, kindPlural } from './words.ts';
 
 /** Approved deletions wait this long for one more proof: time for a full sync, not for another day's surprise. */
 export const APPROVAL_MS = 60 * 60_000;
 
-/** Pending deletions of one kind that one sync run found. Those without a sync run are grouped by kind. */
-export interface PendingOfSyncRun {
-  sync_run_id: number;
-  kind: Kind;
-  /** How many wait for a person, and how many are approved and wait for their proof. */
-  waiting: number;
-  approved: number;
-  /** Names exactly the ids that wait, so that nothing is approved but what was shown. Null: none waits. */
-  digest: string | null;
-  /** Those, in order. */
-  ids: string[];
-}
+/** Pending deletions of one kind that one sync run found, with the ids that wait, in order. Those without a sync run are grouped by kind. */
+export type PendingOfSyncRun = PendingDeletions['sync_runs'][number] & { ids: string[] };
 
 /** The digest of ids as they were shown, in their order. */
 export function digestOf(kind: Kind, ids: readonly string[]): string {

@@ -4,6 +4,7 @@ import { verdictName } from '../store/report-rows.ts';
 import type { StoreSummary } from '../store/reports.ts';
 import type { OpsStore } from './context.ts';
 import type { Snapshot } from './snapshot.ts';
+import { sumOf } from './verdict.ts';
 
 /**
  * Gauges that show a state rather than count events are set when somebody scrapes, from the figures the page shows.
@@ -29,7 +30,7 @@ function setLive(metrics: Metrics, { live, verdict }: Snapshot): void {
   const { upstream } = live;
   for (const one of verdictName.options)
     metrics.verdict.set({ verdict: one }, one === verdict.verdict ? 1 : 0);
-  metrics.paused.set(live.paused ? 1 : 0);
+  metrics.paused.set(live.pausedSince === null ? 0 : 1);
   metrics.upstreamBudgetLeft.set(upstream.budget_left);
   metrics.upstreamFailures.set(upstream.consecutive_failures);
   // Until the first answer nobody knows, and 0 would say that it is down.
@@ -70,10 +71,7 @@ function setStored(metrics: Metrics, { pending, at }: Snapshot, summary: StoreSu
       metrics.lastFullSync.set({ kind: kind.kind }, Date.parse(kind.last_full_sync_at) / 1000);
     }
     const waiting = pending.filter((one) => one.kind === kind.kind);
-    metrics.deletionsPending.set(
-      { kind: kind.kind },
-      waiting.reduce((sum, one) => sum + one.count, 0),
-    );
+    metrics.deletionsPending.set({ kind: kind.kind }, sumOf(waiting));
   }
   metrics.gapsOpen.reset();
   for (const { reason, count } of summary.open_gaps_by) metrics.gapsOpen.inc({ reason }, count);

@@ -12,11 +12,6 @@ const NOTE_USE_MS = 60_000;
 /** Far more than operators; beyond it the oldest goes, so that sign-ins cannot fill the memory. */
 const MAX_SESSIONS = 200;
 
-export interface Session extends Pick<KnownToken, 'name' | 'role'> {
-  /** Goes into every form: a page of another origin cannot know it. */
-  csrf: string;
-}
-
 export type SessionStore = Pick<Store, 'openSession' | 'findSession' | 'touchSession' | 'closeSession'>;
 
 /**
@@ -46,7 +41,7 @@ export function createSessions(options: {
       return id;
     },
     /** Null: unknown, expired, or its token is gone. Counts as use. */
-    async find(id: string): Promise<Session | null> {
+    async find(id: string) {
       const hash = digest('session', id);
       const session = await store.findSession(hash);
       if (session === null) return null;
@@ -59,6 +54,7 @@ export function createSessions(options: {
         return null;
       }
       if (now - session.usedAt >= NOTE_USE_MS) await store.touchSession(hash, now);
+      // The last goes into every form: a page of another origin cannot know it.
       return { name: token.name, role: token.role, csrf: digest('form', id) };
     },
     async close(id: string): Promise<void> {

@@ -1,6 +1,7 @@
 import { pointersToSet } from '../compliance/pointers.ts';
 import type { Status } from './api/schemas.ts';
 import type { Snapshot } from './snapshot.ts';
+import { tenth } from './words.ts';
 
 /** What `/api/status` answers: the status page's figures, instants as ISO 8601 UTC text. */
 export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdict }: Snapshot) {
@@ -15,10 +16,10 @@ export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdi
       version: live.version,
       state: live.state,
       started_at: new Date(live.startedAt).toISOString(),
-      paused: live.paused,
+      paused: live.pausedSince !== null,
       paused_since: live.pausedSince === null ? null : new Date(live.pausedSince).toISOString(),
       events_only: live.eventsOnly,
-      signing_secrets: live.signingSecrets,
+      signing_secrets: live.secrets.length,
       settle_seconds: live.settleMs / 1000,
       full_sync_minutes: live.fullSyncMs / 60_000,
       silence_hours: live.silenceMs / 3_600_000,
@@ -86,10 +87,3 @@ function span(seconds: number): string {
 
 /** The rest is under `/api/gaps`. */
 const GAPS_SHOWN = 50;
-
-/** No estimate is more precise than a tenth. */
-export function tenth(value: number): number;
-export function tenth(value: number | null): number | null;
-export function tenth(value: number | null): number | null {
-  return value === null ? null : Math.round(value * 10) / 10;
-}

@@ -53,7 +53,7 @@ function sha256(text: string): Buffer {
 }
 
 /** A link that signs in. The token is after the `#`, which browsers do not send. */
-export function signInLink(baseUrl: string | URL, token: string): string {
+export function signInLink(baseUrl: string, token: string): string {
   const url = new URL('/sign-in', baseUrl);
   url.hash = new URLSearchParams({ token }).toString();
   return url.href;

@@ -2,6 +2,7 @@ import type { Clock } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import type { TrafficReport, TrafficStep } from '../store/reports.ts';
 import type { Store } from '../store/store.ts';
+import type { DeliveryCounts } from './api/schemas.ts';
 import { cached, inTime } from './cached.ts';
 import type { OpsContext } from './context.ts';
 
@@ -19,11 +20,6 @@ const BUCKETS_PER_MINUTE = 60_000 / BUCKET_MS;
 const OUTCOMES = ['accepted', 'duplicate', 'quarantined'] as const;
 type CountedOutcome = (typeof OUTCOMES)[number];
 const isCounted = (what: string): what is CountedOutcome => OUTCOMES.some((outcome) => outcome === what);
-
-export interface DeliveryCounts extends Record<CountedOutcome, number> {
-  /** By reason; only those that occurred. */
-  rejected: Record<string, number>;
-}
 
 /**
  * Counts deliveries and lags by the minute. Written with the heartbeat and not with each delivery: a crash loses a

@@ -79,17 +79,17 @@ export const unwritable: Rule = ({ live: { unwritableSince: since }, now }) =>
   };
 
 export const noSigningSecret: Rule = ({ live }) =>
-  live.signingSecrets === 0 && {
+  live.secrets.length === 0 && {
     sentence: 'No signing secret is known, so every delivery is rejected.',
     remedy: 'Set WEBHOOK_SECRETS, or register the webhook with compliance-mirror register.',
   };
 
-export const paused: Rule = ({ summary, live }) =>
-  live.paused && {
+export const paused: Rule = ({ summary, live: { pausedSince: since } }) =>
+  since !== null && {
     sentence: `The mirror is paused; ${count(summary.events.pending, 'event waits', 'events wait')}.`,
     remedy: 'Deliveries are still received and kept. Resume when the reason for the pause is over.',
     action: 'resume',
-    since: live.pausedSince,
+    since,
   };
 
 interface OfGap {

@@ -43,6 +43,13 @@ export function duration(ms: number): string {
   return ms < 2 * 3_600_000 ? `${Math.round(ms / 60_000)} min` : `${Math.round(ms / 3_600_000)} h`;
 }
 
+/** No estimate is more precise. */
+export function tenth(value: number): number;
+export function tenth(value: number | null): number | null;
+export function tenth(value: number | null): number | null {
+  return value === null ? null : Math.round(value * 10) / 10;
+}
+
 /** Bytes as people read them, in binary units. */
 export function bytes(value: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];

@@ -2,14 +2,14 @@ import { type Addresses, createAddresses } from '../platform/addresses.ts';
 import { type Clock, systemClock } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
 import { describeError, MirrorError, StoreUnavailable } from '../platform/errors.ts';
-import { createLogLimit, type LogLimit } from '../platform/log-limit.ts';
+import { createLogLimit } from '../platform/log-limit.ts';
 import { type Logger, stage } from '../platform/logger.ts';
-import { createMetrics, type Metrics } from '../platform/metrics.ts';
-import { type FileLock, isPostgres, lockFile, openStore } from '../store/open.ts';
+import { createMetrics } from '../platform/metrics.ts';
+import { isPostgres, lockFile, openStore } from '../store/open.ts';
 import type { ProvisionalRules, Store } from '../store/store.ts';
 import { type Listeners, openListeners } from './listeners.ts';
 import { databaseClock } from './replicas.ts';
-import { createSigningSecrets, type SigningSecrets } from './signing-secrets.ts';
+import { createSigningSecrets } from './signing-secrets.ts';
 
 /** A start waits this long for a database that does not answer, as when a whole site starts; then it has failed. */
 const DATABASE_PATIENCE_MS = 60_000;
@@ -27,43 +27,14 @@ export interface ServiceOptions {
   random?: () => number;
 }
 
-/** What every part of the service needs, and is made of nothing but settings, database and time. */
-export interface Base {
-  config: Config;
-  /** How events are processed, by the settings. */
-  rules: ProvisionalRules;
-  addresses: Addresses;
-  store: Store;
-  clock: Clock;
-  random: () => number;
-  /** Wall-clock milliseconds. */
-  startedAt: number;
-  metrics: Metrics;
-  logger: Logger;
-  lines: LogLimit;
-  /** For failures that nobody waits for. */
-  onError: (error: unknown) => void;
-}
-
 /** What is open from the service's start to its end. */
-export interface Opened {
-  base: Base;
-  listeners: Listeners;
-  lock: FileLock;
-  secrets: SigningSecrets;
-  /** Makes `failed` reject: the service cannot go on. */
-  fail: (error: unknown) => void;
-  /** Rejects with what `fail` was called with first. Never resolves. */
-  failed: Promise<never>;
-  /** Closes whatever of it is open; requests under way are cut. */
-  close(): Promise<void>;
-}
+export type Opened = Awaited<ReturnType<typeof open>>;
 
 /**
  * Locks the database and opens everything. Rejects with UsageError for a database that another service holds, and for an address
  * or a database that cannot be used, and with the signal's reason. Whatever it rejects with, nothing stays open.
  */
-export async function open(options: ServiceOptions): Promise<Opened> {
+export async function open(options: ServiceOptions) {
   const { config } = options;
   const own = options.clock ?? systemClock();
   const lock = lockFile(config.databaseUrl, new Date(own.wall()).toISOString());
@@ -71,6 +42,7 @@ export async function open(options: ServiceOptions): Promise<Opened> {
   fatal.promise.catch(() => undefined);
   let listeners: Listeners | null = null;
   let store: Store | null = null;
+  /** Closes whatever is open; requests under way are cut. */
   const close = async () => {
     try {
       await Promise.all([listeners?.receiver.close(0), listeners?.ops?.close(0)]);
@@ -88,6 +60,7 @@ export async function open(options: ServiceOptions): Promise<Opened> {
     const base = baseOn({ ...options, addresses, store, clock }, fatal.reject);
     const secrets = createSigningSecrets(base);
     await secrets.refresh();
+    // `failed` rejects with what `fail` was called with first: the service cannot go on. It never resolves.
     const { promise: failed, reject: fail } = fatal;
     return { base, listeners, lock, secrets, fail, failed, close };
   } catch (error) {
@@ -128,19 +101,24 @@ async function openWithPatience(
   }
 }
 
+/** What every part of the service needs, and is made of nothing but settings, database and time. */
+export type Base = ReturnType<typeof baseOn>;
+
 function baseOn(
-  options: ServiceOptions & Pick<Base, 'addresses' | 'store' | 'clock'>,
+  options: ServiceOptions & { addresses: Addresses; store: Store; clock: Clock },
   fail: (error: unknown) => void,
-): Base {
+) {
   const { config, logger, addresses, store, clock, random = Math.random } = options;
   const lines = createLogLimit(clock);
   const log = stage(logger, 'service');
   return {
     ...{ config, addresses, store, clock, random, logger, lines },
     rules: rulesOf(config),
+    /** Wall-clock milliseconds. */
     startedAt: clock.wall(),
     metrics: createMetrics({ logLinesLost: options.logLinesLost }),
-    onError(error) {
+    /** For failures that nobody waits for. */
+    onError(error: unknown): void {
       // Only our own signals abort anything: a stop, or a lease that went to another replica.
       if (error instanceof Error && error.name === 'AbortError') return;
       const reason = error instanceof MirrorError ? error.code : null;

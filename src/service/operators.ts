@@ -13,8 +13,8 @@ import type {
 } from '../ops/context.ts';
 import { sessionsInMemory } from '../ops/sessions.ts';
 import { createSnapshots } from '../ops/snapshot.ts';
-import { tenth } from '../ops/status-report.ts';
 import { loadOrCreateOpsToken, OPS_TOKEN_FILE, signInLink } from '../ops/tokens.ts';
+import { tenth } from '../ops/words.ts';
 import type { Config } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
 import { version } from '../platform/package.ts';
@@ -84,7 +84,6 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
     unwritableSince: own.unwritableSince ?? watch.unkeptSince(),
     rejectsSignatures: watch.isRejecting(),
     lacksCredentials: repairs.backfill?.health().lacksCredentials ?? false,
-    signingSecrets: secrets.keys().length,
     secrets: secrets.facts(),
     runningSyncRuns: (repairs.backfill?.runningSyncRuns() ?? []).map(({ id, kind, pages, seen, ...run }) => ({
       ...{ id, kind, pages, seen, estimated_total: run.estimatedTotal },

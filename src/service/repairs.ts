@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { type BackfillOptions, createBackfill } from '../backfill/backfill.ts';
 import { createClient } from '../compliance/client.ts';
 import { accessPrint, credentialsFor } from '../compliance/credentials.ts';
-import { isUsableId } from '../compliance/pointers.ts';
+import { idLines, isUsableId } from '../compliance/pointers.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { RepairStore } from '../store/store.ts';
@@ -83,14 +83,13 @@ export async function createRepairs(
   return { ...repairs, credentials, leader, backfill: leader ?? create(store, options.interrupted) };
 }
 
-/** `RISK_IDS_FILE`: one id a line; blank lines and lines that begin with # are left out. Rejects with UsageError. */
+/** The ids in `RISK_IDS_FILE`. Rejects with UsageError. */
 export async function readRiskIds(path: string): Promise<string[]> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     const what = error.code === 'EISDIR' ? `${path} is a folder` : describeError(error);
     throw new UsageError(`RISK_IDS_FILE: ${what}`, 'name a readable file, one id a line');
   });
-  const lines = text.split(/\r?\n/).map((line) => line.trim());
-  const ids = lines.filter((line) => line !== '' && !line.startsWith('#'));
+  const ids = idLines(text);
   const bad = ids.findIndex((id) => !isUsableId(id));
   if (bad >= 0) throw new UsageError(`RISK_IDS_FILE: id ${bad + 1} in ${path} is not one`, 'one id a line');
   return ids;

@@ -28,18 +28,21 @@ export type SecretState = 'verifies' | 'not_stored' | 'expired' | 'unreadable' |
 const isOver = ({ expiresWall }: StoredRegistration, now: number) =>
   expiresWall !== null && expiresWall <= now;
 
+const secretOf = (key: Uint8Array, sealedSecret: string, { upstreamId }: StoredRegistration) =>
+  openSecret(key, sealedSecret, { table: 'registrations', row: upstreamId });
+
 /** `fits`: the settings of WEBHOOK_SECRET_ENCODING under which it would make a key. */
 export function stateOfSecret(
   registration: StoredRegistration,
   { key, encoding, now }: { key: Uint8Array | null; encoding: SecretEncoding; now: number },
 ): { state: SecretState; fits: readonly SecretEncoding[] } {
-  const { upstreamId, sealedSecret } = registration;
+  const { sealedSecret } = registration;
   const none = (state: SecretState) => ({ state, fits: [] });
   if (sealedSecret === null) return none('not_stored');
   if (isOver(registration, now)) return none('expired');
   if (key === null) return none('unreadable');
   try {
-    const text = openSecret(key, sealedSecret, { table: 'registrations', row: upstreamId });
+    const text = secretOf(key, sealedSecret, registration);
     const { flaw } = decodeSigningSecret(text, encoding);
     return { state: flaw ?? 'verifies', fits: fittingEncodings(text) };
   } catch (error) {
@@ -66,7 +69,7 @@ export function candidateSecrets(
     if (sealedSecret === null) continue;
     const retired = isOver(registration, now);
     candidates.push({
-      text: openSecret(credentialsKey!, sealedSecret, { table: 'registrations', row: upstreamId }),
+      text: secretOf(credentialsKey!, sealedSecret, registration),
       isInUse: !retired,
       name: `of the registration ${upstreamId}${retired ? ', which has expired' : ''}`,
     });
@@ -117,15 +120,12 @@ export function createSigningSecrets({ config, store, clock, logger }: SecretsBa
     return all;
   }
 
-  function open(
-    key: Uint8Array,
-    { upstreamId, sealedSecret }: StoredRegistration,
-    report: (problem: string) => void,
-  ) {
+  function open(key: Uint8Array, registration: StoredRegistration, report: (problem: string) => void) {
+    const { upstreamId, sealedSecret } = registration;
     const before = opened.get(upstreamId);
     if (sealedSecret === null || before?.sealed === sealedSecret) return before;
     try {
-      const text = openSecret(key, sealedSecret, { table: 'registrations', row: upstreamId });
+      const text = secretOf(key, sealedSecret, registration);
       const decoded = decodeSigningSecret(text, encoding);
       if (decoded.flaw !== null) report(flawText(decoded.flaw, encoding));
       return { sealed: sealedSecret, key: decoded.key };

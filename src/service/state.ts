@@ -80,10 +80,7 @@ export function createServiceState(
 
   return {
     /** For the operators' listener. */
-    facts: () => ({
-      ...{ startedAt, state: phase as LiveFacts['state'], unwritableSince },
-      ...{ paused: pausedSince !== null, pausedSince },
-    }),
+    facts: () => ({ startedAt, state: phase as LiveFacts['state'], unwritableSince, pausedSince }),
     at(to: 'running' | 'draining'): void {
       phase = to;
     },

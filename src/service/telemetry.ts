@@ -3,6 +3,7 @@ import type { ObservedRequest } from '../compliance/client.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { createAnswerTimes } from '../ops/delivery-answers.ts';
 import { createTraffic } from '../ops/traffic.ts';
+import { tenth } from '../ops/words.ts';
 import { stage } from '../platform/logger.ts';
 import type { Answered, DeliveryOutcome } from '../receive/routes.ts';
 import type { Applied, ClaimedEvent, Conclusion, GapChange, ProvisionalOutcome } from '../store/store.ts';
@@ -109,7 +110,7 @@ export function createTelemetry({
       budget_left: number,
     ): void {
       const { estimatedTotal: total, recordsPerSecond, leftMs: left_ms } = run;
-      const records_per_second = recordsPerSecond === null ? null : Math.round(recordsPerSecond * 10) / 10;
+      const records_per_second = tenth(recordsPerSecond);
       backfill.info(
         {
           ...{ event_id: null, kind, record_id: null, sync_run_id, outcome: 'running', reason },

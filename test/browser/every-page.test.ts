@@ -81,7 +81,7 @@ const STATES: readonly (readonly [string, (live: Harness['live']) => void])[] = 
   [
     'paused',
     (live) => {
-      live.paused = true;
+      live.pausedSince = Date.now();
     },
   ],
   [

@@ -94,7 +94,7 @@ test('an operator signs in by the link and sees the verdict change without a rel
 
   await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1000 });
   await page.getByRole('heading', { name: 'The mirror is processing 1 event.' }).waitFor();
-  h.live.paused = true;
+  h.live.pausedSince = Date.now();
   await page.getByRole('heading', { name: 'The mirror is paused; 1 event waits.' }).waitFor();
   expect(await page.title()).toBe('The mirror is paused; 1 event waits. · compliance mirror');
   expect(await page.evaluate(() => 'sameDocument' in globalThis)).toBe(true);
@@ -160,7 +160,7 @@ test('a new verdict is read out, once, by an element that was there before', asy
   const said = page.locator('main > [role="status"]');
   await said.filter({ hasText: 'first full sync' }).waitFor();
   await page.evaluate("document.querySelector('main > [role=status]').dataset.marked = 'yes'");
-  h.live.paused = true;
+  h.live.pausedSince = Date.now();
   await page.locator('main > [role="status"][data-marked]', { hasText: 'The mirror is paused' }).waitFor();
   expect(await said.count()).toBe(1);
 });
@@ -185,7 +185,7 @@ test('it works without scripts', async () => {
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.waitForURL(`${server.url}/`);
   expect(await verdict().textContent()).toContain('first full sync');
-  h.live.paused = true;
+  h.live.pausedSince = Date.now();
   await expect
     .poll(
       async () => {

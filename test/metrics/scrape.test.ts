@@ -59,7 +59,7 @@ it('a scrape tells the one verdict that holds', async () => {
   expect((await scraped())('verdict{verdict="action_required"}')).toBe(0);
   await h.close();
   h = await opsHarness();
-  h.live.paused = true;
+  h.live.pausedSince = Date.now();
   const value = await scraped();
   expect(value('verdict{verdict="action_required"}')).toBe(1);
   expect(value('verdict{verdict="in_sync"}')).toBe(0);

@@ -41,7 +41,7 @@ it('all that waits for a person is named, each with its one place', () => {
 
 it('a pause and a service that does not answer are named where the headline speaks of something else', () => {
   const live = liveFacts();
-  live.paused = true;
+  live.pausedSince = Date.now();
   live.unreachableSince = 1;
   const named = (reason: string) =>
     attentionOf({ summary, pending: [], rejected: [], live, verdict: { reason } }).map(({ what }) => what);

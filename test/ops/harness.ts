@@ -32,13 +32,11 @@ export function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
     version: '0.1.0',
     startedAt: Date.now() - 3_600_000,
     state: 'running',
-    paused: false,
     pausedSince: null,
     unwritableSince: null,
     eventsOnly: false,
     rejectsSignatures: false,
     lacksCredentials: false,
-    signingSecrets: 1,
     secrets: [{ position: 1, registration: null, lastUsedAt: null }],
     settleMs: 10_000,
     fullSyncMs: 3_600_000,
@@ -109,12 +107,10 @@ export async function opsHarness(
       return { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [], incomplete: null };
     },
     async pause() {
-      live.paused = true;
       live.pausedSince = clock.wall();
       asked.push('pause');
     },
     async resume() {
-      live.paused = false;
       live.pausedSince = null;
       asked.push('resume');
     },

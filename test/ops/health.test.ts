@@ -143,7 +143,7 @@ describe('the stream of the page', () => {
   test('sends the parts at once, again when something has changed, and ends when the service drains', async () => {
     const { reader, close } = await open();
     expect(await text(reader)).toMatch(/^event: status\ndata: <section class="verdict/);
-    h.live.paused = true;
+    h.live.pausedSince = Date.now();
     // Whatever else has changed meanwhile, a figure that is told in seconds for one, may come first.
     let told = '';
     while (!told.includes('The mirror is paused')) told += await text(reader);

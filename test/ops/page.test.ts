@@ -80,14 +80,14 @@ test('the chart is of the range that is asked for, and of the last hour where no
 });
 
 test('until the first delivery is in, the page says what is left to do', async () => {
-  h.live.signingSecrets = 0;
+  h.live.secrets = [];
   const shown = async () => {
     // Of the page as it is now, and not of a second ago.
     await h.app.request('/actions/resume', { method: 'POST', headers: bearer(OPERATE) });
     return page();
   };
   expect(await shown()).toContain('<strong>Set the signing secret</strong><p>');
-  h.live.signingSecrets = 1;
+  h.live.secrets = [{ position: 1, registration: null, lastUsedAt: null }];
   expect(await shown()).toContain('<strong>Set the signing secret</strong><span class="quiet"> · done');
   expect(await shown()).not.toContain('<svg viewBox');
   await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1 });
@@ -222,7 +222,7 @@ test('the service’s clock is marked where deliveries may soon be rejected for 
 
 test('while it is paused, the button that ends that is the only emphasised one, also beside pending deletions', async () => {
   const fullSync = await h.hold('vendor', ['v1', 'v2', 'v3']);
-  h.live.paused = true;
+  h.live.pausedSince = Date.now();
   const html = await page();
   expect(html).toContain(`id="pending-${fullSync}"`);
   expect(html.match(/class="button first"[^>]*/g)).toEqual([expect.stringContaining('id="resume"')]);

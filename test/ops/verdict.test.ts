@@ -124,21 +124,21 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
   ],
   [
     'no secret is known',
-    input({}, { signingSecrets: 0 }),
+    input({}, { secrets: [] }),
     'action_required',
     'no_signing_secret',
     /No signing secret/,
   ],
   [
     'it is paused',
-    input({ summary: summary({ events: backlog }) }, { paused: true }),
+    input({ summary: summary({ events: backlog }) }, { pausedSince: NOW }),
     'action_required',
     'paused',
     /3 events wait/,
   ],
   [
     'one event waits while paused',
-    input({ summary: summary({ events: { ...backlog, pending: 1 } }) }, { paused: true }),
+    input({ summary: summary({ events: { ...backlog, pending: 1 } }) }, { pausedSince: NOW }),
     'action_required',
     'paused',
     /1 event waits/,
@@ -410,8 +410,7 @@ test('a first full sync that cannot end says why, and what to do', () => {
 });
 
 test('what is paused is so since the pause, or since nobody knows when', () => {
-  expect(judge(input({}, { paused: true, pausedSince: Date.parse(ago(7)) })).since).toBe(ago(7));
-  expect(judge(input({}, { paused: true })).since).toBeNull();
+  expect(judge(input({}, { pausedSince: Date.parse(ago(7)) })).since).toBe(ago(7));
 });
 
 test('it is in sync since the last kind came into sync', () => {
@@ -420,7 +419,7 @@ test('it is in sync since the last kind came into sync', () => {
 });
 
 test.each([
-  ['resume', input({}, { paused: true })],
+  ['resume', input({}, { pausedSince: NOW })],
   ['approve', input({ pending: [{ sync_run_id: 1, kind: 'policy', count: 3 }] })],
   ['sync', input({ summary: summary({}, { last_full_sync_at: ago(500) }) })],
 ])('the button %s stands beside the verdict that it ends', (action, given) => {

@@ -11,10 +11,11 @@ import {
   type SeenPage,
 } from '../../compliance/paging.ts';
 import { type JsonObject, recordIdIn } from '../../compliance/pointers.ts';
+import { kindPlural, sentenceCase } from '../../ops/words.ts';
 import type { Config } from '../../platform/config.ts';
 import { MirrorError } from '../../platform/errors.ts';
 
-export interface Explored {
+interface Explored {
   /** What was seen, a line each. */
   says: string[];
   /** What this version cannot use, or what could not be looked at. */
@@ -23,7 +24,7 @@ export interface Explored {
   settings: Record<string, string>;
 }
 
-export interface ExploreOptions {
+interface ExploreOptions {
   client: Pick<ComplianceClient, 'request'>;
   config: Pick<Config, 'idPointers'>;
   paging: NonNullable<Config['compliance']>['paging'];
@@ -32,11 +33,7 @@ export interface ExploreOptions {
   signal: AbortSignal;
 }
 
-const NAMES: Readonly<Record<Kind, string>> = {
-  policy: 'Policies',
-  risk_assessment: 'Risk assessments',
-  vendor: 'Vendors',
-};
+const nameOf = (kind: Kind) => sentenceCase(kindPlural(kind));
 
 type ListSeen = ReturnType<typeof listIn> & { kind: ListedKind; body: unknown };
 
@@ -54,7 +51,7 @@ export async function explore({ client, config, paging, riskId, signal }: Explor
     const at = pointerOf(list);
     const count = `${objects.length} on the first page${meta.total === undefined ? '' : `, ${meta.total} in all`}`;
     const ids = objects.length === 0 ? 'no record to look at' : `ids at ${at ?? 'no place that was found'}`;
-    found.says.push(`${NAMES[kind]}: ${count}; the list is ${envelopeOf(body)}; ${ids}`);
+    found.says.push(`${nameOf(kind)}: ${count}; the list is ${envelopeOf(body)}; ${ids}`);
   }
   await explorePaging();
   const [vendor] = lists[1].objects;
@@ -120,7 +117,7 @@ export async function explore({ client, config, paging, riskId, signal }: Explor
     if (learned !== undefined) pointers[kind] = [learned, ...pointers[kind]];
     else {
       found.warnings.push(
-        `${NAMES[kind]}: no field was found that has another id for each record; set ID_POINTERS_${kind.toUpperCase()} by hand`,
+        `${nameOf(kind)}: no field was found that has another id for each record; set ID_POINTERS_${kind.toUpperCase()} by hand`,
       );
     }
     return learned ?? null;
@@ -150,7 +147,7 @@ export async function explore({ client, config, paging, riskId, signal }: Explor
   }
 
   async function exploreRecord(kind: FetchedKind, id: string): Promise<void> {
-    const route = `${NAMES[kind]}: GET ${COLLECTIONS[kind]}/{id}`;
+    const route = `${nameOf(kind)}: GET ${COLLECTIONS[kind]}/{id}`;
     const warn = (why: string) => void found.warnings.push(`${route} for ${id}: ${why}`);
     try {
       const idOf = (object: JsonObject) => recordIdIn(object, kind, pointers);
@@ -197,7 +194,7 @@ function idAt(object: JsonObject, kind: Kind, path: string): string | null {
 /** Asks for one page with these parameters; null: the service rejects them. */
 export type AskPage = (query: Readonly<Record<string, string>>) => Promise<SeenPage | null>;
 
-export interface FoundPaging {
+interface FoundPaging {
   /** Settings as they have to be; empty: as they are. */
   settings: Record<string, string>;
   /** What was seen, in one sentence. */

@@ -150,7 +150,7 @@ export async function waitUntil<T>(
   waitMs: number,
   look: () => Promise<T | null>,
 ): Promise<T | 'late' | 'skipped'> {
-  const failed = trial.service()?.failed ?? [];
+  const failed = trial.service()?.failed ?? new Promise<never>(() => undefined);
   const until = performance.now() + waitMs;
   const ended = new AbortController();
   let isSkipped = false;
@@ -164,7 +164,7 @@ export async function waitUntil<T>(
       if (seen !== null) return seen;
       if (isSkipped) return 'skipped';
       if (performance.now() >= until) return 'late';
-      await Promise.race([sleep(LOOK_EVERY_MS), skip, ...[failed].flat()]);
+      await Promise.race([sleep(LOOK_EVERY_MS), skip, failed]);
     }
   } finally {
     ended.abort();

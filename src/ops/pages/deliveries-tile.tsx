@@ -184,7 +184,7 @@ function FirstSteps(live: LiveFacts) {
         <code>WEBHOOK_SECRETS</code>, as the compliance service shows it. One that registering brings is
         stored by itself.
       </>,
-      live.signingSecrets > 0,
+      live.secrets.length > 0,
     ],
     [
       'Register the webhook',

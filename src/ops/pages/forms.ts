@@ -20,7 +20,7 @@ export const TICKED_PATH = '/actions/events';
 export const TICKED_BYTES = MAX_TICKED * ('id=&'.length + TEXT_MAX_LENGTH * BYTES_PER_CHARACTER);
 
 /** Where a form leads once it has done what it is for, and what that page says of it; without `what`: nothing. */
-type Done = { to: string } & ({ what?: never } | (Pick<Outcome, 'what'> & Partial<Outcome>));
+type Done = { to: string } & Partial<Outcome>;
 type Form = (actor: string, fields: URLSearchParams) => Promise<Done>;
 
 /** The pages' forms by their addresses. Success redirects to a page (303), so that a reload repeats nothing. */
@@ -115,8 +115,8 @@ export function createForms(
   return Object.entries(forms).map(([path, form]) => [
     path,
     async (c) => {
-      const { to, ...outcome } = await form(c.get('identity').name, await formFields(c));
-      if (outcome.what !== undefined) leaveOutcome(c, context.publicUrl, { done: 1, not: 0, ...outcome });
+      const { to, what, done = 1, not = 0 } = await form(c.get('identity').name, await formFields(c));
+      if (what !== undefined) leaveOutcome(c, context.publicUrl, { what, done, not });
       return c.redirect(pathHere(to), 303);
     },
   ]);

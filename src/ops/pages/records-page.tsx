@@ -104,7 +104,8 @@ export async function recordsPage(
 export function recordsDownload(context: OpsContext, c: OpsHandlerContext): Response {
   const kind = kindAt(c);
   const { after: _, order, ...filter } = pageQuery(c, query);
-  return new Response(ReadableStream.from(recordsCsv(context, kind, filter, order)), {
+  const lines = ReadableStream.from(recordsCsv(context, kind, filter, order));
+  return new Response(lines.pipeThrough(new TextEncoderStream()), {
     headers: {
       'content-type': 'text/csv; charset=utf-8',
       'content-disposition': `attachment; filename="${kindPlural(kind).replaceAll(' ', '-')}.csv"`,

@@ -118,9 +118,10 @@ function VerdictSection(snapshot: Snapshot) {
 }
 
 function Actions({ verdict, live, pending }: Snapshot) {
+  const isPaused = live.pausedSince !== null;
   return (
     <div class="actions">
-      {live.paused ? (
+      {isPaused ? (
         <ActionButton action="/actions/resume" id="resume" first={verdict.action === 'resume'}>
           Resume
         </ActionButton>
@@ -138,12 +139,12 @@ function Actions({ verdict, live, pending }: Snapshot) {
         </a>
       ) : null}
       {/* While paused it would only wait. */}
-      {live.eventsOnly || live.paused ? null : (
+      {live.eventsOnly || isPaused ? null : (
         <ActionButton action="/actions/sync" id="sync" first={verdict.action === 'sync'}>
           Full sync now
         </ActionButton>
       )}
-      {live.paused ? null : (
+      {isPaused ? null : (
         <ActionButton action="/actions/pause" id="pause">
           Pause
         </ActionButton>

@@ -118,14 +118,13 @@ progress::-webkit-progress-bar { background: var(--wash) } progress::-webkit-pro
 
 /* ─── tables: a card of their own, but for those inside one ─── */
 .scroll { overflow-x: auto; margin-top: var(--s4); padding: var(--s1) var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card) }
-.scroll + .note, form + .note, .empty + .note { margin-top: var(--s3) }
+.scroll + .note, .empty + .note { margin-top: var(--s3) }
 .tile .scroll { margin-top: var(--s2); padding: 0; border: 0; border-radius: 0; background: none }
 td.gone { padding: 0 }
 table { width: 100%; border-collapse: collapse; font-size: .875rem }
 th { padding: var(--s2) var(--s4) var(--s2) 0; text-align: left; font-weight: 500; font-size: .8125rem; color: var(--soft); white-space: nowrap; vertical-align: bottom }
-th a { text-decoration-color: transparent } th[aria-sort] a { color: var(--ink); font-weight: 600 }
 td, tbody th { overflow-wrap: anywhere; padding: var(--s2) var(--s4) var(--s2) 0; border-top: 1px solid var(--line); vertical-align: baseline }
-tbody th { font-size: .875rem; color: var(--ink) } tbody th a { text-decoration-color: color-mix(in srgb, currentColor 40%, transparent) }
+tbody th { font-size: .875rem; color: var(--ink) }
 th.n, td.n { text-align: right } .n + :not(.n) { padding-left: var(--s4) } th:last-child, td:last-child { padding-right: 0 }
 td time, td.n, .whole { white-space: nowrap } td.wide { min-width: 6rem }
 

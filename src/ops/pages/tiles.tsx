@@ -237,13 +237,14 @@ function skewWords(skewMs: number | null): string {
 }
 
 export function ServiceTile({ live, summary }: Snapshot) {
-  const state = live.paused ? 'stale' : live.state === 'running' ? 'in_sync' : '';
+  const isPaused = live.pausedSince !== null;
+  const state = isPaused ? 'stale' : live.state === 'running' ? 'in_sync' : '';
   return (
     <Tile
       part="service"
       title="This service"
       width="third"
-      aside={<State state={state} words={live.paused ? 'paused' : live.state} />}
+      aside={<State state={state} words={isPaused ? 'paused' : live.state} />}
     >
       <p class="note">
         Version {live.version}, started <Ago at={live.startedAt} />.
