@@ -146,9 +146,9 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
     body: registrationBodySchema,
     answer: ['The registration, with its signing secret.', registrationAnswerSchema],
     run(c) {
-      const { disabled: _, ...registration } = registrations.add(sent(c));
+      const registration = registrations.add(sent(c));
       const number = registrations.list().length;
-      return c.json(registrationAnswer({ ...registration, number }, settings.shapes.registration), 201);
+      return c.json(registrationAnswer(registration, number, settings.shapes.registration), 201);
     },
   };
 

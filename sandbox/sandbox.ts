@@ -15,13 +15,7 @@ import { Deliveries } from './deliveries.ts';
 import { consentRoutes } from './oauth/consent.tsx';
 import { Grants } from './oauth/grants.ts';
 import { tokenRoutes } from './oauth/tokens.ts';
-import {
-  type GivenOptions,
-  isMadeSecret,
-  type OauthOptions,
-  resolveOptions,
-  type SandboxOptions,
-} from './options.ts';
+import { type GivenOptions, isMadeSecret, resolveOptions, type SandboxOptions } from './options.ts';
 import { assetRoutes } from './page/assets.ts';
 import { pageRoutes } from './page/routes.tsx';
 import { Problem, problemResponse, toProblem } from './problems.ts';
@@ -35,23 +29,12 @@ import { RecordState } from './state.ts';
 import { ScaledTimers } from './time.ts';
 import { Upstream } from './upstream.ts';
 
-export interface Sandbox {
-  /** `http://host:port`, without a path: the API is below `/v1`, OAuth below `/oauth`, the controls below `/_sandbox`. */
-  url: string;
-  port: number;
-  /** As given, or the one that was made. */
-  apiKeys: readonly string[];
-  /** As given, or with the secrets that were made. */
-  oauth: OauthOptions;
-  seedNumber: number;
-  /** Cuts open connections and forgets deliveries still to be sent. */
-  close(): Promise<void>;
-}
-
 const MAX_BODY_BYTES = 1024 * 1024;
 
+export type Sandbox = Awaited<ReturnType<typeof startSandbox>>;
+
 /** Throws a UsageError when its options or its address cannot be used. */
-export async function startSandbox(given: GivenOptions = {}): Promise<Sandbox> {
+export async function startSandbox(given: GivenOptions = {}) {
   const options = resolveOptions(given);
   const stopping = new AbortController();
   const timers = new ScaledTimers(options.timeScale);
@@ -73,12 +56,14 @@ export async function startSandbox(given: GivenOptions = {}): Promise<Sandbox> {
     server.closeAllConnections();
     await closed;
   };
+  const { apiKeys, oauth, seedNumber } = options;
   return {
+    /** Without a path: the API is below `/v1`, OAuth below `/oauth`, the controls below `/_sandbox`. */
     url: `http://${host}:${port}`,
     port,
-    apiKeys: options.apiKeys,
-    oauth: options.oauth,
-    seedNumber: options.seedNumber,
+    /** As given, or with the keys and secrets that were made. */
+    ...{ apiKeys, oauth, seedNumber },
+    /** Cuts open connections and forgets deliveries still to be sent. */
     close: () => {
       closing ??= close();
       return closing;

@@ -12,12 +12,6 @@ import { recordId } from './records.ts';
 import { shownId } from './shaping.ts';
 import type { Upstream } from './upstream.ts';
 
-/** The records of a story, and its events in the order in which they were made, also those that are not sent. */
-interface StoryOutcome {
-  records: { kind: Kind; id: string }[];
-  events: { id: string; type: string; created: string; fate: string }[];
-}
-
 /** Changes of one record, and what happens to the event of each: in words, and as a fate. Null: the event is not sent. */
 interface Story {
   kind: Kind;
@@ -107,8 +101,6 @@ export const scenarioSchema = z.union(
   `one of lively (perSecond), stop, ${STORY_NAMES.join(', ')} (kind, id)`,
 );
 
-type ScenarioAnswer = { name: string } & Partial<StoryOutcome>;
-
 /** The lively loop, of which at most one runs, and the stories. */
 export class Scenarios {
   readonly #upstream: Upstream;
@@ -128,7 +120,7 @@ export class Scenarios {
     return { lively, failure: this.#failure };
   }
 
-  async run(request: z.infer<typeof scenarioSchema>): Promise<ScenarioAnswer> {
+  async run(request: z.infer<typeof scenarioSchema>) {
     if (request.name === 'stop') {
       await this.stop();
       return { name: 'stop' };
@@ -166,7 +158,8 @@ export class Scenarios {
     this.#lively = { perSecond, controller, done };
   }
 
-  #play({ kind, steps, isOvertaken = false }: Story, asked: string | undefined): StoryOutcome {
+  /** Returns the record of the story, and its events in the order in which they were made, also those that are not sent. */
+  #play({ kind, steps, isOvertaken = false }: Story, asked: string | undefined) {
     const upstream = this.#upstream;
     const isNew = steps[0]!.op === 'create';
     let id = isNew ? undefined : this.#choose(kind, steps[0]!.op, asked);

@@ -4,6 +4,7 @@ import type { JsonObject } from '../src/compliance/pointers.ts';
 import { withAt } from './places.ts';
 import { unfit } from './problems.ts';
 import { NAMES, recordId } from './records.ts';
+import type { Registration } from './registrations.ts';
 import type { Shapes } from './shapes.ts';
 
 /**
@@ -114,37 +115,26 @@ export function recordAnswer(kind: Kind, record: JsonObject, shapes: Shapes): un
   return enveloped(kind, recordInArray ? [record] : record, place, SINGLE, shapes);
 }
 
-interface RegistrationParts {
-  id: string;
-  /** Its place among the registrations, from 1. */
-  number: number;
-  secret: string;
-  url: string;
-  events: readonly string[];
-  description: string;
-}
-
-/** The answer of POST /webhooks. */
-export function registrationAnswer(parts: RegistrationParts, shape: Shapes['registration']): JsonObject {
-  const { id, number, secret, ...rest } = parts;
+/** The answer of POST /webhooks. `number`: its place among the registrations, from 1. */
+export function registrationAnswer(
+  { id, secret, disabled: _, ...rest }: Registration,
+  number: number,
+  shape: Shapes['registration'],
+): JsonObject {
   let answer: JsonObject = shape.rest === '' ? rest : withAt({}, shape.rest, rest);
   if (shape.id !== null) answer = withAt(answer, shape.id, shape.idNumber ? number : id);
   return shape.secret === null ? answer : withAt(answer, shape.secret, secret);
 }
 
-/** Which rows a request for a page gets, and what the answer's `meta` says of them. */
-
-export interface Page<Row> {
-  rows: Row[];
-  meta: Meta;
-}
-
-/** A page past the end is empty. Throws a Problem, 422, for a parameter that is no whole number in its range. */
+/**
+ * Which rows a request for a page gets, and what the answer's `meta` says of them. A page past the end is empty. Throws a Problem,
+ * 422, for a parameter that is no whole number in its range.
+ */
 export function pageOf<Row>(
   records: readonly Row[],
   query: Readonly<Record<string, string>>,
   paging: Shapes['paging'],
-): Page<Row> {
+): { rows: Row[]; meta: Meta } {
   const { by, startName, firstPage } = paging;
   const total = records.length;
   if (by === 'nothing') return { rows: [...records], meta: { page: firstPage, perPage: total, total } };

@@ -43,8 +43,6 @@ function askerOf(url: string, headers: Record<string, string> = {}) {
   };
 }
 
-export type Operator = ReturnType<typeof operatorAt>;
-
 /** What an operator does, through the listener. */
 export function operatorAt(url: string, token: string) {
   const ask = askerOf(`${url}/api`, { authorization: `Bearer ${token}` });

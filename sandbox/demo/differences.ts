@@ -1,14 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import { MirrorError } from '../../src/platform/errors.ts';
-import {
-  comparable,
-  compare,
-  type Difference,
-  type MirrorRecords,
-  type UpstreamRecords,
-  unknowableAssessments,
-} from './compare.ts';
+import { comparable, compare, type Difference, unknowableAssessments } from './compare.ts';
 import type { Change } from './mirror-tables.ts';
 import type { Services } from './services.ts';
 
@@ -119,15 +112,8 @@ export interface Story {
   differs: boolean;
 }
 
-export interface Comparison {
-  mirror: MirrorRecords;
-  upstream: UpstreamRecords;
-  differences: Difference[];
-  unknowable: ReadonlySet<string>;
-  pendingEvents: number;
-}
-
 export type Comparer = ReturnType<typeof createComparer>;
+export type Comparison = Awaited<ReturnType<Comparer['compareNow']>>;
 
 /** Compares both sides again and again, and remembers what differed and what ended it. */
 export function createComparer(services: Services) {
@@ -135,7 +121,7 @@ export function createComparer(services: Services) {
   const used = new Set<string>();
   let lastSeq = 0;
 
-  async function compareNow(): Promise<Comparison> {
+  async function compareNow() {
     // The mirror first: see DifferenceLog.
     const { records, changes, pendingEvents } = await services.tables.read(lastSeq);
     const { records: upstream, unannounced } = await services.sandbox.state();

@@ -37,7 +37,7 @@ const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor
 /** The service's own transactions take milliseconds. */
 const BUSY_TIMEOUT_MS = 5_000;
 
-export function tablesBehind({ begin, ask, write, close }: Reader) {
+function tablesBehind({ begin, ask, write, close }: Reader) {
   async function recordsOf(kind: Kind): Promise<Map<string, MirrorRow>> {
     const version = kind === 'policy' ? 'version' : 'NULL AS version';
     const rows = await ask(

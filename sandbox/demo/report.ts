@@ -23,10 +23,8 @@ export function isInTransit(observation: Observation): boolean {
   return observation.story === null && resolverOf(observation) === 'event';
 }
 
-export type Resolver = 'event' | 'refetch' | 'sync' | 'upstream' | null;
-
 /** The kind of cause, by the form in which `changes` writes it. Null: not resolved. */
-export function resolverOf(observation: Observation): Resolver {
+export function resolverOf(observation: Observation): 'event' | 'refetch' | 'sync' | 'upstream' | null {
   if (observation.resolvedMs === null) return null;
   if (observation.resolvedBy === null) return 'upstream';
   const word = /^[a-z]+/.exec(observation.resolvedBy)?.[0];

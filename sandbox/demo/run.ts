@@ -63,7 +63,7 @@ export function schedule(runMs: number): Scheduled[] {
   return STORIES.map((story, index) => ({ atMs: Math.round(runMs * (FIRST_AT + step * index)), story }));
 }
 
-export interface RunSettings {
+interface RunSettings {
   runMs: number;
   tamper: boolean;
   signal: AbortSignal;

@@ -6,29 +6,13 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseEnv } from 'node:util';
 import { type Child, freePort, runCommand, startChild } from './children.ts';
-import { type Operator, operatorAt, type SandboxControls, sandboxControls } from './clients.ts';
-import type { Shapes } from './compare.ts';
-import { type MirrorTables, openMirrorTables, startDatabase } from './mirror-tables.ts';
+import { operatorAt, type SandboxControls, sandboxControls } from './clients.ts';
+import { openMirrorTables, startDatabase } from './mirror-tables.ts';
 
 /** Both services, running, and every way in which the demo reaches them. */
-export interface Services {
-  sandbox: SandboxControls;
-  tables: MirrorTables;
-  ops: Operator;
-  /** Leads to the mirror's status page. */
-  signInLink: string;
-  sandboxUrl: string;
-  listedAssessments: ReadonlySet<string>;
-  /** Rejects when one of the processes ends by itself. */
-  failed: Promise<never>;
-  /** The form of the sandbox's answers and events, and the number that draws it. */
-  shapes: Shapes;
-  shapesNumber: number;
-  /** Settings that the mirror needs for it, as setup has found them out. */
-  found: readonly string[];
-}
+export type Services = Awaited<ReturnType<typeof setUp>>;
 
-export interface DemoSettings {
+interface DemoSettings {
   /** The shell's. Only what every program needs is passed on. */
   env: NodeJS.ProcessEnv;
   /** 0: any free one. */
@@ -78,11 +62,7 @@ async function tearDown(closers: (() => Promise<void> | void)[]): Promise<void> 
   for (const close of closers.splice(0).reverse()) await close();
 }
 
-async function setUp(
-  settings: DemoSettings,
-  directory: string,
-  closers: (() => Promise<void> | void)[],
-): Promise<Services> {
+async function setUp(settings: DemoSettings, directory: string, closers: (() => Promise<void> | void)[]) {
   const riskIdsPath = join(directory, 'risk-ids');
   mkdirSync(join(directory, 'data'));
 
@@ -155,10 +135,13 @@ async function setUp(
     sandbox: controls,
     tables,
     ops: operatorAt(opsUrl, token),
+    /** Leads to the mirror's status page. */
     signInLink: `${opsUrl}/sign-in#token=${token}`,
     sandboxUrl,
     listedAssessments: new Set(listedAssessments),
+    /** Rejects when one of the processes ends by itself. */
     failed,
+    /** The form of the sandbox's answers and events, the number that draws it, and the settings that the mirror needs for it. */
     ...{ shapes, shapesNumber: settings.shapes, found },
   };
 }

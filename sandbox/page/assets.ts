@@ -81,7 +81,6 @@ details.inline[open] { flex-basis: 100% }
 fieldset { min-width: 0; margin: 0; padding: 0; border: 0 } legend { font-size: .8125rem; font-weight: 600; margin-bottom: .3rem }
 .form-end { margin-top: .8rem; align-items: end } .form-end label { flex: 1 }
 .card > form > fieldset + fieldset { margin-top: .9rem }
-.card .row + .list, .card form + .list { margin-top: 1rem }
 .pager { display: flex; gap: 1rem; margin-top: .7rem; font-size: .8125rem; color: var(--soft) }
 .list > li { padding: .55rem 0; border-top: 1px solid var(--line) } .list > li:first-child { border-top: 0; padding-top: 0 }
 .list p { overflow-wrap: anywhere }
