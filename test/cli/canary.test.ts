@@ -8,6 +8,7 @@ import {
   CLIENT_SECRET,
   CODE_PREFIX,
   type OauthServer,
+  oauthSettings,
   REDIRECT_URI,
   REFRESH_PREFIX,
   REGISTERED_SECRET,
@@ -55,19 +56,12 @@ afterAll(() => server.close());
 
 function settingsFor(directory: string): Record<string, string> {
   return {
-    DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+    ...oauthSettings(server, directory, KEY),
     PORT: '0',
     OPS_PORT: '0',
     OPS_TOKENS: `watch:operate:${OPS_TOKEN}`,
     WEBHOOK_SECRETS: WEBHOOK_SECRET,
-    COMPLIANCE_BASE_URL: `${server.origin}/v1`,
-    COMPLIANCE_AUTH: 'oauth',
-    COMPLIANCE_AUTH_URL: `${server.origin}/auth`,
-    COMPLIANCE_CLIENT_ID: CLIENT_ID,
-    COMPLIANCE_CLIENT_SECRET: CLIENT_SECRET,
-    COMPLIANCE_REDIRECT_URI: REDIRECT_URI,
     COMPLIANCE_REQUESTS_PER_MINUTE: '1000',
-    CREDENTIALS_KEY: KEY.toString('base64'),
     SYNC_SETTLE_SECONDS: '0.1',
     LOG_LEVEL: 'trace',
   };

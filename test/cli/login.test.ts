@@ -8,10 +8,8 @@ import { GRANT, openTokens, startConsent } from '../../src/compliance/oauth.ts';
 import { openStore } from '../../src/store/open.ts';
 import {
   ACCESS_PREFIX,
-  CLIENT_ID,
-  CLIENT_SECRET,
   type OauthServer,
-  REDIRECT_URI,
+  oauthSettings,
   REFRESH_PREFIX,
   startOauthServer,
 } from '../compliance/oauth-server.ts';
@@ -24,16 +22,7 @@ beforeEach(async () => {
 });
 afterEach(() => server.close());
 
-const settingsFor = (directory: string): Record<string, string> => ({
-  DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
-  COMPLIANCE_BASE_URL: `${server.origin}/v1`,
-  COMPLIANCE_AUTH: 'oauth',
-  COMPLIANCE_AUTH_URL: `${server.origin}/auth`,
-  COMPLIANCE_CLIENT_ID: CLIENT_ID,
-  COMPLIANCE_CLIENT_SECRET: CLIENT_SECRET,
-  COMPLIANCE_REDIRECT_URI: REDIRECT_URI,
-  CREDENTIALS_KEY: KEY.toString('base64'),
-});
+const settingsFor = (directory: string): Record<string, string> => oauthSettings(server, directory, KEY);
 
 /** What is stored, opened, and what the audit says. */
 async function stored(directory: string) {

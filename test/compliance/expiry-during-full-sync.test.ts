@@ -1,15 +1,8 @@
-import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { cli, inTemporaryDirectory, type Running, start } from '../cli/executable.ts';
-import {
-  CLIENT_ID,
-  CLIENT_SECRET,
-  type OauthServer,
-  REDIRECT_URI,
-  startOauthServer,
-} from './oauth-server.ts';
+import { type OauthServer, oauthSettings, startOauthServer } from './oauth-server.ts';
 
 const OPS_TOKEN = 'operate-while-tokens-expire';
 const POLICIES = Array.from({ length: 9 }, (_, n) => ({
@@ -30,20 +23,13 @@ beforeEach(async () => {
 afterEach(() => server.close());
 
 const settingsFor = (directory: string): Record<string, string> => ({
-  DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+  ...oauthSettings(server, directory),
   PORT: '0',
   OPS_PORT: '0',
   OPS_TOKENS: `test:operate:${OPS_TOKEN}`,
   WEBHOOK_SECRETS: 'a-secret-that-signs-nothing',
-  COMPLIANCE_BASE_URL: `${server.origin}/v1`,
-  COMPLIANCE_AUTH: 'oauth',
-  COMPLIANCE_AUTH_URL: `${server.origin}/auth`,
-  COMPLIANCE_CLIENT_ID: CLIENT_ID,
-  COMPLIANCE_CLIENT_SECRET: CLIENT_SECRET,
-  COMPLIANCE_REDIRECT_URI: REDIRECT_URI,
   COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
   COMPLIANCE_PAGE_SIZE: String(PAGE_SIZE),
-  CREDENTIALS_KEY: randomBytes(32).toString('base64'),
   SYNC_SETTLE_SECONDS: '0.1',
   SYNC_FULL_MINUTES: '0',
 });

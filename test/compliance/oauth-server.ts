@@ -1,5 +1,7 @@
+import { randomBytes } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import type { ComplianceSettings } from '../../src/platform/config.ts';
 
 /**
@@ -44,6 +46,22 @@ export const REFRESH_PREFIX = 'canary-refresh-';
 /** What the API gives to whoever registers. */
 export const REGISTERED_SECRET = 'canary-registered-secret-5d0c';
 export const REDIRECT_URI = 'http://127.0.0.1:0/callback';
+
+/** Of a mirror in `directory` for which a person consents there. */
+export const oauthSettings = (
+  { origin }: OauthServer,
+  directory: string,
+  key: Uint8Array = randomBytes(32),
+) => ({
+  DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+  COMPLIANCE_BASE_URL: `${origin}/v1`,
+  COMPLIANCE_AUTH: 'oauth',
+  COMPLIANCE_AUTH_URL: `${origin}/auth`,
+  COMPLIANCE_CLIENT_ID: CLIENT_ID,
+  COMPLIANCE_CLIENT_SECRET: CLIENT_SECRET,
+  COMPLIANCE_REDIRECT_URI: REDIRECT_URI,
+  CREDENTIALS_KEY: Buffer.from(key).toString('base64'),
+});
 
 export async function startOauthServer(): Promise<OauthServer> {
   let count = 0;

@@ -10,13 +10,7 @@ import { createLogger } from '../../src/platform/logger.ts';
 import { type Service, startService } from '../../src/service/service.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
-import {
-  CLIENT_ID,
-  CLIENT_SECRET,
-  type OauthServer,
-  REDIRECT_URI,
-  startOauthServer,
-} from './oauth-server.ts';
+import { type OauthServer, oauthSettings, REDIRECT_URI, startOauthServer } from './oauth-server.ts';
 
 const KEY = randomBytes(32);
 const OPS_TOKEN = 'an-operate-token-for-the-test';
@@ -38,20 +32,13 @@ beforeEach(async () => {
   }));
   folder = mkdtempSync(join(tmpdir(), 'mirror-oauth-service-'));
   config = loadConfig({
-    DATABASE_URL: `file:${join(folder, 'mirror.db')}`,
+    ...oauthSettings(server, folder, KEY),
     PORT: '0',
     OPS_PORT: '0',
     OPS_TOKENS: `test:operate:${OPS_TOKEN}`,
     WEBHOOK_SECRETS: 'a-secret-for-the-test',
-    COMPLIANCE_BASE_URL: `${server.origin}/v1`,
-    COMPLIANCE_AUTH: 'oauth',
-    COMPLIANCE_AUTH_URL: `${server.origin}/auth`,
-    COMPLIANCE_CLIENT_ID: CLIENT_ID,
-    COMPLIANCE_CLIENT_SECRET: CLIENT_SECRET,
-    COMPLIANCE_REDIRECT_URI: REDIRECT_URI,
     COMPLIANCE_REQUESTS_PER_MINUTE: '10000',
     COMPLIANCE_PAGE_SIZE: '2',
-    CREDENTIALS_KEY: KEY.toString('base64'),
     SYNC_SETTLE_SECONDS: '0.05',
     SYNC_FULL_MINUTES: '0',
   });
