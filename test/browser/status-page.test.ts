@@ -165,6 +165,30 @@ test('a new verdict is read out, once, by an element that was there before', asy
   expect(await said.count()).toBe(1);
 });
 
+test('more live pages can be open than a browser has connections, and each goes on when it is looked at', async () => {
+  await signInByLink(OPERATE);
+  const shown = async (tab: Page, isHidden: boolean) => {
+    await tab.evaluate(
+      `Object.defineProperty(document, 'hidden', { configurable: true, value: ${isHidden} }); document.dispatchEvent(new Event('visibilitychange'));`,
+    );
+  };
+  const tabs: Page[] = [];
+  for (const path of ['deliveries', 'events', 'gaps', 'sync-runs', 'quarantine', 'rejections', 'events']) {
+    const tab = await context.newPage();
+    await tab.goto(`${server.url}/${path}`);
+    await tab.locator('[data-live][data-state="live"]').waitFor();
+    await shown(tab, true);
+    tabs.push(tab);
+  }
+  // The one that never left the foreground goes on meanwhile, and so does its title.
+  h.live.paused = true;
+  await expect.poll(() => page.title(), { timeout: WAIT_MS }).toContain('The mirror is paused');
+  const [deliveries] = tabs;
+  await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1000 });
+  await shown(deliveries!, false);
+  await deliveries!.getByRole('link', { name: '1 new delivery: show them' }).waitFor();
+});
+
 test('a page whose service is gone says since when, and no colour on it says that all is well', async () => {
   const filter = () => page.evaluate("getComputedStyle(document.querySelector('main')).filter");
   await signInByLink(READ);

@@ -145,7 +145,15 @@ export const SCRIPT = `
       if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
     });
   };
-  listen();
+  // A browser has six connections to one server: were all taken, the next page would not load. The status page keeps
+  // its own also in the background, because its title is the verdict.
+  const isKept = main.querySelector('.verdict') !== null;
+  if (!document.hidden || isKept) listen();
+  document.addEventListener('visibilitychange', () => {
+    if (!document.hidden) {
+      if (source?.readyState !== EventSource.OPEN) listen();
+    } else if (!isKept) source?.close();
+  });
   // Another range of the chart, without a reload.
   main.addEventListener('click', (event) => {
     const link = event.target.closest('a[data-range]');
@@ -155,6 +163,6 @@ export const SCRIPT = `
     main.dataset.stream = link.dataset.range;
     listen();
   });
-  addEventListener('pagehide', () => source.close());
+  addEventListener('pagehide', () => source?.close());
 })();
 `;
