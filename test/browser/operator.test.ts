@@ -299,6 +299,20 @@ test('an event’s page tells its way and what the API said of it', async () => 
   expect(complaints).toEqual([]);
 });
 
+test('what is no field and value is said so beside the filter, before it is sent', async () => {
+  await signIn();
+  await page.goto(`${service.opsUrl}/records/vendor`);
+  const field = page.getByLabel('Field=value');
+  await field.fill('Legal');
+  await page.getByRole('button', { name: 'Show' }).click();
+  expect(await page.evaluate("document.querySelector('[name=field]').validity.patternMismatch")).toBe(true);
+  expect(page.url()).toBe(`${service.opsUrl}/records/vendor`);
+  await field.fill('owner.team=Legal');
+  await page.getByRole('button', { name: 'Show' }).click();
+  await page.waitForURL(/field=owner\.team%3DLegal/);
+  expect(complaints).toEqual([]);
+});
+
 test('dragging over the chart’s bars leads to what came in their time', async () => {
   const id = await service.deliver('vendor.updated', { vendorId: 'ven_04' });
   await signIn();

@@ -181,7 +181,7 @@ test('more live pages can be open than a browser has connections, and each goes 
     tabs.push(tab);
   }
   // The one that never left the foreground goes on meanwhile, and so does its title.
-  h.live.paused = true;
+  h.live.pausedSince = Date.now();
   await expect.poll(() => page.title(), { timeout: WAIT_MS }).toContain('The mirror is paused');
   const [deliveries] = tabs;
   await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1000 });

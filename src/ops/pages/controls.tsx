@@ -75,6 +75,8 @@ interface InputAttributes {
   list?: string;
   type?: 'search' | 'datetime-local';
   step?: number;
+  pattern?: string;
+  title?: string;
   'aria-keyshortcuts'?: string;
 }
 

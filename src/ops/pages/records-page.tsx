@@ -137,7 +137,7 @@ function filtersOf(
       fields={[
         ['search', 'Id or name', filter.search],
         ['status', 'Status', filter.status, anyOf([...records.keys()], statusWords)],
-        ['field', 'Field=value', field && `${field.path.join('.')}=${field.value}`],
+        ['field', 'Field=value', field && `${field.path.join('.')}=${field.value}`, FIELD],
         ['unverified', 'Verified', yesNo(filter.unverified), VERIFIED],
         ['deleted', 'Deleted', yesNo(filter.deleted), LIVE],
         ['order', 'Order', order, ORDERS],
@@ -146,6 +146,7 @@ function filtersOf(
   );
 }
 
+const FIELD = { pattern: '[^=]+=.*', title: 'such as owner.team=Legal' };
 const VERIFIED = anyOf(['no', 'yes'], (value) => (value === 'no' ? 'verified' : 'not yet'));
 const LIVE = anyOf(['no', 'yes'], (value) => (value === 'no' ? 'live' : 'deleted'));
 const ORDERS = [
