@@ -120,7 +120,11 @@ async function readBody(response: Response, limitBytes: number, whenOver: 'refus
   let size = 0;
   let values = 1;
   const refuse = (what: string) =>
-    new ExchangeFailure('malformed', `the answer ${what}`, { status: response.status });
+    new ExchangeFailure(
+      'malformed',
+      `the answer ${what}; if it is a page of a list, set COMPLIANCE_PAGE_SIZE to less`,
+      { status: response.status },
+    );
   for await (const chunk of response.body ?? []) {
     chunks.push(chunk);
     size += chunk.length;

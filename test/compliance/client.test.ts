@@ -164,6 +164,13 @@ describe('failures', () => {
     },
   );
 
+  test('of a page that is too large, the error names the setting that makes pages smaller', async () => {
+    const { client } = await start(raw(200, Buffer.alloc(MAX_RESPONSE_BYTES + 1, ' ')));
+    await expect(client.listPage('vendor', 1, call)).rejects.toThrow(
+      /larger than 16777216 bytes.* COMPLIANCE_PAGE_SIZE/,
+    );
+  });
+
   test('an answer that never comes, or never ends, is a timeout', async () => {
     const { client } = await start(
       (response, { url }) => {
