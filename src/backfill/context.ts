@@ -46,11 +46,3 @@ export function createGapKeeper(options: {
 /** The cause that changes name. Null: the record was read by itself. */
 export const causeOf = (syncRunId: number | null): string =>
   syncRunId === null ? 'refetch' : `sync:${syncRunId}`;
-
-/** At most this many ids are named in a gap's text. */
-const NAMED_IDS = 20;
-
-export function listed(ids: readonly string[]): string {
-  const named = ids.slice(0, NAMED_IDS).join(', ');
-  return ids.length > NAMED_IDS ? `${named} and ${ids.length - NAMED_IDS} more` : named;
-}

@@ -1,7 +1,7 @@
 import type { Kind } from '../compliance/kinds.ts';
 import { momentOf } from '../platform/clock.ts';
 import type { Applied, Conclusion } from '../store/store.ts';
-import { type Context, causeOf, listed } from './context.ts';
+import { type Context, causeOf } from './context.ts';
 
 /** What differed from the mirror in a full sync although no event had announced it, and how much of it is repaired. */
 export interface DifferencesReport {
@@ -101,16 +101,8 @@ export function createConclude(
     const cause = causeOf(request.syncRunId);
     const conclusion = await store.concludeDeletions(kind, proof, { ...context, cause }, momentOf(clock));
     options.onConcluded(kind, conclusion, cause);
-    const gap = { reason: 'deletion_pending', kind, recordId: null } as const;
-    if (conclusion.pending.length > 0) {
-      await gaps.open(
-        gap,
-        `${conclusion.pending.length} at once, without a delete event: ${listed(conclusion.pending)}`,
-      );
-    } else if (conclusion.waiting === 0) {
-      // Approved ones still wait for the next proof, so the gap stays open for them.
-      await gaps.resolve(gap);
-    }
+    // Approved ones still wait for the next proof, so the gap stays open for them.
+    if (conclusion.waiting === 0) await gaps.resolve({ reason: 'deletion_pending', kind, recordId: null });
     return conclusion;
   };
 }

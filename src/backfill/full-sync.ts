@@ -2,9 +2,9 @@ import type { Lane } from '../compliance/budget.ts';
 import { type FetchedKind, KINDS, type Kind, type ListedKind } from '../compliance/kinds.ts';
 import { isAddressable } from '../compliance/pointers.ts';
 import { backoffMs, momentOf } from '../platform/clock.ts';
-import { describeError, StoreUnavailable } from '../platform/errors.ts';
+import { describeError, listed, StoreUnavailable } from '../platform/errors.ts';
 import type { SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
-import { type Context, listed } from './context.ts';
+import type { Context } from './context.ts';
 import {
   type Conclude,
   type ConclusionRequest,

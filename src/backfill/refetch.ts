@@ -12,10 +12,10 @@ import {
   recordIdIn,
 } from '../compliance/pointers.ts';
 import { backoffMs, momentOf } from '../platform/clock.ts';
-import { describeError } from '../platform/errors.ts';
+import { describeError, listed } from '../platform/errors.ts';
 import type { Applied, MissingOutcome, ReadMoment, ReadObject } from '../store/store.ts';
 import type { IdsBeside } from './candidate-search.ts';
-import { type Context, causeOf, listed } from './context.ts';
+import { type Context, causeOf } from './context.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 import type { Upstream } from './upstream.ts';
 

@@ -49,3 +49,11 @@ export function describeError(error: unknown): string {
   const text = error instanceof Error ? error.message || error.name : String(error);
   return text.length > 500 ? `${text.slice(0, 499)}…` : text;
 }
+
+/** At most this many ids are named in a text. */
+const NAMED_IDS = 20;
+
+export function listed(ids: readonly string[]): string {
+  const named = ids.slice(0, NAMED_IDS).join(', ');
+  return ids.length > NAMED_IDS ? `${named} and ${ids.length - NAMED_IDS} more` : named;
+}

@@ -1,11 +1,11 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { causeOfDeletion, decideDeletions, decideTombstone } from '../../mirror/deletions.ts';
-import { MirrorError } from '../../platform/errors.ts';
+import { listed, MirrorError } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { pendingDeletions as pending } from '../schema.ts';
 import type { Conclusion, Lease, Now } from '../values.ts';
 import { countLive } from './due.ts';
-import { resolveGap, resolveRecords } from './gaps.ts';
+import { openGap, resolveGap, resolveRecords } from './gaps.ts';
 import { type Change, type LoadedRecord, loadRecords, type Records, writeContent } from './records.ts';
 import { idsOf, iso, single, sql, update } from './sql.ts';
 
@@ -74,6 +74,10 @@ export function createDeletionVerbs(database: Database, records: Records) {
       const syncRunId = await fullSyncFor(unit, kind, context.syncRunId);
       addPending(unit, kind, verdict.pending, syncRunId, nowIso);
     }
+    if (verdict.pending.length > 0) {
+      const text = `${verdict.pending.length} at once, without a delete event: ${listed(verdict.pending)}`;
+      await openGap(unit, { reason: 'deletion_pending', kind, recordId: null }, text, now);
+    }
     return { deleted, pending: verdict.pending, waiting: await countPending(unit, kind) };
   }
 
@@ -103,7 +107,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
   }
 
   return {
-    /** Turns proven absences into tombstones or pending deletions. */
+    /** Turns proven absences into tombstones, or into pending deletions and the gap that asks an operator. */
     concludeDeletions: (kind: Kind, proof: Proof, context: Context, now: Now): Promise<Conclusion> =>
       database.transact(async (unit) => {
         await requireLease(unit, context);

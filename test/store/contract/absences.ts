@@ -391,11 +391,6 @@ export function describeAbsences(open: OpenEngine): void {
         await showAll(scene, 'vendor', named(4));
         await prove(scene, 'vendor', named(4));
         await scene.conclude('vendor');
-        await scene.store.openGap(
-          { reason: 'deletion_pending', kind: 'vendor', recordId: null },
-          '4',
-          scene.now(),
-        );
         scene.pass(SETTLE_MS);
         await showAll(scene, 'vendor', ['ven_0']);
         expect(await pending(scene)).toEqual(['ven_1', 'ven_2', 'ven_3']);

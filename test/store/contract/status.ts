@@ -499,6 +499,23 @@ export function describeStatus(open: OpenEngine): void {
     );
 
     it(
+      'needs a person from the commit on that lets deletions wait',
+      inPresent(open, async (scene) => {
+        const ids = ['a', 'b', 'c', 'd'];
+        await scene.apply(
+          'policy',
+          ids.map((id) => ({ id, data: { id, name: id } })),
+        );
+        scene.pass(SETTLE_MS);
+        await fullSyncAll(scene);
+        await beat(scene);
+        expect((await status(scene)).verdict).toBe('in_sync');
+        expect((await scene.conclude('policy', { absent: ids })).pending).toEqual(ids);
+        expect((await status(scene)).verdict).toBe('action_required');
+      }),
+    );
+
+    it(
       'with pending deletions needs a person until all of them are approved, and again once the approval has run out',
       inPresent(open, async (scene) => {
         const fullSync = await scene.store.startSyncRun('policy', 'timer', scene.now());
