@@ -43,8 +43,10 @@ export function createFullSyncVerbs(database: Database) {
         const finishedAt = iso(now.wall);
         const end = { finishedAt, outcome, error, differences: unit.dialect.json(differences) };
         const [fullSync] = await unit.query<{ kind: Kind; number: number; beganAt: number }>(
-          sql`${update(syncRuns, end, sql`id = ${id}`)} RETURNING kind, number, began_at AS "beganAt"`,
+          sql`${update(syncRuns, end, sql`id = ${id} AND finished_at IS NULL`)}
+            RETURNING kind, number, began_at AS "beganAt"`,
         );
+        // Another replica took over and has interrupted it.
         if (fullSync === undefined) return;
         if (hasDifferences) {
           const wasInSync = sql`kind = ${fullSync.kind} AND in_sync_since IS NOT NULL`;

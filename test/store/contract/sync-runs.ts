@@ -61,6 +61,22 @@ export function describeSyncRuns(open: OpenEngine): void {
     );
 
     it(
+      'that were interrupted stay so, whatever a replica that stood still says of them later',
+      inScene(open, async (scene) => {
+        const { id } = await scene.store.startSyncRun('vendor', 'timer', scene.now());
+        await scene.store.interruptSyncRuns(scene.now());
+        const finished_at = isoOf(scene.now().wall);
+        scene.pass(60_000);
+        const result = { outcome: 'complete', error: null, progress, differences: {} } as const;
+        await scene.store.finishSyncRun(id, result, scene.now());
+        expect(await scene.store.show('sync_runs', id)).toMatchObject({
+          outcome: 'interrupted',
+          finished_at,
+        });
+      }),
+    );
+
+    it(
       'whose end could not be written down are interrupted as the next of their kind begins',
       inScene(open, async (scene) => {
         const lost = await scene.store.startSyncRun('policy', 'timer', scene.now());
