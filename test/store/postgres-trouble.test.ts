@@ -196,7 +196,7 @@ describe('trouble with the database', () => {
     expect(await isUp(store)).toBe(true);
   });
 
-  it('with no connection left says which setting to raise', async () => {
+  it('with no connection left says which setting to raise, and serves by those that there are', async () => {
     const user = 'crowded';
     await server.query(
       `CREATE ROLE ${user} LOGIN PASSWORD 'p' CONNECTION LIMIT 2;
@@ -204,15 +204,45 @@ describe('trouble with the database', () => {
       database.url,
     );
     const url = server.url({ database: new URL(database.url).pathname.slice(1), user, password: 'p' });
-    const store = await openPostgres(url, { poolSize: 5 });
+    const store = await openPostgres(url, { poolSize: 8 });
     open.push(store);
-    const results = await Promise.allSettled(Array.from({ length: 30 }, () => store.summary()));
-    const errors = results.flatMap((result) =>
-      result.status === 'rejected' ? [result.reason as Error] : [],
+    const [first, second] = [new pg.Client(url), new pg.Client(url)];
+    await first.connect();
+    const ask = () => Promise.all(Array.from({ length: 30 }, () => store.summary()));
+    expect(await ask()).toHaveLength(30);
+    const accepted = await Promise.all(
+      Array.from({ length: 30 }, () =>
+        store.accept({ events: [scene.event()], unusable: [] }, scene.now(), { settleMs: 1 }),
+      ),
     );
-    expect(errors.length).toBeGreaterThan(0);
-    expect(errors.every((error) => error instanceof StoreUnavailable)).toBe(true);
-    expect(errors.map((error) => error.message).join()).toMatch(/no connection left/);
+    expect(accepted.flat().every(({ status }) => status === 'accepted')).toBe(true);
+    const cut = `SELECT pg_terminate_backend(pid, ${GONE_WITHIN_MS}) FROM pg_stat_activity
+      WHERE usename = '${user}' AND application_name = 'compliance-mirror'`;
+    await server.query(cut, database.url);
+    await second.connect();
+    await expect
+      .poll(() => ask().catch((error: unknown) => error))
+      .toMatchObject({
+        message: expect.stringContaining('no connection left'),
+      });
+    await Promise.all([first.end(), second.end()]);
+  });
+
+  it('whose table somebody has locked keeps reports of it waiting, and no delivery', async () => {
+    const store = await opened();
+    const rival = await rawClient();
+    await rival.query('BEGIN; LOCK TABLE audit');
+    const reports = Array.from({ length: 12 }, () => store.list('audit', { limit: 1 }));
+    const waiting =
+      "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    await expect
+      .poll(async () => (await server.query(waiting, database.url)).length)
+      .toBeGreaterThanOrEqual(6);
+    const accepted = store.accept({ events: [scene.event()], unusable: [] }, scene.now(), { settleMs: 1 });
+    await expect(accepted).resolves.toMatchObject([{ status: 'accepted' }]);
+    await rival.query('ROLLBACK');
+    await rival.end();
+    await Promise.all(reports);
   });
 
   it('that turns read-only, as in a failover, refuses writes until it takes them again', async () => {

@@ -19,7 +19,7 @@ export interface PostgresSettings {
 
 /** Far above what any statement takes. Without a limit one with a bad plan would block every other writer. */
 export const STATEMENT_TIMEOUT_MS = 30_000;
-const CONNECT_TIMEOUT_MS = 5_000;
+export const CONNECT_TIMEOUT_MS = 5_000;
 /** Beyond the server's own limit: reached only where the network loses the answer. */
 const ANSWER_MARGIN_MS = 5_000;
 /** Half-open connections are noticed before a firewall forgets them. */

@@ -4,7 +4,7 @@ import pg from 'pg';
 import { alternatingTurns, type Database, numbersFrom, type Sql, type Unit } from '../database.ts';
 import type { SQL, Table } from '../drizzle.ts';
 import { sql } from '../units/sql.ts';
-import { clientConfig, type PostgresSettings, STATEMENT_TIMEOUT_MS } from './address.ts';
+import { CONNECT_TIMEOUT_MS, clientConfig, type PostgresSettings, STATEMENT_TIMEOUT_MS } from './address.ts';
 import { DIALECT, keepText, write } from './dialect.ts';
 import { ConnectionLost, endsConnection, isRetryable, reasonOf, translate } from './failures.ts';
 
@@ -21,6 +21,13 @@ const IDLE_CONNECTION_MS = 60_000;
 /** No attempt to connect for so long after one has failed, doubled each time: a server that starts is not flooded. */
 const BACKOFF_FIRST_MS = 50;
 const BACKOFF_LONGEST_MS = 2_000;
+/** A server that refuses one more connection is not asked for another for so long: those that there are do the work. */
+const MAKE_DO_MS = 5_000;
+/**
+ * Not for single statements and reports, which may wait for somebody's lock on their table: for the unit that has the counter, and the
+ * flush of the one before.
+ */
+const KEPT_FOR_UNITS = 2;
 
 /** Deadlocks and serialisation failures are gone after one or two tries; if not, something else is wrong. */
 const TRANSACTION_TRIES = 6;
@@ -66,9 +73,10 @@ export function createDatabase(
   const config = clientConfig(url, settings);
   const session = sessionSettings(schema, settings);
   const prepare = (client: pg.ClientBase) => client.query(session).then(() => undefined);
+  const size = settings.poolSize ?? POOL_SIZE;
   const options: pg.PoolConfig & { onConnect: (client: pg.ClientBase) => Promise<void> } = {
     ...config,
-    max: settings.poolSize ?? POOL_SIZE,
+    max: size,
     idleTimeoutMillis: IDLE_CONNECTION_MS,
     onConnect: prepare,
     // Statements are sent without waiting for the answers of those before; code that awaits each answer works as ever.
@@ -79,21 +87,37 @@ export function createDatabase(
   pool.on('error', () => {
     durableNumber = 0;
   });
-  pool.on('connect', (client) => client.on('error', () => undefined));
+  let connections = 0;
+  pool.on('connect', (client) => {
+    connections += 1;
+    client.on('error', () => undefined);
+  });
+  pool.on('remove', () => {
+    connections -= 1;
+  });
+  let makesDoUntil = 0;
   const gate = backoffGate();
   const names = statementNames();
   // Deliveries, which have a sender that waits, and all else.
   const [deliveriesInTurn, inTurn] = alternatingTurns();
+  const withRoom = room(Math.max(1, size - KEPT_FOR_UNITS), CONNECT_TIMEOUT_MS);
   /** The counter never falls below this by a crash. A restore may set it back, but ends all connections first. */
   let durableNumber = 0;
 
-  async function acquire(): Promise<pg.PoolClient> {
-    gate.check();
+  async function acquire(isAgain = false): Promise<pg.PoolClient> {
+    if (performance.now() >= makesDoUntil) pool.options.max = size;
+    // One that waits for a user is good, whatever became of the last new one.
+    if (pool.idleCount === 0) gate.check();
     try {
       const client = await pool.connect();
       gate.opened();
       return client;
     } catch (error) {
+      if (error instanceof pg.DatabaseError && connections > 0 && !isAgain) {
+        pool.options.max = connections;
+        makesDoUntil = performance.now() + MAKE_DO_MS;
+        return await acquire(true);
+      }
       // That all connections are in use says nothing about the server.
       if (!reasonOf(error).startsWith('timeout exceeded')) gate.failed(error);
       throw error instanceof pg.DatabaseError ? error : new ConnectionLost(error);
@@ -124,6 +148,8 @@ export function createDatabase(
       release(client, failure);
     }
   }
+
+  const alone: typeof onConnection = (work) => withRoom(() => onConnection(work));
 
   function release(client: pg.PoolClient, failure: unknown): void {
     const isLost = failure !== undefined && endsConnection(failure);
@@ -187,8 +213,8 @@ export function createDatabase(
 
   const statements: Sql = {
     dialect: DIALECT,
-    query: (statement) => persistently(() => onConnection((client) => sqlOn(client).query(statement))),
-    change: (statement) => persistently(() => onConnection((client) => sqlOn(client).change(statement))),
+    query: (statement) => persistently(() => alone((client) => sqlOn(client).query(statement))),
+    change: (statement) => persistently(() => alone((client) => sqlOn(client).change(statement))),
   };
 
   return {
@@ -196,7 +222,7 @@ export function createDatabase(
     sql: statements,
     currentNumber: () =>
       persistently(() =>
-        onConnection(async (client) => {
+        alone(async (client) => {
           const [row] = await sqlOn(client).query<{ value: number }>(COUNTER);
           const value = row?.value ?? 0;
           if (value > durableNumber) await asked(client.query(FLUSH));
@@ -206,11 +232,13 @@ export function createDatabase(
       ),
     atOneMoment: (work) =>
       persistently(() =>
-        once(ONE_MOMENT, async (client, opened) => {
-          const [, result] = await allOf([opened, work(sqlOn(client))]);
-          await commit(client, [], '');
-          return result;
-        }),
+        withRoom(() =>
+          once(ONE_MOMENT, async (client, opened) => {
+            const [, result] = await allOf([opened, work(sqlOn(client))]);
+            await commit(client, [], '');
+            return result;
+          }),
+        ),
       ),
     // Each waits for its turn here already: otherwise each would occupy a connection while it waits for the same row. All pay for
     // the round trips of the one that has the counter, so the first reads go along with the lock, and the writes with the commit.
@@ -347,6 +375,36 @@ function statementNames(): (text: string) => string {
     const name = `s${names.size}`;
     names.set(text, name);
     return name;
+  };
+}
+
+/** At most `places` at the same time, in the order of calls. One that has waited for `waitMs` is turned away. */
+function room(places: number, waitMs: number): <T>(work: () => Promise<T>) => Promise<T> {
+  let free = places;
+  const waiting = new Set<() => void>();
+  const enter = () =>
+    new Promise<void>((resolve, reject) => {
+      const go = () => {
+        clearTimeout(timer);
+        waiting.delete(go);
+        resolve();
+      };
+      const timer = setTimeout(() => {
+        waiting.delete(go);
+        reject(new ConnectionLost('all connections are in use'));
+      }, waitMs);
+      waiting.add(go);
+    });
+  return async (work) => {
+    if (free > 0) free -= 1;
+    else await enter();
+    try {
+      return await work();
+    } finally {
+      const [next] = waiting;
+      if (next === undefined) free += 1;
+      else next();
+    }
   };
 }
 
