@@ -4,7 +4,7 @@ import { Command } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { idLines, isAddressable, isUsableId, MAX_ID_LENGTH } from '../compliance/pointers.ts';
 import { type ApiClient, answered, changed } from '../ops/api/client.ts';
-import { digestOf } from '../ops/pending-deletions.ts';
+import { digestOf, isApproved } from '../ops/pending-deletions.ts';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX, type PendingDeletionReport } from '../store/reports.ts';
 import type { Cli, Columns } from './cli.ts';
@@ -151,7 +151,7 @@ async function pendingOf(api: ApiClient, syncRunId: number): Promise<DeletionsTo
     first ??= sync_runs[0];
     if (first === undefined || first.digest === null) return null;
     const now = Date.now();
-    const waiting = items.filter((item) => !(Date.parse(item.approved_until ?? '') > now));
+    const waiting = items.filter((item) => !isApproved(item.approved_until, now));
     ids.push(...waiting.map((item) => item.id));
     if (next === null) {
       // The pages are read one after another, and two clocks are compared: approve exactly what was shown, or nothing.

@@ -11,6 +11,10 @@ export const APPROVAL_MS = 60 * 60_000;
 /** Pending deletions of one kind that one sync run found, with the ids that wait, in order. Those without a sync run are grouped by kind. */
 export type PendingOfSyncRun = PendingDeletions['sync_runs'][number] & { ids: string[] };
 
+/** Whether an approval is still good at `wall`. */
+export const isApproved = (until: string | null, wall: number): boolean =>
+  until !== null && Date.parse(until) > wall;
+
 /** The digest of ids as they were shown, in their order. */
 export function digestOf(kind: Kind, ids: readonly string[]): string {
   const hash = createHash('sha256');
@@ -31,7 +35,7 @@ export async function pendingBySyncRun(
       const key = `${sync_run_id} ${kind}`;
       const of = bySyncRun.get(key) ?? { sync_run_id, kind, approved: 0, ids: [] };
       bySyncRun.set(key, of);
-      if (approved_until !== null && Date.parse(approved_until) > wall) of.approved += 1;
+      if (isApproved(approved_until, wall)) of.approved += 1;
       else of.ids.push(id);
     }
     if (rows.length < PAGE_LIMIT_MAX) break;

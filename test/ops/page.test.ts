@@ -130,6 +130,17 @@ test.each([
     expect(html.includes(fact)).toBe(upstream.configured);
 });
 
+test('beside an approval that ran out, the page says until when the other one lasts', async () => {
+  const fullSync = await h.hold('vendor', ['v1', 'v2', 'v3', 'v4']);
+  const { wall } = h.now();
+  const [over, lasting] = [wall - 60_000, wall + 60_000];
+  await h.store.approveDeletions(fullSync, over, ['v1']);
+  await h.store.approveDeletions(fullSync, lasting, ['v2']);
+  const html = await (await h.app.request(`/sync-runs/${fullSync}`, { headers: bearer(OPERATE) })).text();
+  const [, until] = /The approval lasts until <time datetime="([^"]+)"/.exec(html)!;
+  expect(until).toBe(new Date(lasting).toISOString());
+});
+
 test('pending deletions lead to where their ids can be seen, and only those are approved', async () => {
   const fullSync = await h.hold('vendor', ['v1', 'v2', 'v3']);
   const html = await page();

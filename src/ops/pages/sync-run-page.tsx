@@ -5,7 +5,7 @@ import type { OpsHandlerContext } from '../access.ts';
 import { nextKey } from '../api/answers.ts';
 import { shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
-import { type PendingOfSyncRun, pendingBySyncRun } from '../pending-deletions.ts';
+import { isApproved, type PendingOfSyncRun, pendingBySyncRun } from '../pending-deletions.ts';
 import { codeWords, count, figure, kindNoun, kindPlural } from '../words.ts';
 import { ActionForm, Button } from './controls.tsx';
 import { Frame } from './layout.tsx';
@@ -64,8 +64,6 @@ export async function syncRunPage({ store, clock, facts }: OpsContext, c: OpsHan
   );
 }
 
-const isApproved = (until: string | null, now: number) => until !== null && Date.parse(until) > now;
-
 /** So many records are named in the sentence; the others are counted. */
 const NAMED = 3;
 
@@ -88,7 +86,7 @@ function Named({ shown, waiting }: PendingOnPage) {
 function PendingDeletions({ next, first, ...pending }: Links & PendingOnPage) {
   const { kind, waiting, approved, digest, shown } = pending;
   const { now } = useVisit();
-  const until = shown.find(({ approved_until }) => approved_until !== null)?.approved_until ?? null;
+  const until = shown.find(({ approved_until }) => isApproved(approved_until, now))?.approved_until ?? null;
   return (
     <section class="group action_required" id="pending" aria-labelledby="pending-title">
       <h2 id="pending-title">
