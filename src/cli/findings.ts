@@ -92,12 +92,8 @@ function serverOf({ databaseUrl, database }: Config): string {
   return `PostgreSQL${place}, schema ${database.schema}`;
 }
 
-interface Opened extends Pick<Findings['database'], 'problem' | 'remedy' | 'isSetting'> {
-  /** Open for writing, or null with the problem. */
-  store: Store | null;
-}
-
-async function open(cli: Cli, config: Config, path: string | null): Promise<Opened> {
+/** The store, open for writing, or null with the problem. */
+async function open(cli: Cli, config: Config, path: string | null) {
   let store: Store | null = null;
   try {
     (await engines()).probePlace(config.databaseUrl);

@@ -12,7 +12,7 @@ const SENT_FACT = 'notified';
 interface NotifierOptions {
   /** https, or loopback. May hold a secret in its path, and so is never logged. */
   url: URL;
-  format: NotifyFormat;
+  format: 'json' | 'slack';
   clock: Clock;
   random: () => number;
   verdict(): Promise<Verdict>;
@@ -20,7 +20,7 @@ interface NotifierOptions {
     readFact(name: string): Promise<string | null>;
     writeFact(name: string, value: string): Promise<void>;
   };
-  /** Sent with each, so that one receiver can serve several mirrors. */
+  /** Sent with each, so that one receiver can serve several mirrors. `operators`: the address of the status page. */
   about: { version: string; operators: string };
   onAttempt(attempt: { topic: string; ok: boolean; error: string | null }): void;
   onError(error: unknown): void;
@@ -53,20 +53,23 @@ export async function notify(options: NotifierOptions, signal: AbortSignal): Pro
 
 /** Null if it was received; else the reason, without the address. */
 async function post(
-  { url, format, clock, about }: NotifierOptions,
+  options: NotifierOptions,
   verdict: Verdict,
   before: string | null,
   signal: AbortSignal,
 ): Promise<string | null> {
   const previous = before?.split(':')[0] ?? null;
   try {
-    const response = await fetch(url, {
+    const response = await fetch(options.url, {
       method: 'POST',
       // The news is for this receiver, not for an address that it redirects to.
       redirect: 'error',
       signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
-      headers: { 'content-type': 'application/json', 'user-agent': `compliance-mirror/${about.version}` },
-      body: JSON.stringify(messageOf(format, { ...about, previous, at: clock.wall() }, verdict)),
+      headers: {
+        'content-type': 'application/json',
+        'user-agent': `compliance-mirror/${options.about.version}`,
+      },
+      body: JSON.stringify(messageOf(options, verdict, previous)),
     });
     await response.body?.cancel();
     return response.ok ? null : `it answered ${response.status}`;
@@ -75,27 +78,18 @@ async function post(
   }
 }
 
-type NotifyFormat = 'json' | 'slack';
-
-interface About {
-  version: string;
-  /** Address of the status page. */
-  operators: string;
-  /** The verdict sent before this one. */
-  previous: string | null;
-  /** Wall-clock milliseconds. */
-  at: number;
-}
-
-/** What is sent of a verdict, as JSON. */
-function messageOf(format: NotifyFormat, about: About, verdict: Verdict): object {
-  const { version, operators, previous, at } = about;
+/** What is sent of a verdict, as JSON. `previous`: the one sent before it. */
+function messageOf(
+  { format, about: { version, operators }, clock }: NotifierOptions,
+  verdict: Verdict,
+  previous: string | null,
+): object {
   if (format === 'slack') return { text: slackText(verdict, operators) };
   const { verdict: name, reason, sentence, remedy, since } = verdict;
   return {
     ...{ service: 'compliance-mirror', version, operators },
     ...{ verdict: name, reason, sentence, remedy, since },
-    ...{ previous, at: new Date(at).toISOString() },
+    ...{ previous, at: new Date(clock.wall()).toISOString() },
   };
 }
 

@@ -51,7 +51,7 @@ export function judge(input: VerdictInput): Verdict {
         'Look at the disk it is on and at the log. Deliveries are answered 503, so that the sender tries again.',
     });
   }
-  const facts = { ...input, summary };
+  const facts = { ...input, summary, gaps: summary.open_gaps_by };
   for (const [verdict, reason, rule] of RULES) {
     const finding = rule(facts, reason);
     if (finding) return say(verdict, reason, finding);

@@ -76,7 +76,6 @@ export function createSnapshots(
     const credentials = await readOr(null, 'credentials', context.credentials);
     const live = context.facts();
     const at = clock.wall();
-    const gaps = stored.summary?.open_gaps_by ?? [];
-    return { at, live, ...stored, credentials, verdict: judge({ ...stored, gaps, live, now: at }) };
+    return { at, live, ...stored, credentials, verdict: judge({ ...stored, live, now: at }) };
   });
 }

@@ -44,15 +44,14 @@ export interface Verdict {
 export interface VerdictInput {
   /** Null: the database could not be read. */
   summary: StoreSummary | null;
-  /** All that are open. */
-  gaps: readonly OpenGaps[];
   pending: readonly PendingCount[];
   live: LiveFacts;
   /** Wall-clock milliseconds. */
   now: number;
 }
 
-type Facts = VerdictInput & { summary: StoreSummary };
+/** `gaps`: all that are open. */
+type Facts = VerdictInput & { summary: StoreSummary; gaps: readonly OpenGaps[] };
 
 /** What a rule says of the verdict; what is left out is null there. */
 export interface Finding {

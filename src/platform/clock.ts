@@ -83,11 +83,7 @@ export function backoffMs(backoff: Backoff, failures: number, random: number): n
   return Math.round(step / 2 + (step / 2) * random);
 }
 
-export interface SharedClock extends Clock {
-  marginMs(): number;
-  /** Asks the database again. If that rejects, the clock goes on as before. */
-  measure(): Promise<void>;
-}
+export type SharedClock = Awaited<ReturnType<typeof sharedClock>>;
 
 /** Quartz runs off by this much at most, ours and the server's together: 0.4 s an hour. */
 const DRIFT = 200e-6;
@@ -104,7 +100,7 @@ const ROUNDING_MS = 1;
 export async function sharedClock(
   read: (atLeast: number | null) => Promise<Moment>,
   own: Pick<Clock, 'sleep'> & { monotonic: () => number },
-): Promise<SharedClock> {
+) {
   /** How far the database's clocks are ahead of ours. */
   async function look(atLeast: number | null) {
     const sentAt = own.monotonic();
@@ -137,12 +133,13 @@ export async function sharedClock(
   return {
     wall: () => Math.round(ahead.wall + own.monotonic()),
     steady,
-    marginMs() {
+    marginMs(): number {
       const at = own.monotonic();
       const early = Math.max(0, steady() - estimate(at));
       return Math.ceil(errorNow(at) + early + ROUNDING_MS);
     },
     sleep: own.sleep,
+    /** Asks the database again. If that rejects, the clock goes on as before. */
     measure,
   };
 }

@@ -41,7 +41,6 @@ export function createMetrics(options: { logLinesLost?: (() => number) | undefin
         if (times === undefined) waiting.set(one, new Map([[two, 1]]));
         else times.set(two, (times.get(two) ?? 0) + 1);
       },
-      get: () => counted.get(),
     };
   };
   const gauge = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>

@@ -53,10 +53,12 @@ function gap(reason: GapReason, over: Partial<OpenGaps> = {}): OpenGaps {
   return { reason, kind: null, count: 1, oldest_at: ago(5), ...over };
 }
 
-function input(over: Partial<VerdictInput> = {}, live: Partial<VerdictInput['live']> = {}): VerdictInput {
+function input(
+  { gaps, summary: given = summary(), ...over }: Partial<VerdictInput> & { gaps?: OpenGaps[] } = {},
+  live: Partial<VerdictInput['live']> = {},
+): VerdictInput {
   return {
-    summary: summary(),
-    gaps: [],
+    summary: given && { ...given, open_gaps_by: gaps ?? given.open_gaps_by },
     pending: [],
     now: NOW,
     live: { ...liveFacts({ startedAt: NOW - 600 * MINUTE }), ...live },

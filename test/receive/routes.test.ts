@@ -550,7 +550,9 @@ describe('what is observed', () => {
     });
     expect(receiver.lines[1]).toMatchObject({ level: 'warn', outcome: 'rejected', reason: 'missing_header' });
     expect(told).toEqual(['accepted:', 'rejected:missing_header', 'quarantined:missing_id']);
-    const { values } = await receiver.metrics.deliveries.get();
+    const { values } = await receiver.metrics.registry
+      .getSingleMetric('compliance_mirror_deliveries_total')!
+      .get();
     expect(values.map(({ labels, value }) => [labels.outcome, labels.reason, value])).toEqual([
       ['accepted', '', 1],
       ['rejected', 'missing_header', 1],
