@@ -3,9 +3,10 @@ import { Hono } from 'hono';
 import { z } from 'zod';
 import { EVENT_TYPES, KINDS, type Kind } from '../src/compliance/kinds.ts';
 import { requireOwnOrigin } from './access.ts';
-import { changedFaults, faultsPatchSchema } from './faults.ts';
+import { faultsPatchSchema, faultsSchema } from './faults.ts';
 import { trigger } from './lively.ts';
 import { bodyOf, FAULT_FIELDS, jsonIn, TIME_FIELDS } from './page/forms.tsx';
+import { patched } from './places.ts';
 import { parseOrRefuse, readJson, unfit } from './problems.ts';
 import { type Random, seededRandom } from './random.ts';
 import { recordId } from './records.ts';
@@ -127,7 +128,7 @@ const CONTROLS: readonly Control[] = [
     schema: faultsPatchSchema,
     form: (fields) => bodyOf(Object.values(FAULT_FIELDS).flat(), fields),
     act({ settings }, patch) {
-      settings.faults = changedFaults(settings.faults, patch);
+      settings.faults = patched(faultsSchema, settings.faults, patch);
     },
   }),
   control('shapes', {

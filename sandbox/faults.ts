@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MiddlewareHandler } from 'hono';
 import { z } from 'zod';
-import { type Patch, patched, patchOf } from './places.ts';
+import { patchOf } from './places.ts';
 import { Problem } from './problems.ts';
 import type { Random } from './random.ts';
 import { MAX_STALE_MS } from './state.ts';
@@ -12,7 +12,7 @@ const MAX_DELAY_MS = 600_000;
 const probability = z.number().min(0).max(1);
 const milliseconds = (maxMs: number) => z.number().min(0).max(maxMs);
 
-const faultsSchema = z.strictObject({
+export const faultsSchema = z.strictObject({
   /** Probability that a delivery is never sent, not even again. */
   drop: probability,
   /** Probability that a delivery is sent twice. */
@@ -52,11 +52,6 @@ export const NO_FAULTS: Faults = {
   truncatedPages: 0,
   payloads: 'full',
 };
-
-/** Throws a Problem if the result would contradict itself. */
-export function changedFaults(faults: Faults, patch: Patch<Faults>): Faults {
-  return patched(faultsSchema, faults, patch);
-}
 
 /** What becomes of one delivery on its way. `copies` counts the first one too. */
 export interface Fate {

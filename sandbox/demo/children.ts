@@ -8,12 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { describeError, MirrorError } from '../../src/platform/errors.ts';
 
 /** One of our own commands, running as a separate process. */
-export interface Child {
-  /** Rejects when the process ends before `stop` was called. */
-  failed: Promise<never>;
-  /** Asks it to end, and kills it if it does not. Resolves once it is gone. */
-  stop(): Promise<void>;
-}
+export type Child = ReturnType<typeof startChild>;
 
 /** A service drains within 10 s; what takes longer than this is stuck. */
 const STOP_TIMEOUT_MS = 12_000;
@@ -30,12 +25,7 @@ const MAIN = fileURLToPath(
  * the pipe closes and the child stops by itself. It is in another process group, so that Ctrl-C reaches only us, and we stop
  * everything in order.
  */
-export function startChild(
-  name: string,
-  args: readonly string[],
-  env: NodeJS.ProcessEnv,
-  logPath: string,
-): Child {
+export function startChild(name: string, args: readonly string[], env: NodeJS.ProcessEnv, logPath: string) {
   const log = openSync(logPath, 'w', 0o600);
   const child = spawn(process.execPath, [MAIN, ...args, '--attached'], {
     env,
@@ -64,8 +54,10 @@ export function startChild(
   failed.catch(() => {});
 
   return {
+    /** Rejects when the process ends before `stop` was called. */
     failed,
-    async stop() {
+    /** Asks it to end, and kills it if it does not. Resolves once it is gone. */
+    async stop(): Promise<void> {
       stopping = true;
       child.stdin?.end();
       child.kill('SIGTERM');
