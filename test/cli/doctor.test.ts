@@ -8,6 +8,7 @@ import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { CLIENT_ID, CLIENT_SECRET, startOauthServer } from '../compliance/oauth-server.ts';
 import { json, startUpstream, type Upstream } from '../compliance/upstream.ts';
+import { SPECIMENS } from '../doctor/specimens.ts';
 import { cli, inTemporaryDirectory } from './executable.ts';
 
 const FIXTURES = fileURLToPath(new URL('../fixtures/doctor/', import.meta.url));
@@ -243,24 +244,7 @@ describe('doctor where a header is signed too', () => {
 
 describe('doctor on every specimen that openssl signed', () => {
   const settings = { WEBHOOK_SECRETS: `${SECRET},${BASE64}` };
-  it.each([
-    ['healthy', []],
-    ['healthy-pretty', []],
-    ['header-missing', ['header_missing']],
-    ['no-v1', ['no_v1']],
-    ['wrong-secret', ['wrong_secret']],
-    ['retired-secret', ['secret_not_in_use']],
-    ['body-reserialised', ['body_reserialised']],
-    ['bom-added', ['bom_added']],
-    ['crlf-added', ['line_endings_changed']],
-    ['crlf-removed', ['line_endings_changed']],
-    ['comma-separator', ['signed_content_differs']],
-    ['body-only', ['timestamp_not_signed']],
-    ['milliseconds', ['timestamp_in_milliseconds']],
-    ['clock-behind', ['clock_behind']],
-    ['clock-ahead', ['clock_ahead']],
-    ['base64-secret', ['secret_encoding_differs']],
-  ])('the command says of %s: %j', async (name, codes) => {
+  it.each(SPECIMENS)('the command says of %s: %j', async (name, codes) => {
     await inTemporaryDirectory(async (directory) => {
       const file = `${FIXTURES}${name}.header`;
       const header = existsSync(file) ? ['--header', readFileSync(file, 'utf8')] : [];

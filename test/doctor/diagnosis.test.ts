@@ -8,6 +8,7 @@ import { allAtOnce, diagnose as diagnosing } from '../../src/doctor/diagnosis.ts
 import { bodyForms } from '../../src/doctor/diagnosis-bodies.ts';
 import type { DiagnosisSettings, Specimen } from '../../src/doctor/diagnosis-causes.ts';
 import type { CandidateSecret } from '../../src/doctor/diagnosis-search.ts';
+import { SPECIMENS } from './specimens.ts';
 
 const diagnose = (...given: Parameters<typeof diagnosing>) => allAtOnce(diagnosing(...given));
 
@@ -54,24 +55,7 @@ const codesOf = (one: Specimen, settings: Partial<DiagnosisSettings> = {}, secre
   diagnose(one, secrets, { ...SETTINGS, ...settings }).causes.map(({ code }) => code);
 
 describe('the cause that doctor names, on deliveries signed by openssl', () => {
-  it.each([
-    ['healthy', []],
-    ['healthy-pretty', []],
-    ['header-missing', ['header_missing']],
-    ['no-v1', ['no_v1']],
-    ['wrong-secret', ['wrong_secret']],
-    ['retired-secret', ['secret_not_in_use']],
-    ['body-reserialised', ['body_reserialised']],
-    ['bom-added', ['bom_added']],
-    ['crlf-added', ['line_endings_changed']],
-    ['crlf-removed', ['line_endings_changed']],
-    ['comma-separator', ['signed_content_differs']],
-    ['body-only', ['timestamp_not_signed']],
-    ['milliseconds', ['timestamp_in_milliseconds']],
-    ['clock-behind', ['clock_behind']],
-    ['clock-ahead', ['clock_ahead']],
-    ['base64-secret', ['secret_encoding_differs']],
-  ])('%s: %j', (name, codes) => {
+  it.each(SPECIMENS)('%s: %j', (name, codes) => {
     const diagnosis = diagnose(specimen(name), SECRETS, SETTINGS);
     expect(diagnosis.causes.map(({ code }) => code)).toEqual(codes);
     expect(diagnosis.healthy).toBe(codes.length === 0);
