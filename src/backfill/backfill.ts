@@ -8,7 +8,7 @@ import type { Context } from './context.ts';
 import { createConclude } from './differences.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
 import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
-import { FULL_SYNC_BACKOFF, scanCost, WAITING_BACKOFF, wayToVerify } from './plan.ts';
+import { FULL_SYNC_BACKOFF, lookEveryMs, scanCost, WAITING_BACKOFF, wayToVerify } from './plan.ts';
 import { createRefetch } from './refetch.ts';
 import { createUnnamedEvents } from './unnamed-events.ts';
 import { createUpstream } from './upstream.ts';
@@ -47,6 +47,8 @@ export interface BackfillOptions
   onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
   onFullSync: (result: FullSyncResult) => void;
   onProgress: (fullSync: RunningSyncRun) => void;
+  /** The API has become unreachable, or answers again. */
+  onReachability: () => void;
   onError: (error: unknown) => void;
 }
 
@@ -94,6 +96,7 @@ export function createBackfill(options: BackfillOptions) {
   const noted = new Map<string, string>();
   const upstream = createUpstream({
     ...forReads,
+    onReachability: options.onReachability,
     async onReadable(kind, how) {
       const access = options.access();
       if (noted.get(`${kind} ${how}`) === access) return;
@@ -115,6 +118,7 @@ export function createBackfill(options: BackfillOptions) {
   const fullSyncer = createFullSyncer({ ...context, refetch, conclude, reserved });
   const dryRun = createDryRun(context);
   let seeking: Promise<void> | null = null;
+  let looking: Promise<void> | null = null;
   const resumable = new Map(
     options.interrupted
       .filter(({ kind, pages }) => kind !== 'risk_assessment' && pages >= PAGES_WORTH_RESUMING)
@@ -277,6 +281,17 @@ export function createBackfill(options: BackfillOptions) {
       });
   }
 
+  /** So that an API that ends while nothing is to be read is noticed. */
+  function planLook(): void {
+    if (looking !== null || !upstream.isLookDue(lookEveryMs(options.requestsPerMinute))) return;
+    looking = upstream
+      .look()
+      .catch(options.onError)
+      .finally(() => {
+        looking = null;
+      });
+  }
+
   // ─── the planner ──────────────────────────────────────────────────────────────────────────────────────
 
   /** If the database fails: never. The longest nap is short anyway. */
@@ -345,6 +360,7 @@ export function createBackfill(options: BackfillOptions) {
             await planSyncRuns();
             for (const kind of KINDS) await planRepairs(kind);
             planUnnamedEvents();
+            planLook();
           }
         } catch (error) {
           options.onError(error);
@@ -352,7 +368,12 @@ export function createBackfill(options: BackfillOptions) {
         }
         await rest();
       }
-      await Promise.all([...repairs.values(), seeking, ...[...plans.values()].map((plan) => plan.running)]);
+      await Promise.all([
+        ...repairs.values(),
+        seeking,
+        looking,
+        ...[...plans.values()].map((plan) => plan.running),
+      ]);
     },
   };
 }

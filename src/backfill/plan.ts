@@ -40,6 +40,17 @@ export const READ_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 5 * 60_000 };
 /** After several failures in a row all requests wait this long, so that an outage gets no storm of requests. */
 export const OUTAGE_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 60_000 };
 
+/**
+ * While there is nothing to read, one request so often shows whether the API still answers: an end of it is to be said within 15 s,
+ * of which a second failure and a heartbeat take half.
+ */
+const LOOK_EVERY_MS = 6_000;
+/** Of the budget, at most this part is spent on that. */
+const LOOKS_SHARE = 1 / 6;
+
+export const lookEveryMs = (requestsPerMinute: number): number =>
+  Math.max(LOOK_EVERY_MS, 60_000 / (requestsPerMinute * LOOKS_SHARE));
+
 /** A full sync that could not finish is begun again. */
 export const FULL_SYNC_BACKOFF: Backoff = { firstMs: 2_000, longestMs: 10 * 60_000 };
 

@@ -120,6 +120,8 @@ export function createUpstream(
     store: Pick<BackfillStore, 'currentNumber'>;
     /** Called when a kind can be read with the present credentials, and with what showed that. */
     onReadable?: (kind: Kind, how: 'read' | 'absence') => Promise<void>;
+    /** What `unreachableSince` says of its health is about to change. */
+    onReachability?: () => void;
   },
 ) {
   const { client, store, gaps, clock, signal } = options;
@@ -138,6 +140,9 @@ export function createUpstream(
   let outage = false;
   let waitUntil = 0;
   let waiting = new AbortController();
+  /** Requests on their way, and when the last one began or ended. */
+  let asking = 0;
+  let lastAskedAt = clock.steady();
 
   interface Asked {
     isAnswer: (error: UpstreamError) => boolean;
@@ -157,8 +162,9 @@ export function createUpstream(
     isAnswer: (error: UpstreamError) => boolean = () => false,
   ): Promise<Seen<T>> {
     const asked = `${kind} ${address ?? ''}`;
-    await patience();
+    asking += 1;
     try {
+      await patience();
       const seen = await readNow(kind, ask, { isAnswer, address, isNew: !failing.has(asked) });
       failing.delete(asked);
       return seen;
@@ -167,6 +173,9 @@ export function createUpstream(
       if (failing.size >= FAILING_KEPT) failing.clear();
       failing.add(asked);
       throw error;
+    } finally {
+      asking -= 1;
+      lastAskedAt = clock.steady();
     }
   }
 
@@ -261,9 +270,19 @@ export function createUpstream(
 
   /** The gap of an outage stays open: what was missed meanwhile is missed until each kind is fully synced. */
   function answered(): void {
+    const wasSilent = health.silentSinceWall !== null;
     silentSince = null;
     health.silentSinceWall = null;
     outage = false;
+    if (wasSilent) options.onReachability?.();
+  }
+
+  function isSilent(sentWall: number): void {
+    if (health.silentSinceWall !== null) return;
+    health.silentSinceWall = sentWall;
+    const { onReachability } = options;
+    const leftMs = sentWall + UNREACHABLE_AFTER_MS - clock.wall();
+    if (onReachability !== undefined) void clock.sleep(Math.max(0, leftMs), signal).then(onReachability);
   }
 
   async function failed(
@@ -304,12 +323,40 @@ export function createUpstream(
       return;
     }
     silentSince ??= clock.steady();
-    health.silentSinceWall ??= sentWall;
+    isSilent(sentWall);
     const isLasting =
       health.consecutiveFailures >= PATIENCE_FAILURES && clock.steady() - silentSince >= OUTAGE_AFTER_MS;
     if (isLasting && !outage) {
       await gaps.open({ reason: 'upstream_unavailable', kind: null, recordId: null }, health.lastError);
       outage = true;
+    }
+  }
+
+  /**
+   * Asks for one policy, only to see whether the service answers. A useful answer comes within seconds: one that takes longer than an
+   * unreachable service may go without notice counts as none until it comes.
+   */
+  async function look(): Promise<void> {
+    const query = {
+      [options.paging.pageParam]: String(firstPageOf(options.paging)),
+      [options.paging.perPageParam]: '1',
+    };
+    const got = new AbortController();
+    try {
+      await read('policy', null, 'scan', (call) => {
+        const onSend = async () => {
+          await call.onSend?.();
+          const sentWall = clock.wall();
+          void clock.sleep(UNREACHABLE_AFTER_MS, got.signal).then(() => {
+            if (!got.signal.aborted) isSilent(sentWall);
+          });
+        };
+        return client.listPage('policy', 0, { ...call, onSend, lane: 'scan', query });
+      });
+    } catch (error) {
+      if (!signal.aborted && !(error instanceof UpstreamError)) throw error;
+    } finally {
+      got.abort(null);
     }
   }
 
@@ -389,6 +436,12 @@ export function createUpstream(
         if (error instanceof UpstreamError && isNoRecord(error) && !isGarbled(error)) return false;
         throw error;
       }
+    },
+    look,
+    /** Nothing has been asked for so long, so that nobody would notice if the service stopped answering. */
+    isLookDue(everyMs: number): boolean {
+      if (asking > 0 || (health.ok !== true && silentSince === null)) return false;
+      return clock.steady() - lastAskedAt >= (silentSince === null ? everyMs : READ_BACKOFF.firstMs);
     },
     health: (): UpstreamHealth => ({ ...health }),
     /** The last answer was a 403 for one record, and not yet that of a second one. */

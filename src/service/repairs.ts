@@ -18,7 +18,7 @@ export type Repairs = Awaited<ReturnType<typeof createRepairs>>;
 /** What asks the API, within one budget and with one kind of credentials, and what repairs the mirror by it. */
 export async function createRepairs(
   options: Base &
-    Pick<BackfillOptions, 'gaps' | 'riskIds' | 'interrupted'> & {
+    Pick<BackfillOptions, 'gaps' | 'riskIds' | 'interrupted' | 'onReachability'> & {
       replicas: Replicas;
       /** No other replica lived when this process began. */
       isFirst: boolean;
@@ -67,7 +67,7 @@ export async function createRepairs(
   const create = (over: RepairStore, interrupted: BackfillOptions['interrupted']) =>
     createBackfill({
       ...{ store: over, client, interrupted, access, rules, requestsPerMinute },
-      ...{ gaps, clock, random, riskIds: options.riskIds, onError },
+      ...{ gaps, clock, random, riskIds: options.riskIds, onError, onReachability: options.onReachability },
       paging: settings.paging,
       fullSyncMs: config.sync.fullSyncMs,
       ...{ onApplied: telemetry.applied, onConcluded: telemetry.concluded, onFullSync: telemetry.synced },

@@ -82,7 +82,8 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
   const interrupted = await recover({ ...base, ...rules, gaps, others });
 
   const shared = { ...base, gaps, replicas, telemetry };
-  const repairs = await createRepairs({ ...shared, interrupted, isFirst: others === 0, riskIds });
+  const forRepairs = { interrupted, isFirst: others === 0, riskIds, onReachability: heart.hurry };
+  const repairs = await createRepairs({ ...shared, ...forRepairs });
   const { backfill } = repairs;
   const worker = createWorker({
     ...base,

@@ -153,7 +153,7 @@ export function createHeartbeat({
   let soonestMs = SOONEST_MS;
   const nap = createNap(clock);
   return {
-    /** Something was repaired: the tables may be in sync from now on, and must say so. */
+    /** The tables have something else to say: they may be in sync from now on, or the API is unreachable. */
     hurry(): void {
       isHurried = true;
       nap.wake();

@@ -1,4 +1,6 @@
+import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { Fault } from '../support/independent-upstream.ts';
 import { alive } from './compare.ts';
 import { createStage, type Stage } from './stage.ts';
 
@@ -61,3 +63,34 @@ it('an hour without the upstream: deliveries are acknowledged, nothing is delete
   );
   expect(alive(database, 'vendors')).toBe(held.vendors - 1);
 }, 300_000);
+
+/** As the contract says it. Leaps are short beside it, since real requests take real time. */
+const SAID_WITHIN_MS = 15_000;
+const SHORT_STEP_MS = 100;
+
+it.each<[string, (isOver: Promise<unknown>) => Fault]>([
+  ['cuts every connection', () => ({ fault: 'cut' })],
+  ['answers 503', () => ({ fault: 'status', status: 503 })],
+  ['answers nothing', (until) => ({ fault: 'held', until })],
+])(
+  'an API that %s while nothing is to be read is said to be unreachable within 15 s, until it answers again',
+  async (_, faultOf) => {
+    const { upstream, clock, database } = stage;
+    const over = Promise.withResolvers<void>();
+    const db = new DatabaseSync(database, { readOnly: true, timeout: 5_000 });
+    try {
+      const verdicts = db.prepare("SELECT DISTINCT verdict FROM sync_status WHERE kind <> 'risk_assessment'");
+      const isSaid = (verdict: string) => () => verdicts.all().every((row) => row['verdict'] === verdict);
+      await stage.leapUntil('in sync', isSaid('in_sync'));
+      upstream.faultOf = () => faultOf(over.promise);
+      const from = clock.steady();
+      await stage.leapUntil('unreachable', isSaid('unreachable'), SHORT_STEP_MS);
+      expect(clock.steady() - from).toBeLessThanOrEqual(SAID_WITHIN_MS);
+      upstream.faultOf = () => null;
+      over.resolve();
+      await stage.leapUntil('in sync again', isSaid('in_sync'));
+    } finally {
+      db.close();
+    }
+  },
+);

@@ -174,6 +174,7 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
           trace(`conclude ${kind} deleted [${deleted.map((one) => one.id)}] pending [${pending}]`);
         },
         onProgress: () => undefined,
+        onReachability: () => undefined,
         onFullSync: ({ kind, outcome, error, reason, durationMs }) => {
           trace(`sync ${kind} (${reason}) ${outcome} ${error ?? ''}`);
           site.onFullSync(kind, outcome, world.now() - durationMs);
