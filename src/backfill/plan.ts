@@ -59,9 +59,9 @@ export const WAITING_BACKOFF: Backoff = { firstMs: 60_000, longestMs: 24 * 3_600
 
 /** How fast a full sync goes, and how long it will still take. */
 export interface Pace {
-  /** Null: nothing has been read yet. */
+  /** Null: nothing has been read yet, or the whole list has. */
   recordsPerSecond: number | null;
-  /** Milliseconds. Null: the total is not known, or nothing has been read yet. */
+  /** Milliseconds. Null: the total is not known either. */
   leftMs: number | null;
 }
 
@@ -78,10 +78,12 @@ interface PaceInput {
 
 /** By what has been read so far, since the budget, the other lanes' share of it and the upstream's speed are not known ahead. */
 export function paceOf({ seen, pages, skipped, estimatedTotal, elapsedMs }: PaceInput): Pace {
-  if (seen === 0 || elapsedMs <= 0) return { recordsPerSecond: null, leftMs: null };
-  const perMs = seen / elapsedMs;
   const readBefore = skipped === 0 ? 0 : (seen / Math.max(1, pages - skipped)) * skipped;
-  const left = estimatedTotal === null ? null : Math.max(0, estimatedTotal - seen - readBefore);
+  const left = estimatedTotal === null ? null : estimatedTotal - seen - readBefore;
+  // After the list it may read what the list lacks, or the list again.
+  const isListRead = left !== null && left <= 0;
+  if (seen === 0 || elapsedMs <= 0 || isListRead) return { recordsPerSecond: null, leftMs: null };
+  const perMs = seen / elapsedMs;
   return {
     recordsPerSecond: perMs * 1000,
     leftMs: left === null ? null : Math.round(left / perMs),

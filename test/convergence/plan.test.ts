@@ -49,7 +49,11 @@ describe('the pace of a full sync', () => {
       { ...base, estimatedTotal: null },
       { recordsPerSecond: 50, leftMs: null },
     ],
-    ['never below nothing', { ...base, estimatedTotal: 400 }, { recordsPerSecond: 50, leftMs: 0 }],
+    [
+      'not once the list is read: what it lacks is read then, or it is read again',
+      { ...base, estimatedTotal: 400 },
+      { recordsPerSecond: null, leftMs: null },
+    ],
     [
       'less what an interrupted one had read',
       { ...base, pages: 15, skipped: 10 },

@@ -50,7 +50,7 @@ function OneRunning(syncRun: RunningSyncRun) {
       </p>
       <progress
         aria-labelledby={`sync-${id}`}
-        value={known ? Math.min(seen, total) : undefined}
+        value={known && seen < total ? seen : undefined}
         max={known ? total : undefined}
       />
     </div>
