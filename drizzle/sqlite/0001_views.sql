@@ -231,8 +231,8 @@ WITH kinds AS (
 ), judged AS (
   SELECT *, CASE
     WHEN events_only THEN 'unverified'
-    WHEN heartbeat IS NULL OR abs(julianday('now') - julianday(heartbeat)) > 60.0 / 86400 THEN 'stale'
     WHEN blocked OR blocking_gaps > 0 THEN 'action_required'
+    WHEN heartbeat IS NULL OR abs(julianday('now') - julianday(heartbeat)) > 60.0 / 86400 THEN 'stale'
     WHEN unreachable THEN 'unreachable'
     -- One that was never whole is overdue since the first that failed: a first one may take long.
     WHEN full_sync_ms > 0 AND (julianday('now') - julianday(coalesce(last_full_sync_at, (SELECT s.started_at FROM sync_runs s WHERE s.kind = told.kind

@@ -19,10 +19,13 @@ const MAX_KEY_BYTES = 100;
 /** PostgreSQL cuts longer ones. */
 const MAX_COLUMN_BYTES = 63;
 
-/** What the views have of every record, and `deleted_at`, which they leave out since it is null there. */
+/**
+ * What the views have of every record, and `deleted_at`, which they leave out since it is null there. SQLite gives a view's column
+ * that is called `true` or `false` another name.
+ */
 const RESERVED = [
   ...['id', 'name', 'version', 'status', 'data', 'first_seen_at', 'synced_at', 'verified_at'],
-  ...['unverified_since', 'deleted_at', 'last_event_id', 'last_event_at', 'cause'],
+  ...['unverified_since', 'deleted_at', 'last_event_id', 'last_event_at', 'cause', 'true', 'false'],
 ];
 
 /** A day of the calendar from the year 1 on, and an instant with its zone. PostgreSQL has the same two (drizzle/). */

@@ -129,11 +129,11 @@ function createTurnBudget(perTurn: number) {
 /** Node's own, not public: the value of its `Keep-Alive` header. */
 type TimedResponse = ServerResponse & { _keepAliveTimeout?: number };
 
-/** The sender of this request knows a signing secret: its connection is kept from now on. */
+/** The sender of this request knows a signing secret: its connection is kept from now on, and the answer says so. */
 export function prove(request: { socket?: object }): void {
   const socket = request.socket as KnownSocket | undefined;
   const connection = socket?.[CONNECTION];
-  if (connection === undefined || connection.isProven) return;
+  if (connection === undefined) return;
   connection.isProven = true;
   const response: TimedResponse | undefined = currentResponse(socket!);
   if (response !== undefined) response._keepAliveTimeout = connection.provenKeepAliveMs;
@@ -284,7 +284,8 @@ export function createConnections(
       const connection = (request.socket as KnownSocket)[CONNECTION]!;
       connection.usedAt = performance.now();
       connection.wasUsed = true;
-      if (!connection.isProven) response._keepAliveTimeout = limits.strangerKeepAliveMs;
+      // On a proven connection too: all 401 answers are equal.
+      response._keepAliveTimeout = limits.strangerKeepAliveMs;
       // Another response has the socket: this request was pipelined.
       connection.ahead = currentResponse(request.socket) === response ? 0 : connection.ahead + 1;
       if (connection.ahead > MOST_AHEAD || (connection.ahead > 0 && !requestsAhead.spend())) {

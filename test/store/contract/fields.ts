@@ -102,6 +102,17 @@ export function describeFields(open: OpenEngine): void {
         });
       }));
 
+    it('have in the views the names that `fields` gives them, whatever the fields are called', () =>
+      withScene(open, async (scene) => {
+        const called = ['true', 'FALSE', 'null', 'select', 'rowid', 'ctid', 'current_user', 'column1'];
+        const data = Object.fromEntries(called.map((name) => [name, `is ${name}`]));
+        await scene.show('vendor', 'v1', { id: 'v1', ...data });
+        await learn(scene);
+        const [row] = await scene.query('SELECT * FROM vendors_flat');
+        for (const { column, path } of await scene.query(COLUMNS))
+          expect(row![String(column)]).toBe(`is ${path}`);
+      }));
+
     it('widen without a moment in which a query fails: views on top of ours stay', () =>
       withScene(open, async (scene) => {
         const { query, show } = scene;

@@ -486,6 +486,25 @@ export function describeStatus(open: OpenEngine): void {
     );
 
     it(
+      'needs a person also while no service runs',
+      inPresent(
+        open,
+        async (scene) => {
+          await fullSyncAll(scene);
+          await beat(scene, { blocked: true });
+          expect((await status(scene, 'vendor')).verdict).toBe('action_required');
+          await beat(scene);
+          expect((await status(scene, 'vendor')).verdict).toBe('stale');
+          const gap = { reason: 'deletion_pending', kind: 'policy', recordId: null } as const;
+          await scene.store.openGap(gap, null, scene.now());
+          expect((await status(scene)).verdict).toBe('action_required');
+          expect((await status(scene, 'vendor')).verdict).toBe('stale');
+        },
+        2 * MINUTE_MS,
+      ),
+    );
+
+    it(
       'is stale when the service was last heard of in the future: it ended, and then the clock was set back',
       inPresent(
         open,
