@@ -61,8 +61,6 @@ const newPlan = () => ({
   lastStartedAt: null as number | null,
   failures: 0,
   retryAt: null as number | null,
-  /** Deletions wait for approval since it began. */
-  leavesPending: false,
   /** Complete ones in a row after which deletions waited. */
   looks: 0,
   lookAgainAt: Number.POSITIVE_INFINITY,
@@ -108,13 +106,7 @@ export function createBackfill(options: BackfillOptions) {
   const seekers = { ...context, proof: createCandidateProof(context), onFound: wake };
   const unnamedEvents = createUnnamedEvents(seekers);
   const refetch = createRefetch({ ...context, idsBeside: createIdsBeside(seekers) });
-  const conclude = createConclude({
-    ...context,
-    onConcluded(kind, conclusion, cause) {
-      if (conclusion.pending.length > 0) planOf(kind).leavesPending = true;
-      options.onConcluded(kind, conclusion, cause);
-    },
-  });
+  const conclude = createConclude(context);
   const fullSyncer = createFullSyncer({ ...context, refetch, conclude, reserved });
   const dryRun = createDryRun(context);
   let seeking: Promise<void> | null = null;
@@ -136,7 +128,6 @@ export function createBackfill(options: BackfillOptions) {
     const plan = planOf(kind);
     plan.reasons.clear();
     plan.retryAt = null;
-    plan.leavesPending = false;
     if (reason !== 'events') plan.lastStartedAt = clock.steady();
     plan.running = runFullSync(kind, reason)
       .catch((error) => {
@@ -167,7 +158,8 @@ export function createBackfill(options: BackfillOptions) {
     }
     if (result.outcome === 'complete') {
       plan.failures = 0;
-      plan.looks = plan.leavesPending ? plan.looks + 1 : 0;
+      const pending = await store.pendingDeletions(clock.wall());
+      plan.looks = pending.some((waiting) => waiting.kind === kind) ? plan.looks + 1 : 0;
       const inMs =
         plan.looks === 0
           ? Number.POSITIVE_INFINITY

@@ -115,7 +115,7 @@ const SETTINGS: Readonly<Record<ReadingFact, string>> = {
 /** Says once which settings the replica that reads the API has otherwise than this one. */
 function createSettingsWatch(log: Logger): (differing: readonly ReadingFact[]) => void {
   let last = '';
-  let told = '';
+  let said = '';
   return (differing) => {
     // Without an address there are no credentials either.
     const facts = differing.includes('events_only')
@@ -123,8 +123,8 @@ function createSettingsWatch(log: Logger): (differing: readonly ReadingFact[]) =
       : differing;
     const setting = facts.map((fact) => SETTINGS[fact]).join(', ');
     // A file that holds a setting is not read by all at the same moment.
-    if (setting === last && setting !== told) {
-      told = setting;
+    if (setting === last && setting !== said) {
+      said = setting;
       if (setting !== '')
         log.warn(
           { outcome: 'different', setting },

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { parseJson } from '../../compliance/json.ts';
 import type { Dialect, RowsOfRecord, Sql } from '../database.ts';
 import { type Column, createWriter, drizzleModule, type SQL } from '../drizzle.ts';
-import { LAST, sql } from '../units/sql.ts';
+import { LAST, sql, withDefaults } from '../units/sql.ts';
 
 /** PostgreSQL's own SQL, for the verbs that are written once. */
 
@@ -63,17 +63,7 @@ function folded(text: Column | string): SQL {
 }
 
 async function numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]> {
-  const {
-    table,
-    kind,
-    id,
-    above = 0,
-    below = Number.MAX_SAFE_INTEGER,
-    among = sql`true`,
-    order,
-    limit,
-  } = rows;
-  const isOfKind = kind === null ? sql`true` : sql`kind = ${kind}`;
+  const { table, id, above, below, among, isOfKind, order, limit } = withDefaults(rows);
   const found = await from.query<{ seq: number }>(
     sql`SELECT seq FROM ${sql.identifier(table)} WHERE record_id = ${id} AND ${isOfKind} AND seq > ${above} AND seq < ${below}
       AND ${among} ORDER BY seq ${sql.raw(order)} LIMIT ${limit}`,

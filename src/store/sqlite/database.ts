@@ -15,7 +15,7 @@ import { createWriter, drizzleModule, type SQL } from '../drizzle.ts';
 import { recordColumns } from '../reports.ts';
 import type { Field } from '../store.ts';
 import { tableName } from '../units/records.ts';
-import { LAST, sql } from '../units/sql.ts';
+import { LAST, sql, withDefaults } from '../units/sql.ts';
 import { type Connection, guardedVerb } from './connection.ts';
 
 const write = createWriter(new (drizzleModule('drizzle-orm/sqlite-core').SQLiteSyncDialect)(), () => '?');
@@ -204,17 +204,7 @@ const blockOf = (seq: number) => Math.floor(seq / 2 ** BLOCK_BITS);
 const BLOCKS_AT_ONCE = 64;
 
 async function numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]> {
-  const {
-    table,
-    kind,
-    id,
-    above = 0,
-    below = Number.MAX_SAFE_INTEGER,
-    among = sql`true`,
-    order,
-    limit,
-  } = rows;
-  const isOfKind = kind === null ? sql`true` : sql`kind = ${kind}`;
+  const { table, id, above, below, among, isOfKind, order, limit } = withDefaults(rows);
   const of = sql.identifier(table);
   const [ends] = await from.query<{ oldest: number | null; newest: number | null }>(
     sql`SELECT (SELECT min(seq) FROM ${of}) AS oldest, (SELECT max(seq) FROM ${of}) AS newest`,

@@ -1,4 +1,4 @@
-import type { Sql, Unit } from '../database.ts';
+import type { RowsOfRecord, Sql, Unit } from '../database.ts';
 import { type Column, drizzleModule, type SQL, type Table } from '../drizzle.ts';
 import { type EventState, PAGE_LIMIT_MAX, type Paging } from '../reports.ts';
 import { audit, eventCounts, facts } from '../schema.ts';
@@ -145,3 +145,10 @@ export function tally(unit: Unit, moves: Readonly<Partial<Record<EventState, num
   const states = moving.map(([name]) => name);
   unit.send(update(eventCounts, { count: moved }, isOneOf(state, states)));
 }
+
+/** With the defaults, and the kind as a condition on a row. */
+export const withDefaults = ({ kind, ...rows }: RowsOfRecord) => ({
+  ...{ above: 0, below: Number.MAX_SAFE_INTEGER, among: sql`true` },
+  isOfKind: kind === null ? sql`true` : sql`kind = ${kind}`,
+  ...rows,
+});
