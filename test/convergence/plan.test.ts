@@ -74,4 +74,17 @@ describe('the pace of a full sync', () => {
     const unknown = { ...fullSync, estimated_total: null, records_per_second: null, seconds_left: null };
     expect(describeSyncRuns([unknown], 41, false)).toBe('vendor: 500 records, 5 pages, budget 41');
   });
+
+  it.each([
+    [59.3, '1 min 0 s'],
+    [119.3, '2 min 0 s'],
+    [3599.3, '1 h 0 min'],
+    [7190, '2 h 0 min'],
+  ])('says of %d seconds %s, and never 60 of a unit', (seconds_left, words) => {
+    const syncRun = {
+      ...{ id: 7, kind: 'vendor' as const, pages: 5, seen: 500, estimated_total: null },
+      ...{ records_per_second: null, seconds_left, started_at: '2026-11-01T12:00:00.000Z' },
+    };
+    expect(describeSyncRuns([syncRun], 41, false)).toContain(`, ${words} left`);
+  });
 });
