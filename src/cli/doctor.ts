@@ -273,8 +273,8 @@ function candidates(
   const isNoneInUse = !inUse.some((each) => each.isInUse);
   const numbered = (texts: readonly string[] = [], option: string, isInUse: boolean) =>
     texts
-      .filter((text) => !known.has(text))
-      .map((text, index): CandidateSecret => ({ text, isInUse, name: `${option} number ${index + 1}` }));
+      .map((text, index): CandidateSecret => ({ text, isInUse, name: `${option} number ${index + 1}` }))
+      .filter(({ text }) => !known.has(text));
   return [
     ...inUse,
     ...numbered(given.secret, '--secret', isNoneInUse),

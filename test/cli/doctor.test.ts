@@ -79,6 +79,16 @@ describe('doctor on one recorded delivery', () => {
     });
   });
 
+  it('names a secret by its place on the command line, also after one that is configured', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = { DATABASE_URL: `file:${join(directory, 'none.db')}`, WEBHOOK_SECRETS: SECRET };
+      const given = ['--retired', SECRET, '--retired', RETIRED];
+      const header = readFileSync(`${FIXTURES}retired-secret.header`, 'utf8');
+      const args = ['doctor', '--header', header, ...body('retired-secret'), ...ARRIVED, ...given];
+      expect((await cli(args, settings)).out).toContain('(--retired number 2)');
+    });
+  });
+
   it('tells a secret that is not in use from one that is, by --retired and by --secret', async () => {
     await inTemporaryDirectory(async (directory) => {
       const settings = { DATABASE_URL: `file:${join(directory, 'none.db')}`, WEBHOOK_SECRETS: SECRET };
