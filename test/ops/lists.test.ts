@@ -229,6 +229,13 @@ describe('the records', () => {
     expect((await page('/download/records/vendor?status=draft')).text.match(/,draft,/g)).toHaveLength(26);
   });
 
+  test('are filtered by the status that the form shows, also where none has it any more', async () => {
+    await h.mirror('vendor', 'v1', { status: 'draft' });
+    const { text } = await page('/records/vendor?status=gone');
+    expect(text).toContain('<option value="draft">draft (1)</option>');
+    expect(text).toMatch(/<option value="gone" selected[^>]*>gone<\/option>/);
+  });
+
   test('no name is a formula in the file that a person opens', async () => {
     await h.mirror('vendor', 'v1', { name: '=HYPERLINK("http://evil.example")' });
     expect((await page('/download/records/vendor')).text).toContain(`"'=HYPERLINK(`);

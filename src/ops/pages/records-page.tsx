@@ -126,8 +126,11 @@ function filtersOf(
 ) {
   const { field } = filter;
   const records = new Map(statuses.map((each) => [each.status, each.records]));
+  // The one that is filtered by is among them, even if no record has it any more.
+  const choices = new Set([...records.keys(), ...(filter.status === undefined ? [] : [filter.status])]);
   const statusWords = (status: string) => {
-    const number = records.get(status)!;
+    const number = records.get(status);
+    if (number === undefined) return status;
     return `${status} (${figure(number)}${number === STATUS_COUNT_MAX ? '+' : ''})`;
   };
   return (
@@ -136,7 +139,7 @@ function filtersOf(
       label="Filter"
       fields={[
         ['search', 'Id or name', filter.search],
-        ['status', 'Status', filter.status, anyOf([...records.keys()], statusWords)],
+        ['status', 'Status', filter.status, anyOf([...choices], statusWords)],
         ['field', 'Field=value', field && `${field.path.join('.')}=${field.value}`, FIELD],
         ['unverified', 'Verified', yesNo(filter.unverified), VERIFIED],
         ['deleted', 'Deleted', yesNo(filter.deleted), LIVE],
