@@ -17,11 +17,15 @@ export function completionCommand(cli: Cli, program: () => Promise<Command>): Co
     .addArgument(new Argument('<shell>', 'which one').choices(SHELLS))
     .addHelpText('after', `\n${SHELLS.map((shell) => `${shell}: ${INSTALL[shell]}`).join('\n')}`)
     .action(async (shell: Shell) => {
-      cli.out.write(completionScript(shell, wordsOf(await program())));
+      const words = wordsOf(await program());
+      // zsh runs the script of bash.
+      cli.out.write(
+        shell === 'fish' ? fishScript(words) : `${shell === 'zsh' ? ZSH_HEAD : ''}${bashScript(words)}`,
+      );
     });
 }
 
-/** What may follow each command, by its words: `''` is the executable alone. */
+/** What may follow each command, by its words: `''` is the executable alone. Names are ours: letters, digits and hyphens. */
 type Words = ReadonlyMap<string, readonly string[]>;
 
 function wordsOf(command: Command, path = ''): Map<string, string[]> {
@@ -30,11 +34,6 @@ function wordsOf(command: Command, path = ''): Map<string, string[]> {
   const own = [...command.commands.map((each) => each.name()), ...choices, ...options, '--help'];
   const below = command.commands.flatMap((each) => [...wordsOf(each, `${path} ${each.name()}`.trimStart())]);
   return new Map([[path, [...new Set(own)]], ...below]);
-}
-
-/** Pure. Names are ours: letters, digits and hyphens. */
-function completionScript(shell: Shell, words: Words): string {
-  return shell === 'fish' ? fishScript(words) : `${shell === 'zsh' ? ZSH_HEAD : ''}${bashScript(words)}`;
 }
 
 const ZSH_HEAD = 'autoload -U +X bashcompinit && bashcompinit\n';

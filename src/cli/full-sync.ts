@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, changed, PATIENTLY } from '../ops/api/client.ts';
-import type { Comparison, Differences } from '../ops/api/schemas.ts';
+import type { Differences } from '../ops/api/schemas.ts';
+import type { Compared } from '../ops/operations.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { SyncRunReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';
@@ -69,7 +70,7 @@ export function fullSyncCommand(cli: Cli): Command {
  */
 async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?: true }): Promise<void> {
   await withApi(cli, 'compare', async (api, service) => {
-    const compared: (Comparison & { kind: Kind })[] = [];
+    const compared: Compared[] = [];
     for (const kind of kinds) {
       if (cli.err.isTerminal) cli.err.write(`Comparing ${kind} …\n`);
       const json = { dry_run: true, kinds: [kind] };

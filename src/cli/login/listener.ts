@@ -8,15 +8,6 @@ import { UsageError } from '../../platform/errors.ts';
 /** What the browser shows. */
 export type Page = { title: string; text: string };
 
-interface ConsentListener {
-  /** As configured, with the port that was found where that was 0. */
-  redirectUri: string;
-  /** The first answer to this attempt. Foreign answers are rejected and change nothing. */
-  answer: Promise<ConsentAnswer>;
-  /** Shows the outcome in the browser that brought the answer, and closes. */
-  finish(page: Page): Promise<void>;
-}
-
 /** Requests are short and few; nobody else should be here. */
 const MAX_CONNECTIONS = 16;
 const REQUEST_TIMEOUT_MS = 10_000;
@@ -45,7 +36,7 @@ export async function listenForConsent(
   redirectUri: string,
   attempt: ConsentAttempt,
   onForeign: (noState: boolean) => void,
-): Promise<ConsentListener> {
+) {
   const url = new URL(redirectUri);
   const { promise: answer, resolve } = Promise.withResolvers<ConsentAnswer>();
   let waiting: ServerResponse | null = null;
@@ -75,10 +66,12 @@ export async function listenForConsent(
   if (url.port === '0') url.port = String((server.address() as AddressInfo).port);
 
   return {
-    // The configured text where nothing had to change, because the service compares it letter by letter.
+    /** The configured text where nothing had to change, because the service compares it letter by letter; else with the port that was found. */
     redirectUri: new URL(redirectUri).port === '0' ? url.href : redirectUri,
+    /** The first answer to this attempt. Foreign answers are rejected and change nothing. */
     answer,
-    async finish(page) {
+    /** Shows the outcome in the browser that brought the answer, and closes. */
+    async finish(page: Page): Promise<void> {
       if (waiting !== null) show(waiting, 200, page);
       const cut = setTimeout(() => server.closeAllConnections(), CLOSE_MS);
       await new Promise<void>((done) => {
