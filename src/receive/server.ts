@@ -58,6 +58,8 @@ export interface ListenOptions {
    * before its body has arrived, and may be chunked.
    */
   inTurns?: { perTurn: number; canWait: (request: IncomingMessage) => boolean };
+  /** What the names of its settings begin with, for errors: `OPS_`. Default: nothing. */
+  settings?: string;
   /** Knows the trusted proxies. Default: none. */
   addresses?: Pick<Addresses, 'isProxy'>;
   /** Default: SERVER_LIMITS. */
@@ -152,9 +154,10 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   return { port, address, close };
 }
 
-function startListening(server: Server, { host, port, signal }: ListenOptions): Promise<void> {
+function startListening(server: Server, options: ListenOptions): Promise<void> {
+  const { host, port, signal } = options;
   return new Promise((resolve, reject) => {
-    const fail = (error: NodeJS.ErrnoException) => reject(explain(error, host, port));
+    const fail = (error: NodeJS.ErrnoException) => reject(explain(error, options));
     server.once('error', fail);
     // Aborted before it listened. After this promise is settled it has no effect.
     server.once('close', () => reject(new Error('stopped before it listened', { cause: signal?.reason })));
@@ -165,16 +168,24 @@ function startListening(server: Server, { host, port, signal }: ListenOptions): 
   });
 }
 
-function explain(error: NodeJS.ErrnoException, host: string, port: number): Error {
+function explain(error: NodeJS.ErrnoException, { host, port, settings = '' }: ListenOptions): Error {
   const where = `cannot listen on ${host}:${port}`;
   switch (error.code) {
     case 'EADDRINUSE':
-      return new UsageError(`${where}: the port is in use`, 'stop what listens there, or set another port');
+      return new UsageError(
+        `${settings}PORT: ${where}: the port is in use`,
+        'stop what listens there, or set another port',
+      );
     case 'EADDRNOTAVAIL':
+    // Of an address that is one only with its zone.
+    case 'EINVAL':
     case 'ENOTFOUND':
-      return new UsageError(`${where}: this machine has no such address`, 'set another host');
+      return new UsageError(
+        `${settings}HOST: ${where}: this machine has no such address`,
+        'set another host',
+      );
     case 'EACCES':
-      return new UsageError(`${where}: not permitted`, 'set a port of 1024 or more');
+      return new UsageError(`${settings}PORT: ${where}: not permitted`, 'set a port of 1024 or more');
     default:
       return error;
   }

@@ -69,7 +69,7 @@ export async function openListeners(config: Pick<Config, 'host' | 'port' | 'ops'
   try {
     if (!shared)
       own = await listen({
-        ...{ fetch: startup.ops, host: ops.host, port: ops.port, addresses },
+        ...{ fetch: startup.ops, host: ops.host, port: ops.port, addresses, settings: 'OPS_' },
         inTurns: OPERATORS_TURNS,
       });
   } catch (error) {

@@ -1,10 +1,13 @@
+import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import pino from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
 import { loadConfig } from '../../src/platform/config.ts';
+import { UsageError } from '../../src/platform/errors.ts';
 import { startService } from '../../src/service/service.ts';
 import { lockFile, openStore } from '../../src/store/open.ts';
 import { SECRET } from '../receive/sign.ts';
@@ -57,6 +60,24 @@ it.each<[string, string, (dir: string) => Record<string, string> | undefined]>([
   expect(() => lockFile(url, 'now').release()).not.toThrow();
   for (const each of [port, opsPort]) await expect(fetch(`http://127.0.0.1:${each}/livez`)).rejects.toThrow();
   await expect.poll(() => openSince(before)).toEqual([]);
+});
+
+it.each<[string, (taken: string) => Record<string, string>]>([
+  ['PORT: cannot listen on 127.0.0.1:', (PORT) => ({ PORT })],
+  ['OPS_PORT: cannot listen on 127.0.0.1:', (OPS_PORT) => ({ OPS_PORT })],
+  ['HOST: cannot listen on 192.0.2.1:0', () => ({ HOST: '192.0.2.1' })],
+  ['OPS_HOST: cannot listen on fe80::1:0', () => ({ OPS_HOST: 'fe80::1' })],
+])('an address that cannot be listened on is told by the name of its setting: %s…', async (says, wrong) => {
+  const dir = mkdtempSync(join(tmpdir(), 'start-'));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  const other = createServer().listen(0, '127.0.0.1');
+  onTestFinished(() => void other.close());
+  await once(other, 'listening');
+  const settings = { PORT: '0', OPS_PORT: '0', DATABASE_URL: `file:${join(dir, 'mirror.db')}` };
+  const config = loadConfig({ ...settings, ...wrong(`${(other.address() as AddressInfo).port}`) });
+  const refusal = await startService({ config, logger: pino({ level: 'silent' }) }).catch((error) => error);
+  expect(refusal).toBeInstanceOf(UsageError);
+  expect(refusal.message.startsWith(says)).toBe(true);
 });
 
 it('a follower that waits on the one listener for both is answered as the service stops', async () => {
