@@ -54,6 +54,9 @@ export function createMetrics(options: { logLinesLost?: (() => number) | undefin
 
   // Event-loop delay, memory, handles and garbage collection of the process.
   collectDefaultMetrics({ register: registry, prefix: PREFIX });
+  // Gauges with a counter's name. They are sums of those by type, which stay.
+  for (const what of ['handles', 'requests', 'resources'])
+    registry.removeSingleMetric(`${PREFIX}nodejs_active_${what}_total`);
 
   // Kept by the output, which is there before any metric.
   let lostBefore = 0;

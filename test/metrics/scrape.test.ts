@@ -55,6 +55,15 @@ it('a record with an event that no read can confirm is not counted as verified',
   expect(page).toMatch(/unverified=yes">1 of 2</);
 });
 
+it('a name ends in _total where it is a counter’s, and nowhere else', async () => {
+  const text = await (await h.app.request('/metrics', { headers: bearer(READ) })).text();
+  const types = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => ({
+    name: name!,
+    type: type!,
+  }));
+  expect(types.filter(({ name, type }) => name.endsWith('_total') !== (type === 'counter'))).toEqual([]);
+});
+
 it('a scrape tells the one verdict that holds', async () => {
   expect((await scraped())('verdict{verdict="action_required"}')).toBe(0);
   await h.close();
