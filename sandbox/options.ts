@@ -231,15 +231,17 @@ export function sandboxOptionsFromEnv(env: Environment): GivenOptions {
   return options;
 }
 
-/** From `NAME` or the file that `NAME_FILE` names; an empty text counts as unset. */
+/** From `NAME` or the file that `NAME_FILE` names; an empty text counts as unset, an empty file is a mistake. */
 function readSetting(env: Environment, name: string, rule: z.ZodType): unknown {
   const path = env[`${name}_FILE`];
   let text = env[name];
+  if (text && path) throw new UsageError(`${name} and ${name}_FILE are both set; set one of them`);
   try {
     if (path) text = readFileSync(path, 'utf8').trim();
   } catch (error) {
     throw new UsageError(`${name}_FILE cannot be read: ${describeError(error)}`);
   }
+  if (path && text === '') throw new UsageError(`${name}_FILE: ${path} is empty`);
   const parsed = text ? rule.safeParse(text) : undefined;
   if (parsed === undefined || parsed.success) return parsed?.data;
   // Only the rule is shown: the value may be a secret.

@@ -292,6 +292,10 @@ describe('a bad setting is named, with what it takes', () => {
     [{ PORT_FILE: '/nowhere/port' }, /^PORT_FILE: \/nowhere\/port cannot be read/],
     [{ PORT_FILE: file('\n') }, /^PORT_FILE: .*the file is empty/],
     [{ PORT: '1', PORT_FILE: file('2') }, /^PORT and PORT_FILE are both set/],
+    [
+      { COMPLIANCE_PAGE_PARAM: 'perPage' },
+      /^COMPLIANCE_PER_PAGE_PARAM: got "perPage", which is COMPLIANCE_PAGE_PARAM too/,
+    ],
   ])('%j', (env, line) => {
     const found = problems(env);
     expect(found).toHaveLength(1);
@@ -330,8 +334,9 @@ describe('a bad setting is named, with what it takes', () => {
 });
 
 describe('NAME_FILE', () => {
-  it('is read in place of NAME, without the line break at its end', () => {
+  it('is read in place of NAME, without the line break at its end, nor a byte order mark before it', () => {
     expect(loadConfig({ PORT_FILE: file('9000\n') }).port).toBe(9000);
+    expect(loadConfig({ PORT_FILE: file('\uFEFF9000\r\n') }).port).toBe(9000);
     expect(
       loadConfig({
         ...API,

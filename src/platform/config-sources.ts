@@ -116,8 +116,9 @@ function fingerprint(path: string): string {
   return stat === undefined ? '' : `${stat.ino}:${stat.mtimeMs}:${stat.size}`;
 }
 
+/** Without line breaks at its end, and without the byte order mark that some editors write and nobody sees. */
 function readSettingFile(path: string): string {
-  const content = readFileSync(path, 'utf8').replace(/^(.*[^\r\n])?[\r\n]*$/s, '$1');
+  const content = readFileSync(path, 'utf8').replace(/^\uFEFF?(.*[^\r\n])?[\r\n]*$/s, '$1');
   if (content === '') throw new Error('the file is empty');
   return content;
 }

@@ -220,6 +220,11 @@ function readCompliance(read: Reader) {
     },
     timeoutMs: read.value('COMPLIANCE_TIMEOUT_SECONDS', parse.decimal(0.1, 600, 'seconds'), 10) * SECOND_MS,
   };
+  if (settings.paging.pageParam === settings.paging.perPageParam) {
+    read.problem(
+      `COMPLIANCE_PER_PAGE_PARAM: got ${JSON.stringify(settings.paging.perPageParam)}, which is COMPLIANCE_PAGE_PARAM too; takes another name`,
+    );
+  }
   if (!settings.pkce && !settings.state) {
     read.problem(
       'COMPLIANCE_OAUTH_STATE: off only with COMPLIANCE_OAUTH_PKCE on; without both, anybody could sign in for you',

@@ -98,6 +98,16 @@ describe('settings', () => {
     expect(sandboxOptionsFromEnv({ SANDBOX_PORT_FILE: file('9191\n') })).toEqual({ port: 9191 });
   });
 
+  test.each([
+    [
+      'given twice',
+      () => ({ SANDBOX_TOKEN: 'a token of its own', SANDBOX_TOKEN_FILE: file('another token that is') }),
+    ],
+    ['empty', () => ({ SANDBOX_TOKEN_FILE: file('\n') })],
+  ])('a guard that is %s is a mistake, and not no guard', (_what, env) => {
+    expect(() => sandboxOptionsFromEnv(env())).toThrow(/^SANDBOX_TOKEN(_FILE: .* is empty$| and )/);
+  });
+
   test('are known by name, each with its file', () => {
     const names = sandboxSettingNames();
     for (const name of ['SANDBOX_PORT', 'SANDBOX_PORT_FILE', 'SANDBOX_RATE_LIMIT', 'SANDBOX_TOKEN_SECONDS']) {
