@@ -32,6 +32,7 @@ export function apiCommand(cli: Cli): Command {
     .argument('<method>', 'GET or POST')
     .argument('<path>', 'below COMPLIANCE_BASE_URL, percent-encoded, such as "/vendors?page=2"')
     .option('--body <file>', 'the JSON to send; - reads standard input')
+    .option('--json', 'changes nothing: JSON is what it prints')
     .addHelpText('after', `\nThe operations:\n${OPERATIONS.map(([m, r]) => `  ${m} ${r}`).join('\n')}`)
     .action((method: string, path: string, options: { body?: string }) => api(cli, method, path, options));
 }

@@ -50,6 +50,11 @@ describe('one request by hand', () => {
     ]);
   });
 
+  it('takes --json, as every reading command does, and prints the same', async () => {
+    const [plain, asked] = [await api(['GET', '/vendors']), await api(['GET', '/vendors', '--json'])];
+    expect(asked).toMatchObject({ code: 0, out: plain.out, err: '' });
+  });
+
   it('sends a body once, and shows what became of it', async () => {
     const { code, out, requests } = await api(['POST', '/policies'], '{"name":"New"}');
     expect(code).toBe(0);

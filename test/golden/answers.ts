@@ -14,7 +14,7 @@ const LEFT_OUT = ['register', 'deliveries follow', 'trigger'];
 /** Every other command that takes `--json`, with what it needs; some in several ways. */
 const COMMANDS = [
   ...['backup copy.db', 'doctor', `${SPECIMEN} healthy.header`, 'doctor --delivery rejection:1', 'status'],
-  ...['audit list', 'deliveries list', 'deliveries show rejection:1'],
+  ...['api GET /vendors', 'audit list', 'deliveries list', 'deliveries show rejection:1'],
   ...['events list', 'events show evt_0000', 'gaps list', 'gaps show 1', 'quarantine list'],
   ...['quarantine show 1', 'records history vendor ven_0', 'records list vendor'],
   ...[
