@@ -15,11 +15,14 @@ export class DifferenceFound extends MirrorError {
 export function exitCodeOf(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
   if (error instanceof UsageError) return EXIT.usage;
-  // CREDENTIALS_KEY is not the key with which the stored secrets were encrypted.
-  if (error instanceof MirrorError && error.code === 'secret_unreadable') return EXIT.usage;
+  if (isWrongKey(error)) return EXIT.usage;
   if (error instanceof DifferenceFound) return EXIT.difference;
   return EXIT.failed;
 }
+
+/** CREDENTIALS_KEY is not the key with which a stored secret was encrypted, perhaps one that a request needed. */
+const isWrongKey = (error: unknown): boolean =>
+  error instanceof MirrorError && (error.code === 'secret_unreadable' || isWrongKey(error.cause));
 
 /**
  * What to write on stderr for a failed command: the error, and after it what can be done. Several problems in

@@ -3,11 +3,19 @@ import { describe, expect, it } from 'vitest';
 import { DifferenceFound, exitCodeOf, explain } from '../../src/cli/exit.ts';
 import { MirrorError, StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
 
+const UNREADABLE = new MirrorError('secret_unreadable', 'x');
+
 describe('the exit code', () => {
   it.each([
     ['help that was asked for', new CommanderError(0, 'commander.helpDisplayed', ''), 0],
     ['an unknown option', new CommanderError(1, 'commander.unknownOption', 'x'), 2],
     ['a wrong setting', new UsageError('x'), 2],
+    ['a stored secret that CREDENTIALS_KEY does not open', UNREADABLE, 2],
+    [
+      'a request that lacks such a secret',
+      new MirrorError('upstream_unauthorized', 'x', { cause: UNREADABLE }),
+      2,
+    ],
     ['a difference', new DifferenceFound('x'), 3],
     ['a database that cannot be written', new StoreUnavailable('x'), 1],
     ['anything unforeseen', new TypeError('x'), 1],
