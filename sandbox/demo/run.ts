@@ -199,10 +199,13 @@ function conclude(screen: Printer, comparison: Comparison): string[] {
   const silent = comparison.unknowable.size;
   const were =
     silent === 1
-      ? '1 risk assessment was never announced and is unknowable'
-      : `${silent} risk assessments were never announced and are unknowable`;
+      ? '1 risk assessment was never announced'
+      : `${silent} risk assessments were never announced`;
   const compared = lines.length === 0 ? 'Equal, record by record and field by field:' : 'Compared';
-  screen.write(`${compared} ${countText(comparison)}.`, `${were}, since nothing lists them.`);
+  screen.write(
+    `${compared} ${countText(comparison)}.`,
+    `${were}, and the API lists none: no mirror can know of them.`,
+  );
   return lines;
 }
 
