@@ -154,6 +154,20 @@ test('a form that somebody fills in stays as it is while the page changes', asyn
   expect(await page.getByRole('checkbox', { name: 'vendors' }).isChecked()).toBe(false);
 });
 
+test('each place of an id that no setting names stays on the page when it changes', async () => {
+  const learned = { path: 'subject.ref', eventId: 'evt_1', recordId: 'id_1', isUsed: true };
+  for (const kind of ['policy', 'vendor'] as const) await h.store.learnPointer({ ...learned, kind }, h.now());
+  await signInByLink(READ);
+  await page.locator('[data-live][data-state="live"]').waitFor();
+  h.live.pausedSince = Date.now();
+  await page.getByRole('heading', { name: 'The mirror is paused' }).waitFor();
+  const found = page.locator('.verdict .remedy', { hasText: 'where no setting looks' });
+  expect(await found.locator('code').allTextContents()).toEqual([
+    ...['id_1', 'ID_POINTERS_POLICY=subject.ref,policyId,id'],
+    ...['id_1', 'ID_POINTERS_VENDOR=subject.ref,id'],
+  ]);
+});
+
 test('a new verdict is read out, once, by an element that was there before', async () => {
   await signInByLink(READ);
   await page.locator('[data-live][data-state="live"]').waitFor();

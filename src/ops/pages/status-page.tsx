@@ -5,7 +5,7 @@ import type { PendingCount } from '../api/schemas.ts';
 import { attentionOf } from '../attention.ts';
 import type { Snapshot, Snapshots } from '../snapshot.ts';
 import { type Charts, isRange, type TrafficSeries } from '../traffic.ts';
-import { age, count, kindPlural } from '../words.ts';
+import { age, count, kindNoun, kindPlural } from '../words.ts';
 import { ActionButton, mayOperate } from './controls.tsx';
 import { DeliveriesTile, streamOf } from './deliveries-tile.tsx';
 import { Frame } from './layout.tsx';
@@ -104,11 +104,10 @@ function VerdictSection(snapshot: Snapshot) {
         <h1>{verdict.sentence}</h1>
         {verdict.remedy === null ? null : <p class="remedy">{verdict.remedy}</p>}
         {toSet.map(({ kind, path, setting, record_id, used }) => (
-          <p class="remedy" data-part="learned-pointer">
-            The id of {record_id}, one of the {kindPlural(kind)}, was found at “{path}”, where no setting
-            looks.{' '}
-            {used ? 'Events are read by that meanwhile.' : 'Each such event has its record sought meanwhile.'}{' '}
-            Set <code>{setting}</code>.
+          <p class="remedy">
+            The id of the {kindNoun(kind, 1)} <code>{record_id}</code> was found at “{path}”, where no setting
+            looks. {used ? 'Events are read there now.' : 'The API is asked for each such event’s record.'}{' '}
+            Set <code>{setting}</code> and restart.
           </p>
         ))}
       </div>
