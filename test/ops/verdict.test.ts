@@ -335,6 +335,10 @@ test.each(cases.filter(([, , verdict]) => ['action_required', 'stale', 'unverifi
   },
 );
 
+test('while no answer is of use, the remedy has the error and leads to the doctor, who knows what helps against it', () => {
+  expect(judge(input({}, down)).remedy).toMatch(/^Last error: timeout\..*“doctor” says what to do/);
+});
+
 describe('what does not yet make it worse', () => {
   test.each([
     [
