@@ -217,7 +217,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     note: 'Best at a time when less changes.',
   },
   deletion_pending: {
-    title: 'Deletions wait for approval',
+    title: 'Deletions need approval',
     remedy:
       'Unusually many records, or the last one, are gone from the compliance service. Check there that they were really deleted, then approve the deletions here.',
     needsPerson: true,
