@@ -13,6 +13,8 @@ export interface Clock {
   steady(): number;
   /** Largest error of `steady` against the shared time, either way, in milliseconds; absent: the time is not shared. */
   marginMs?(): number;
+  /** Asks for the shared time again. If that rejects, the clock goes on as before; absent: the time is not shared. */
+  measure?(): Promise<void>;
   /** Resolves after `ms` milliseconds, or at once when `signal` aborts. Never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
@@ -83,8 +85,6 @@ export function backoffMs(backoff: Backoff, failures: number, random: number): n
   return Math.round(step / 2 + (step / 2) * random);
 }
 
-export type SharedClock = Awaited<ReturnType<typeof sharedClock>>;
-
 /** Quartz runs off by this much at most, ours and the server's together: 0.4 s an hour. */
 const DRIFT = 200e-6;
 /** Rounding, on either side. */
@@ -139,7 +139,6 @@ export async function sharedClock(
       return Math.ceil(errorNow(at) + early + ROUNDING_MS);
     },
     sleep: own.sleep,
-    /** Asks the database again. If that rejects, the clock goes on as before. */
     measure,
   };
 }

@@ -1,13 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import {
-  type Clock,
-  createNap,
-  momentOf,
-  type SharedClock,
-  sharedClock,
-  systemClock,
-} from '../platform/clock.ts';
+import { type Clock, createNap, momentOf, sharedClock, systemClock } from '../platform/clock.ts';
 import type { Lease, Notice, Store } from '../store/store.ts';
 
 /**
@@ -182,7 +175,7 @@ export function createReplicas(options: {
 }
 
 /** The database's time if several processes share it; else null. */
-export async function databaseClock(store: Pick<Store, 'sharedTime'>): Promise<SharedClock | null> {
+export async function databaseClock(store: Pick<Store, 'sharedTime'>): Promise<Clock | null> {
   if ((await store.sharedTime(null)) === null) return null;
   const read = async (atLeast: number | null) => {
     const now = await store.sharedTime(atLeast);

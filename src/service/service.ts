@@ -1,7 +1,6 @@
 import { createGapKeeper } from '../backfill/context.ts';
 import { KINDS } from '../compliance/kinds.ts';
 import { createInbox } from '../inbox/group-commit.ts';
-import type { SharedClock } from '../platform/clock.ts';
 import { stage } from '../platform/logger.ts';
 import { version } from '../platform/package.ts';
 import { createWorker, GATHER_MS } from '../process/worker.ts';
@@ -172,7 +171,7 @@ async function start(opened: Opened, built: Built, signal: AbortSignal): Promise
     // Not in the heartbeat, which waits for its turn to write.
     every(
       () => CLOCK_MEASURED_MS,
-      async () => await (clock as Partial<SharedClock>).measure?.(),
+      async () => await clock.measure?.(),
     ),
     repairs.budget.run(signal),
     replicas.listen(hearing, signal),

@@ -6,7 +6,7 @@ import { UpstreamError } from '../../src/compliance/errors.ts';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { IdPointers } from '../../src/compliance/pointers.ts';
 import { createInbox, type Inbox } from '../../src/inbox/group-commit.ts';
-import { type Clock, type SharedClock, sharedClock } from '../../src/platform/clock.ts';
+import { type Clock, sharedClock } from '../../src/platform/clock.ts';
 import { describeError, MirrorError } from '../../src/platform/errors.ts';
 import { createWorker } from '../../src/process/worker.ts';
 import { parseEnvelope } from '../../src/receive/envelope.ts';
@@ -116,7 +116,7 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
   };
 
   /** The service's own clock, over a database whose time is the world's. */
-  async function databaseClock(): Promise<SharedClock> {
+  async function databaseClock() {
     const drift = (2 * chance.draw(`drift ${name}`) - 1) * DRIFT;
     const offset = Math.floor(1_000_000 * chance.draw(`uptime ${name}`));
     const way = () => own.sleep(chance.between(`way ${name}`, 0, LONGEST_WAY_MS));
