@@ -74,15 +74,11 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
   const facts = (): LiveFacts => ({
     ...{ version: version(), startedAt, ...config.sync },
     ...{ eventsOnly: rules.eventsOnly, idPointers: rules.pointers },
-    state: isServed ? 'elsewhere' : 'stopped',
-    ...{
-      ...{ pausedSince, unwritableSince: null },
-      rejectsSignatures: false,
-      lacksCredentials: false,
-      secrets: config.webhook.secrets().map((_, index) => ({
-        ...{ position: index + 1, registration: null, lastUsedAt: null },
-      })),
-    },
+    ...{ state: isServed ? 'elsewhere' : 'stopped', pausedSince, unwritableSince: null },
+    ...{ rejectsSignatures: false, lacksCredentials: false },
+    secrets: config.webhook.secrets().map((_, index) => ({
+      ...{ position: index + 1, registration: null, lastUsedAt: null },
+    })),
     ...{ runningSyncRuns: [], upstream: unknownUpstream(config), unreachableSince: null },
     deliveries: { last_minute: noDeliveries(), last_hour: noDeliveries() },
   });

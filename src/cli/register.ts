@@ -109,16 +109,15 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
     const before = await store.listRegistrations();
     requireReadable(before, secrets);
     const same = sameAs(before, request);
-    let registration = same.at(-1);
+    const held = same.at(-1);
     // With --json standard output is for programs alone.
     const say = options.json ? cli.err : cli.out;
     const isAgain = options.again === true;
-    const made =
-      registration !== undefined && !isAgain
-        ? { registration, answer: null }
+    const { registration, answer } =
+      held !== undefined && !isAgain
+        ? { registration: held, answer: null }
         : await ask({ cli, config, key, store, clock, request, before, isAgain });
-    registration = made.registration;
-    if (made.answer === null) {
+    if (answer === null) {
       say.write(
         `Registered already, as ${printable(registration.upstreamId)}; nothing was sent. If the compliance service no longer has it, add --again.\n`,
       );
@@ -126,11 +125,11 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
       const { upstreamId, url } = registration;
       say.write(`Registered as ${printable(upstreamId)}: ${printable(url)}\n`);
       say.write(
-        made.answer.secret === null
+        answer.secret === null
           ? lackOfSecret(registration, placesOfUnsent(registration, config.credentialsKey ?? key))
           : 'Its signing secret is stored, encrypted.\n',
       );
-      warnOfAnswer(cli, request, made.answer);
+      warnOfAnswer(cli, request, answer);
       const replaced = same.filter((each) => each.upstreamId !== upstreamId);
       const isTakenUp = stateOfSecret(registration, secrets).state === 'verifies';
       await letExpire(say, store, clock, { replaced, isTakenUp });
