@@ -172,7 +172,7 @@ export const unreachable: Rule = ({ live: { unreachableSince: since, upstream, s
   since !== null &&
   state === 'running' && {
     sentence: 'The compliance service gives no usable answer, so nothing can be verified.',
-    remedy: `Last error: ${upstream.last_error ?? 'not known'}. It is asked again by itself, and deliveries are still received. If it lasts, “doctor” says what to do about the error; see also its status page and the network in between.`,
+    remedy: `Last error: ${upstream.last_error ?? 'not known'}. It is asked again by itself, and deliveries are still received. If it lasts, “doctor” says what to do about the error.`,
     since,
   };
 
