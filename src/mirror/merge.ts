@@ -49,7 +49,8 @@ export function mergePayload(
 
 /**
  * A list's row of a record, laid over the data in the mirror. What the row leaves out, at any depth, is not removed: the
- * record's own address may still show it. `lacks`: it leaves out something.
+ * record's own address may still show it. So is an object, or a list of them, for which it has a plain value, such as an id.
+ * `lacks`: it leaves out something.
  */
 export function laidOver(present: JsonObject, listed: JsonObject): { data: JsonObject; lacks: boolean } {
   const data = { ...present };
@@ -57,12 +58,17 @@ export function laidOver(present: JsonObject, listed: JsonObject): { data: JsonO
   for (const field of Object.keys(listed)) {
     const was = Object.hasOwn(present, field) ? present[field] : null;
     const is = listed[field];
-    const inner = isObject(was) && isObject(is) ? laidOver(was, is) : { data: is, lacks: false };
+    const isShort = holdsObjects(was) && !holdsObjects(is);
+    const short = isShort ? { data: was, lacks: true } : { data: is, lacks: false };
+    const inner = isObject(was) && isObject(is) ? laidOver(was, is) : short;
     put(data, field, inner.data);
     lacks ||= inner.lacks;
   }
   return { data, lacks };
 }
+
+const holdsObjects = (value: unknown): boolean =>
+  isObject(value) || (Array.isArray(value) && value.some(isObject));
 
 /** Assignment, except that a field called `__proto__` stays data. Building objects from entries cost an event 4 µs. */
 function put(object: JsonObject, field: string, value: unknown): void {

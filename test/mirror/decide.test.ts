@@ -255,13 +255,17 @@ describe('what an event shows', () => {
 
 describe('a row of a list', () => {
   const read = { number: 7, beganAt: 110, endedAt: 112, endedWall: 2_000, isOfList: true };
-  const held = row({ name: 'Old', notes: 'x', owner: { id: 'u', name: 'Jo' } });
+  const contacts = [{ id: 'c', mail: 'c@d.e' }];
+  const held = row({ name: 'Old', notes: 'x', owner: { id: 'u', name: 'Jo' }, contacts });
   const apply = (kind: Kind, data: JsonObject, over: Partial<RecordState> = VERIFIED) =>
     decideApply(kind, data, read, { state: state({ returned: true, ...over }), row: held }, TIMING);
 
   it.each<[string, JsonObject]>([
-    ['a field', { name: 'Old', owner: { id: 'u', name: 'Jo' } }],
-    ['a field of an object', { name: 'Old', notes: 'x', owner: { id: 'u' } }],
+    ['a field', { name: 'Old', owner: { id: 'u', name: 'Jo' }, contacts }],
+    ['a field of an object', { name: 'Old', notes: 'x', owner: { id: 'u' }, contacts }],
+    ['all of an object but its id', { name: 'Old', notes: 'x', owner: 'u', contacts }],
+    ['an object', { name: 'Old', notes: 'x', owner: null, contacts }],
+    ['all of a list’s objects but their ids', { ...held.data, contacts: ['c'] }],
   ])('that leaves out %s takes nothing away and confirms nothing', (_, data) => {
     expect(apply('vendor', data)).toMatchObject({
       ...{ outcome: 'unchanged', lacks: true, confirmed: false, row: null, change: null },
@@ -274,7 +278,7 @@ describe('a row of a list', () => {
   it('that leaves out something and shows another thing otherwise is taken, and has the record looked at again', () => {
     expect(apply('vendor', { name: 'New', owner: { id: 'v' } })).toMatchObject({
       ...{ outcome: 'updated', lacks: true, confirmed: false },
-      row: { name: 'New', data: { name: 'New', notes: 'x', owner: { id: 'v', name: 'Jo' } } },
+      row: { name: 'New', data: { name: 'New', notes: 'x', owner: { id: 'v', name: 'Jo' }, contacts } },
       state: { unverifiedSince: read.endedWall, dueAt: read.endedAt + TIMING.settleMs },
     });
   });
