@@ -41,16 +41,16 @@ const ZSH_HEAD = 'autoload -U +X bashcompinit && bashcompinit\n';
 function bashScript(words: Words): string {
   const cases = [...words].map(([path, some]) => `    '${path}') words='${some.join(' ')}' ;;\n`);
   return `_compliance_mirror() {
-  local path='' word words=''
-  for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+  local typed='' word words=''
+  for word in "\${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
     case "$word" in -*) continue ;; esac
-    case "\${path:+$path }$word" in
+    case "\${typed:+$typed }$word" in
 ${[...words.keys()]
   .filter((path) => path !== '')
-  .map((path) => `      '${path}') path='${path}' ;;\n`)
+  .map((path) => `      '${path}') typed='${path}' ;;\n`)
   .join('')}    esac
   done
-  case "$path" in
+  case "$typed" in
 ${cases.join('')}  esac
   COMPREPLY=($(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}"))
 }

@@ -23,6 +23,15 @@ it('bash completes commands, their subcommands, their options and what they choo
   expect(offered(out, ['export', 'ven'])).toEqual(['vendors']);
 });
 
+/** zsh leaves out by itself what does not begin as the last word does. */
+it.skipIf(spawnSync('zsh', ['--version']).status !== 0)('zsh completes the same', async () => {
+  const { out } = await cli(['completion', 'zsh']);
+  const asked = `autoload -U compinit; compinit -D -u; ${out}
+COMP_WORDS=(compliance-mirror deliveries ''); COMP_CWORD=2; emulate sh -c _compliance_mirror; print -rl -- $COMPREPLY`;
+  const { stdout, stderr } = spawnSync('zsh', ['-f', '-c', asked], { encoding: 'utf8' });
+  expect({ stdout, stderr }).toEqual({ stdout: 'list\nshow\nfollow\n--help\n', stderr: '' });
+});
+
 it.each(['zsh', 'fish'])('the script for %s names every command', async (shell) => {
   const { code, out } = await cli(['completion', shell]);
   expect(code).toBe(0);
