@@ -14,6 +14,10 @@ import { freshPath } from './folder.ts';
 
 const NOW = { wall: Date.parse('2026-11-01T12:00:00Z'), steady: 1_000 };
 const TIMING = { settleMs: 10_000 };
+const FACTS = {
+  ...{ eventsOnly: true, settleMs: 10_000, fullSyncMs: 0, access: '', reader: undefined },
+  ...{ blocked: false, unreachable: false, others: {} },
+};
 const PAGE_BYTES = 4_096;
 
 function event(id: string, bodyBytes = 0): IncomingEvent {
@@ -261,6 +265,21 @@ describe('a verb that cannot be finished', () => {
     await store.checkWritable();
     expect(statSync(`${path}-wal`).size - before).toBeGreaterThan(4 * PAGE_BYTES);
     await store.close();
+  });
+
+  it.each(['', '-wal'])('is of no use once its file%s is not in its place any more', async (ending) => {
+    const path = freshPath();
+    const store = await opened(path);
+    const beat = () => store.beat(NOW, FACTS);
+    await accept(store, event('a'));
+    await beat();
+    await accept(store, event('b'));
+    await beat();
+    rmSync(`${path}${ending}`);
+    await expect(beat()).rejects.toMatchObject({
+      ...{ name: 'StoreUnavailable', fatal: true },
+      message: `${path}${ending} was removed or replaced while the service ran`,
+    });
   });
 
   it('says that another program holds the file, and works again once it lets go', async () => {

@@ -104,6 +104,29 @@ function assertDurable(db: Connection, path: string): void {
   );
 }
 
+/**
+ * Throws once the file or its log is no longer what is at its path: what is written from then on has no name, or is in a file that
+ * nobody will open. With a log, SQLite does not look.
+ */
+export function placeKeeper(db: Connection): () => void {
+  if (db.memory) return () => undefined;
+  const known = new Map<string, string>();
+  return () => {
+    for (const path of [db.name, `${db.name}-wal`]) {
+      const found = statSync(path, { throwIfNoEntry: false });
+      const now = found && `${found.dev}/${found.ino}`;
+      const before = known.get(path);
+      if (before === undefined && now !== undefined) known.set(path, now);
+      if (before === undefined || now === before) continue;
+      throw new StoreUnavailable(`${path} was removed or replaced while the service ran`, {
+        fatal: true,
+        remedy:
+          'what was accepted since then is in the file that was there, not in this one; end the service before another file takes its place',
+      });
+    }
+  };
+}
+
 /** Runs `work`, and translates SQLite's errors into ours. */
 export function guarded<T>(work: () => T): T {
   try {

@@ -6,7 +6,7 @@ import { createVerbs, type ReplicaStore, type Store } from '../store.ts';
 import { beginEpoch, EPOCH_FACT, watched } from '../units/gaps.ts';
 import { readFact, sql, writeFact } from '../units/sql.ts';
 import { COPIED_FACT } from './backup.ts';
-import { type Connection, connect, guardedVerb } from './connection.ts';
+import { type Connection, connect, guardedVerb, placeKeeper } from './connection.ts';
 import { createDatabase } from './database.ts';
 import { createEvents } from './events.ts';
 import { assertWhole, backUpBeforeMigrating, migrateSchema, schemaSteps } from './migrations.ts';
@@ -99,10 +99,16 @@ const probeText = () => randomBytes(PROBE_BYTES / 2).toString('hex');
 /** The port over a connection whose schema is current. Closing the store closes the connection. */
 export function storeOver(db: Connection, { database, watchGaps } = watched(createDatabase(db))): Store {
   const events = createEvents(db);
+  const common = createVerbs(database, events.engine);
+  const keepPlace = placeKeeper(db);
   const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
     ...events.verbs,
-    ...createVerbs(database, events.engine),
+    ...common,
     ...ALONE,
+    async beat(now, facts) {
+      keepPlace();
+      return await common.beat(now, facts);
+    },
     async checkWritable() {
       await database.transact((unit) => writeFact(unit, 'written', probeText()));
     },
