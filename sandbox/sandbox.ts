@@ -9,7 +9,7 @@ import { except } from 'hono/combine';
 import { methodNotAllowed } from 'hono/method-not-allowed';
 import { KINDS } from '../src/compliance/kinds.ts';
 import { describeError, UsageError } from '../src/platform/errors.ts';
-import { authenticate, requireLoopbackName, requireToken } from './access.ts';
+import { authenticate, requireLoopbackName, requireToken, urlOf } from './access.ts';
 import { controlRoutes } from './controls.ts';
 import { Deliveries } from './deliveries.ts';
 import { consentRoutes } from './oauth/consent.tsx';
@@ -44,7 +44,6 @@ export async function startSandbox(given: GivenOptions = {}) {
   const server = createServer(getRequestListener(app.fetch));
   await listen(server, options);
   const { port } = server.address() as AddressInfo;
-  const host = options.host.includes(':') ? `[${options.host.replace(/^\[|\]$/g, '')}]` : options.host;
   let closing: Promise<void> | null = null;
   const close = async () => {
     stopping.abort();
@@ -59,7 +58,7 @@ export async function startSandbox(given: GivenOptions = {}) {
   const { apiKeys, oauth, seedNumber } = options;
   return {
     /** Without a path: the API is below `/v1`, OAuth below `/oauth`, the controls below `/_sandbox`. */
-    url: `http://${host}:${port}`,
+    url: urlOf(options.host, port),
     port,
     /** As given, or with the keys and secrets that were made. */
     ...{ apiKeys, oauth, seedNumber },

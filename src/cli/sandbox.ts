@@ -122,8 +122,9 @@ function jsonOrText(text: string): unknown {
 
 async function ask({ env }: Cli, flags: TriggerFlags, body: object): Promise<Triggered> {
   const { sandboxOptionsFromEnv } = await import('../../sandbox/options.ts');
+  const { urlOf } = await import('../../sandbox/access.ts');
   const { host = DEFAULT_HOST, port = DEFAULT_PORT, token } = sandboxOptionsFromEnv(env);
-  const address = URL.parse('/_sandbox/trigger', flags.sandbox ?? `http://${host}:${port}`);
+  const address = URL.parse('/_sandbox/trigger', flags.sandbox ?? urlOf(host, port));
   if (address === null)
     throw new UsageError('--sandbox is no address', 'it looks like http://127.0.0.1:9090');
   // Browsers take a password in an address. fetch refuses it, and an error must not repeat it.

@@ -55,6 +55,11 @@ it('the command names what was sent, sets fields, and says why nothing was', asy
   });
 });
 
+it('the command asks the sandbox of the settings, at an IPv6 address as well', async () => {
+  const asked = await cli(['trigger', 'policy.updated'], { SANDBOX_HOST: '::1', SANDBOX_PORT: '1' });
+  expect(asked).toMatchObject({ code: 1, err: expect.stringContaining('answers at http://[::1]:1') });
+});
+
 it('the command signs in with the token that the sandbox has, whatever its characters, from a file as well', async () => {
   const token = 'a token from a file, with ž in it';
   const sandbox = await testSandbox({ token });
