@@ -154,15 +154,12 @@ function madeToken(config: Config, url: string) {
 }
 
 /** The store as operators reach it: what they change makes work, so the backfill is woken. */
-function operatorsStore({ store, rules, repairs, replicas }: OperatorsOptions): OpsContext['store'] {
+function operatorsStore({ store, rules, repairs }: OperatorsOptions): OpsContext['store'] {
   return {
     ...store,
     async retryEvent(id, at) {
       const tried = await store.retryEvent(id, rules, at);
-      if (tried.outcome === 'processed') {
-        repairs.backfill?.wake();
-        replicas.notify('work');
-      }
+      if (tried.outcome === 'processed') repairs.backfill?.wake();
       return tried;
     },
     async releaseQuarantined(id, at, timing) {
