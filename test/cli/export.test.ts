@@ -188,6 +188,16 @@ describe('export and the commands from afar', () => {
     expect((await cli(['export', 'persons'], here)).code).toBe(2);
   });
 
+  it.each([
+    ['export', 'gaps', ''],
+    ['backup', ''],
+  ])('an empty name, as of a variable that is not set, is bad usage of %s', async (...args) => {
+    expect(await cli(args, here)).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('is empty (name one)'),
+    });
+  });
+
   it('neither the database, nor what goes with it, nor a device is replaced, whatever is asked for', async () => {
     const database = here['DATABASE_URL']!.replace('file:', '');
     const device = join(folder, 'device');

@@ -97,6 +97,7 @@ function refuseTarget(from: string, to: string, force: boolean): void {
 }
 
 function realFolder(path: string): string {
+  if (path === '') throw new UsageError('the name of the file to write is empty', 'name one');
   const folder = dirname(resolve(path));
   if (existsSync(folder)) return realpathSync(folder);
   throw new UsageError(`there is no folder ${folder}`, 'make it first');
