@@ -62,7 +62,8 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
 export async function run(args: readonly string[]): Promise<number> {
   const cli: Cli = { env: process.env, out: screenOf(process.stdout), err: screenOf(process.stderr) };
   if (args[0] === 'serve') goOnWithoutReader();
-  else endQuietlyWithReader();
+  // The exit code says what the full syncs found, also where only the first line was wanted.
+  else endQuietlyWithReader({ atOnce: args[0] !== 'sync' });
   try {
     cli.env = withEnvFile(process.env);
     const root = await program(cli, args[0]);
@@ -115,9 +116,10 @@ function goOnWithoutReader(): void {
 }
 
 /** A reader of our output may stop early, as `head` does. That is no failure, and there is nothing to report. */
-function endQuietlyWithReader(): void {
+function endQuietlyWithReader({ atOnce }: { atOnce: boolean }): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EPIPE' && !atOnce) return;
       if (error.code === 'EPIPE') process.exit(process.exitCode ?? EXIT.done);
       // What else is reported is lost, but not the exit code.
       if (stream === process.stderr) return;

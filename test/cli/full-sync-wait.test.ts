@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -42,6 +43,13 @@ it('a cycle over the assessments is not waited for without end while the API ref
   expect(code).toBe(1);
   expect(err).toContain('not complete: risk_assessment');
   expect(err).toContain('answered 401');
+});
+
+it('waits for the end, and ends with its exit code, also where nobody reads its output any more', () => {
+  const main = new URL('../../dist/src/main.js', import.meta.url).pathname;
+  const command = `"${process.execPath}" "${main}" sync --kind risk_assessment --wait | :; echo "\${PIPESTATUS[0]}"`;
+  const env = { ...process.env, ...settings };
+  expect(spawnSync('bash', ['-c', command], { env, encoding: 'utf8' }).stdout).toBe('1\n');
 });
 
 it('says within 15 seconds that the compliance service has asked for a pause', async () => {
