@@ -15,15 +15,6 @@ import { kindPlural, sentenceCase } from '../../ops/words.ts';
 import type { Config } from '../../platform/config.ts';
 import { MirrorError } from '../../platform/errors.ts';
 
-interface Explored {
-  /** What was seen, a line each. */
-  says: string[];
-  /** What this version cannot use, or what could not be looked at. */
-  warnings: string[];
-  /** Settings that differ from those in use, proven by what was read. */
-  settings: Record<string, string>;
-}
-
 interface ExploreOptions {
   client: Pick<ComplianceClient, 'request'>;
   config: Pick<Config, 'idPointers'>;
@@ -41,8 +32,15 @@ type ListSeen = ReturnType<typeof listIn> & { kind: ListedKind; body: unknown };
  * Reads the first pages of both lists and one record of each kind that can be read by itself, and finds what settings
  * they need. Rejects with UpstreamError where a list cannot be read, and MirrorError (`no_list`) where what comes is none.
  */
-export async function explore({ client, config, paging, riskId, signal }: ExploreOptions): Promise<Explored> {
-  const found: Explored = { says: [], warnings: [], settings: {} };
+export async function explore({ client, config, paging, riskId, signal }: ExploreOptions) {
+  const found = {
+    /** What was seen, a line each. */
+    says: [] as string[],
+    /** What this version cannot use, or what could not be looked at. */
+    warnings: [] as string[],
+    /** Settings that differ from those in use, proven by what was read. */
+    settings: {} as Record<string, string>,
+  };
   const pointers: Record<Kind, readonly string[]> = { ...config.idPointers };
 
   const lists = [await readList('policy'), await readList('vendor')] as const;
@@ -194,15 +192,6 @@ function idAt(object: JsonObject, kind: Kind, path: string): string | null {
 /** Asks for one page with these parameters; null: the service rejects them. */
 export type AskPage = (query: Readonly<Record<string, string>>) => Promise<SeenPage | null>;
 
-interface FoundPaging {
-  /** Settings as they have to be; empty: as they are. */
-  settings: Record<string, string>;
-  /** What was seen, in one sentence. */
-  says: string;
-  /** No setting takes what was seen. */
-  isStrange: boolean;
-}
-
 /** What the size of a page is called elsewhere; the configured name is tried first. */
 const SIZE_NAMES = [
   ...['perPage', 'per_page', 'limit', 'pageSize', 'page_size', 'size', 'count', 'page[size]'],
@@ -213,13 +202,12 @@ const LOOKS = 3;
 
 /**
  * Finds out how a list is paged. Under each name pages of one record are asked for until a name has an effect, so that a short list
- * is enough. Then the pages are examined as `doctor` does. `shown`: records on the first page.
+ * is enough. Then the pages are examined as `doctor` does. `shown`: records on the first page. Resolves with the settings that have to
+ * be others, with what was seen, in one sentence, and with whether no setting takes it.
  */
-export async function findPaging(ask: AskPage, set: PagingSettings, shown: number): Promise<FoundPaging> {
-  if (shown < 2) {
-    return { settings: {}, says: 'too few records to see how it is paged', isStrange: false };
-  }
+export async function findPaging(ask: AskPage, set: PagingSettings, shown: number) {
   const settings: Record<string, string> = {};
+  if (shown < 2) return { settings, says: 'too few records to see how it is paged', isStrange: false };
   const sized = await sizeParameter(ask, set.perPageParam);
   let paging: PagingSettings = sized === null ? set : { ...set, perPageParam: sized, pageSize: 1 };
   if (sized !== null && sized !== set.perPageParam) settings['COMPLIANCE_PER_PAGE_PARAM'] = sized;
