@@ -108,7 +108,8 @@ export function createPages(
     const isAllSeen = () => request.skip === 0 && seen.size > 0 && seen.size + unusable === total;
     const ask = (page: number) => {
       const number = byOffset ? offset : paging.firstPage + page;
-      const how = { isBehindLast: isAllSeen() };
+      // By its rows and not by their ids: a record that has moved stands on two pages, or was on none.
+      const how = { isBehindLast: request.skip === 0 && offset > 0 && total !== null && offset >= total };
       const askOnce = () => upstream.page(request.kind, number, request.lane, how);
       const asked = retried(askOnce, options, TRIES_PER_PAGE, isReading);
       // It may fail before anybody waits for it.

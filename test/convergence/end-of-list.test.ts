@@ -54,6 +54,28 @@ it.each([
   expect(syncRuns.map(({ outcome, error }) => error ?? outcome)).toEqual(syncRuns.map(() => 'complete'));
 });
 
+it('a list that answers 404 behind its last page, and has moved while it was read, is read again and raises no alarm', async () => {
+  stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE) });
+  const { records } = stage.upstream;
+  let isMoved = false;
+  stage.upstream.faultOf = ({ path }) => {
+    if (!path.includes('/policies?')) return null;
+    // It comes first, so that the last one of the first page is the first of the second, too.
+    if (pageOf(path) === 2 && !isMoved)
+      records.put('policies', { id: 'pol-new', name: 'New', version: '1', status: 'draft' });
+    isMoved ||= pageOf(path) === 2;
+    const isBehind = (pageOf(path) - 1) * POLICIES_PER_PAGE >= records.ids('policies').length;
+    return isBehind ? { fault: 'status', status: 404 } : null;
+  };
+  await stage.start();
+  await stage.leapUntil('a complete full sync', async () =>
+    (await policySyncRuns()).some(({ outcome }) => outcome === 'complete'),
+  );
+  expect((await policySyncRuns()).map(({ outcome }) => outcome)).toEqual(['complete', 'incomplete']);
+  expect(differences()).toEqual([]);
+  expect(await stage.gaps()).toEqual([]);
+});
+
 it.each([404, 400])('a list of which a page before the last answers %i proves nothing', async (status) => {
   stage = await createStage({ COMPLIANCE_PAGE_SIZE: String(POLICIES_PER_PAGE) });
   await startInSync();
