@@ -228,7 +228,7 @@ describe('trouble with the database', () => {
     await Promise.all([first.end(), second.end()]);
   });
 
-  it('whose table somebody has locked keeps reports of it waiting, and no delivery', async () => {
+  it('whose table somebody has locked keeps reports of it waiting, and neither a delivery nor a lease', async () => {
     const store = await opened();
     const rival = await rawClient();
     await rival.query('BEGIN; LOCK TABLE audit');
@@ -240,6 +240,8 @@ describe('trouble with the database', () => {
       .toBeGreaterThanOrEqual(6);
     const accepted = store.accept({ events: [scene.event()], unusable: [] }, scene.now(), { settleMs: 1 });
     await expect(accepted).resolves.toMatchObject([{ status: 'accepted' }]);
+    await expect(store.takeLease('a', 'me', 10_000, scene.now())).resolves.toMatchObject({ fence: 1 });
+    await expect(store.takeLease('a', 'me', 10_000, scene.now())).resolves.toMatchObject({ fence: 1 });
     await rival.query('ROLLBACK');
     await rival.end();
     await Promise.all(reports);

@@ -100,7 +100,7 @@ export function createDatabase(
   const names = statementNames();
   // Deliveries, which have a sender that waits, and all else.
   const [deliveriesInTurn, inTurn] = alternatingTurns();
-  const withRoom = room(Math.max(1, size - KEPT_FOR_UNITS), CONNECT_TIMEOUT_MS);
+  const withRoom = room(Math.max(2, size - KEPT_FOR_UNITS), CONNECT_TIMEOUT_MS);
   /** The counter never falls below this by a crash. A restore may set it back, but ends all connections first. */
   let durableNumber = 0;
 

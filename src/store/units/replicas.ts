@@ -51,14 +51,14 @@ export function createReplicaVerbs(database: Database) {
     /** Takes it, or extends this owner's. Null: another owner has it. */
     async takeLease(name: string, owner: string, leaseMs: number, now: Now): Promise<TakenLease | null> {
       const leaseUntil = now.steady + leaseMs;
-      const kept = await single<number>(
-        statements,
-        sql`UPDATE leases SET lease_until = ${leaseUntil}
-          WHERE name = ${name} AND owner = ${owner} AND lease_until > ${now.steady} RETURNING fence`,
-      );
-      if (kept !== null) return { name, owner, fence: kept, isTakeover: false };
       // Only this lease's row is locked: prolonging another lease must not wait for an owner of this one that is in a unit.
       return await database.transactApart(null, async (unit) => {
+        const kept = await single<number>(
+          unit,
+          sql`UPDATE leases SET lease_until = ${leaseUntil}
+            WHERE name = ${name} AND owner = ${owner} AND lease_until > ${now.steady} RETURNING fence`,
+        );
+        if (kept !== null) return { name, owner, fence: kept, isTakeover: false };
         await unit.change(
           sql`${insertInto(leases, { name, owner: '', fence: 0, leaseUntil: 0 })} ON CONFLICT (name) DO NOTHING`,
         );
