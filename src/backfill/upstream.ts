@@ -134,6 +134,7 @@ export function createUpstream(
   const standing = new Map<Kind, 'accepted' | 'doubted' | 'rejected'>();
   /** Addresses whose last answer was of no use. */
   const failing = new Set<string>();
+  const addressOf = (kind: Kind, id: string | null) => `${kind} ${id ?? ''}`;
   let silentSince: number | null = null;
   /** Requests in a row that brought nothing, answered or not. */
   let useless = 0;
@@ -161,7 +162,7 @@ export function createUpstream(
     ask: Ask<T>,
     isAnswer: (error: UpstreamError) => boolean = () => false,
   ): Promise<Seen<T>> {
-    const asked = `${kind} ${address ?? ''}`;
+    const asked = addressOf(kind, address);
     asking += 1;
     try {
       await patience();
@@ -333,17 +334,19 @@ export function createUpstream(
   }
 
   /**
-   * Asks for one policy, only to see whether the service answers. A useful answer comes within seconds: one that takes longer than an
-   * unreachable service may go without notice counts as none until it comes.
+   * Asks for one policy, or for one vendor where policies cannot be read, only to see whether the service answers. A useful answer
+   * comes within seconds: one that takes longer than an unreachable service may go without notice counts as none until it comes.
    */
   async function look(): Promise<void> {
+    const isOfNoUse = (kind: Kind) => failing.has(addressOf(kind, null));
+    const kind = isOfNoUse('policy') && !isOfNoUse('vendor') ? 'vendor' : 'policy';
     const query = {
       [options.paging.pageParam]: String(firstPageOf(options.paging)),
       [options.paging.perPageParam]: '1',
     };
     const got = new AbortController();
     try {
-      await read('policy', null, 'scan', (call) => {
+      await read(kind, null, 'scan', (call) => {
         const onSend = async () => {
           await call.onSend?.();
           const sentWall = clock.wall();
@@ -351,7 +354,7 @@ export function createUpstream(
             if (!got.signal.aborted) isSilent(sentWall);
           });
         };
-        return client.listPage('policy', 0, { ...call, onSend, lane: 'scan', query });
+        return client.listPage(kind, 0, { ...call, onSend, lane: 'scan', query });
       });
     } catch (error) {
       if (!signal.aborted && !(error instanceof UpstreamError)) throw error;

@@ -8,10 +8,11 @@ import type { Clock } from '../../src/platform/clock.ts';
 const silent = () => new UpstreamError('network', 'refused the connection');
 const broken = () => new UpstreamError('server', 'answered 500', { status: 500 });
 const refusing = () => new UpstreamError('unauthorized', 'answered 401', { status: 401 });
+const unreadable = () => new UpstreamError('unexpected_status', 'answered 404', { status: 404 });
 const signedOut = () => new UpstreamError('unauthorized', 'nobody has signed in');
 
 /** Reads of every kind, one after the other, and what they open; time passes only while a read waits, and when told to. */
-function reader({ listsAnswer = false } = {}) {
+function reader({ listsAnswer = false, policiesFail = false } = {}) {
   let now = 1_000_000;
   let failure = silent;
   const opened: string[] = [];
@@ -19,7 +20,8 @@ function reader({ listsAnswer = false } = {}) {
   const fails = async () => {
     throw failure();
   };
-  const lists = async () => {
+  const lists = async (kind: Kind) => {
+    if (policiesFail && kind === 'policy') throw failure();
     const moment = { steady: now, wall: now };
     return { objects: [], meta: {}, began: moment, ended: moment };
   };
@@ -57,6 +59,17 @@ function reader({ listsAnswer = false } = {}) {
         now += 1_000;
       } while (now < until);
       return opened.filter((reason) => reason === 'upstream_unavailable');
+    },
+    /** Seconds in which nothing is to be read. */
+    async idle(seconds: number): Promise<void> {
+      for (const until = now + seconds * 1_000; now < until; now += 1_000)
+        if (upstream.isLookDue(6_000)) await upstream.look();
+    },
+    /** For how long a read waits before it is sent. */
+    async waits(kind: Kind): Promise<number> {
+      const from = now;
+      await read(kind);
+      return now - from;
     },
     silentSince: () => upstream.health().silentSinceWall,
     lacksCredentials: () => upstream.health().lacksCredentials,
@@ -116,4 +129,12 @@ it('a record that fails for ever says nothing of a service whose lists answer', 
   const { fail, silentSince } = reader({ listsAnswer: true });
   expect(await fail(120_000, broken, ['risk_assessment'])).toEqual([]);
   expect(silentSince()).toBeNull();
+});
+
+it('policies that cannot be read do not make vendors wait after a time in which nothing was to be read', async () => {
+  const { fail, idle, waits } = reader({ listsAnswer: true, policiesFail: true });
+  await fail(0, unreadable, ['policy']);
+  await waits('vendor');
+  await idle(600);
+  expect(await waits('vendor')).toBe(0);
 });
