@@ -40,7 +40,7 @@ const refusals = {
   401: problem('The credentials are missing or not valid.'),
   403: problem('The credentials lack the scope that this takes.'),
   429: problem('Too many requests: see Retry-After.'),
-  500: problem('A failure, switched on or real.'),
+  '5XX': problem('A failure, switched on or real.'),
 };
 const notFound = { 404: problem('There is no such record.') };
 const badQuery = { 422: problem('The query does not fit.') };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { TokenBucket } from '../../sandbox/faults.ts';
-import { API_KEY, testReceiver, testSandbox } from './support.ts';
+import { API_KEY, request, testReceiver, testSandbox } from './support.ts';
 
 const update = { kind: 'vendor', op: 'update', id: 'vendor-0001' };
 
@@ -166,13 +166,15 @@ describe('of the API', () => {
     expect((await api('GET', '/vendors')).body.meta.total).toBe(7);
   });
 
-  test('errors come as 5xx problems and have no effect', async () => {
-    const { api, control } = await testSandbox();
+  test('errors come as 5xx problems, as the document says, and have no effect', async () => {
+    const { url, api, control } = await testSandbox();
     const before = (await control('GET', '/state')).body.policies;
     await control('POST', '/faults', { errorRate: 1 });
     const answer = await api('POST', '/policies', { name: 'Lost' });
     expect(answer.status).toBeGreaterThanOrEqual(500);
     expect(answer.body.code).toBe('injected_error');
+    const { paths } = (await request('GET', `${url}/openapi.json`)).body;
+    expect(Object.keys(paths['/policies'].post.responses)).toContain('5XX');
     expect((await control('GET', '/state')).body.policies).toEqual(before);
   });
 

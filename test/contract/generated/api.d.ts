@@ -627,7 +627,7 @@ export interface operations {
                 };
             };
             /** @description A failure, switched on or real. */
-            500: {
+            "5XX": {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -723,7 +723,7 @@ export interface operations {
                 };
             };
             /** @description A failure, switched on or real. */
-            500: {
+            "5XX": {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -791,7 +791,7 @@ export interface operations {
                 };
             };
             /** @description A failure, switched on or real. */
-            500: {
+            "5XX": {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -888,7 +888,7 @@ export interface operations {
                 };
             };
             /** @description A failure, switched on or real. */
-            500: {
+            "5XX": {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -956,7 +956,7 @@ export interface operations {
                 };
             };
             /** @description A failure, switched on or real. */
-            500: {
+            "5XX": {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1024,7 +1024,7 @@ export interface operations {
                 };
             };
             /** @description A failure, switched on or real. */
-            500: {
+            "5XX": {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1120,7 +1120,7 @@ export interface operations {
                 };
             };
             /** @description A failure, switched on or real. */
-            500: {
+            "5XX": {
                 headers: {
                     [name: string]: unknown;
                 };
