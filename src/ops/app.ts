@@ -19,8 +19,10 @@ import { createSignIn } from './pages/sign-in.tsx';
 import { scrape } from './prometheus.ts';
 import { createSnapshots, type Snapshots } from './snapshot.ts';
 
-/** Enough for every form and JSON body but one, whose size follows from its own limits. */
+/** Enough for every form and JSON body but those with many ids, whose size follows from their own limits. */
 const MAX_BODY_BYTES = 32 * 1024;
+/** Of records to read again a body in JSON, which takes less for an id than a form does. */
+const REFETCH_PATH = /^\/api\/records\/[a-z_]+\/refetch$/;
 
 /** Several probes may ask at once; one check of the database serves all of them for this long. */
 const READY_CACHE_MS = 2_000;
@@ -62,8 +64,11 @@ export function createOps(
   app.use(methodNotAllowed({ app, onMethodNotAllowed: notTaken }));
   const limited = (maxSize: number) =>
     bodyLimit({ maxSize, onError: () => problem(413, 'too_large', 'The body is too large.') });
-  const [small, ticked] = [limited(MAX_BODY_BYTES), limited(MAX_BODY_BYTES + TICKED_BYTES)];
-  app.use((c, next) => (c.req.path === TICKED_PATH ? ticked(c, next) : small(c, next)));
+  const [small, manyIds] = [limited(MAX_BODY_BYTES), limited(MAX_BODY_BYTES + TICKED_BYTES)];
+  app.use((c, next) => {
+    const { path } = c.req;
+    return path === TICKED_PATH || REFETCH_PATH.test(path) ? manyIds(c, next) : small(c, next);
+  });
 
   // ─── open to anyone ───
   app.openapi(routes.livez, (c) => c.json({ status: 'live' as const }, 200));

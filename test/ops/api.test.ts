@@ -338,6 +338,13 @@ describe('changes', () => {
     }
   });
 
+  test('as many records are read again at once as the document says, with the longest ids there are', async () => {
+    const ids = Array.from({ length: 500 }, (_, n) => `${n}`.padEnd(255, '鷗'));
+    const { status, body } = await post('/api/records/vendor/refetch', { ids });
+    expect([status, body]).toEqual([202, { status: 'queued', queued: 500 }]);
+    expect((await post('/api/sync-runs', { kinds: ids })).status).toBe(413);
+  });
+
   test('without credentials there is nothing to compare or fetch', async () => {
     h.live.eventsOnly = true;
     expect((await post('/api/sync-runs')).body).toMatchObject({ status: 409, code: 'events_only' });

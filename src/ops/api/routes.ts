@@ -68,7 +68,12 @@ const open = routesThat({ method: 'get', security: [] }, {});
 const read = routesThat({ method: 'get', description: 'Takes a token with the role `read`.' }, always);
 const change = routesThat(
   { method: 'post', description: 'Takes a token with the role `operate`.' },
-  { ...always, 403: problem('The token’s role may not.') },
+  {
+    ...always,
+    403: problem('The token’s role may not.'),
+    411: problem('The request does not tell the length of its body.'),
+    413: problem('The body is too large.'),
+  },
 );
 
 /** Newest first, a page at a time. */
