@@ -185,6 +185,8 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
   const now = () => momentOf(clock);
   const oneAtATime = createOneAtATime();
   let opened: { sealed: string; tokens: Tokens } | null = null;
+  /** Instead of the tokens of this version, whose refresh token is used up: the database has not taken these yet. */
+  let unsaved: { version: number; tokens: Tokens } | null = null;
 
   function open(row: StoredTokens): Tokens {
     if (row.refusal !== null) throw consentNeeded(row.refusal);
@@ -249,9 +251,12 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
     }
     const entry = { actor, action: 'token_refresh', target: GRANT };
     try {
-      const fresh = await endpoint.refresh({ ...tokens, refreshToken }, signal);
+      const isKept = unsaved?.version === row.version;
+      const fresh = isKept ? unsaved!.tokens : await endpoint.refresh({ ...tokens, refreshToken }, signal);
+      unsaved = { version: row.version, tokens: fresh };
       const sealed = sealTokens(options.key(), fresh);
       const isSaved = await store.saveTokens(GRANT, sealed, row.version, { ...entry, outcome: 'ok' }, now());
+      unsaved = null;
       return isSaved ? fresh : null;
     } catch (error) {
       if (!(error instanceof GrantRefused)) throw error;

@@ -19,6 +19,7 @@ import {
 } from '../../src/compliance/oauth.ts';
 import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import type { ComplianceSettings } from '../../src/platform/config.ts';
+import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { HeldClock } from './held-clock.ts';
@@ -308,6 +309,23 @@ describe("a person's grant", () => {
     const row = await store.readTokens(GRANT);
     expect(asked).toBe(`Bearer ${openTokens(KEY, row!.sealed).accessToken}`);
     expect(row!.version).toBe(2);
+  });
+
+  it('survives a database that could not take the tokens of a renewal: they are kept until it does', async () => {
+    await signIn(store);
+    await clock.advance(HOUR_MS);
+    let isFull = true;
+    const saveTokens: Store['saveTokens'] = async (...args) => {
+      if (isFull) throw new StoreUnavailable('the disk is full');
+      return await store.saveTokens(...args);
+    };
+    const ours = credentials({ ...store, saveTokens });
+    await failureOf(ours.authorization(never));
+    isFull = false;
+    expect(await ours.authorization(never)).toContain(ACCESS_PREFIX);
+    expect(refreshes()).toHaveLength(1);
+    await clock.advance(HOUR_MS);
+    expect(await credentials(store).authorization(never)).toContain(ACCESS_PREFIX);
   });
 
   it('says that consent is needed again once its refresh token is refused, and asks no more', async () => {
