@@ -52,8 +52,8 @@ export interface PagesRequest {
  * The pages of a list one after another, the empty one that ends it included. Once all is seen that the list says it
  * holds, a 404 or a 400 counts as one, and so does a page that repeats the one before, as the first does from a service
  * without pages. Throws UpstreamError for a page that goes on failing, and MirrorError (`page_repeated`, `malformed_page`,
- * `endless_list`) for one that no list has, or `paging`, whose message says which setting does not fit. Where a row had no
- * usable id, `malformed_page` comes in the place of the end.
+ * `endless_list`, `list_moved`) for one that no list has, or `paging`, whose message says which setting does not fit. Where
+ * a row had no usable id, `malformed_page` comes in the place of the end.
  */
 export function createPages(
   options: Pick<Context, 'clock' | 'pointers' | 'paging' | 'random' | 'signal'> & {
@@ -156,6 +156,10 @@ export function createPages(
         // Read from its second page on, a list looks like a whole one, unless it says how many it holds.
         const earlier = await askWith(request)(paging.firstPage - 1, null);
         const finding = explainBefore(earlier, first, seen, paging);
+        // It may be the first page itself, if all of that is new.
+        const again = finding === null ? null : await askWith(request)(paging.firstPage, null);
+        if (again !== null && explainBefore(earlier, again, seen, paging) === null)
+          throw new MirrorError('list_moved', 'the list changes too fast to show all that it holds');
         if (finding !== null) throw misfit(finding);
       }
       // While this one is worked on the next is on its way, so that neither the service nor the database waits for the other.

@@ -3,16 +3,23 @@ import { createPages } from '../../src/backfill/pages.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
 import { DEFAULT_ID_POINTERS, type JsonObject } from '../../src/compliance/pointers.ts';
 
+interface Shown {
+  ids: readonly string[];
+  total: number | null;
+  rows?: readonly JsonObject[];
+}
+
 /** How many records each page shows of a list that is read from a service with these answers to its first pages. */
 async function read(
-  answers: readonly { ids: readonly string[]; total: number | null; rows?: readonly JsonObject[] }[],
+  answers: readonly Shown[] | ((page: number) => Shown | undefined),
   skip = 0,
   shown: number[] = [],
 ) {
+  const answerTo = typeof answers === 'function' ? answers : (page: number) => answers[page - 1];
   const pages = createPages({
     upstream: {
       async page(_kind, page) {
-        const { ids, total, rows } = answers[page - 1] ?? { ids: [], total: null };
+        const { ids, total, rows } = answerTo(page) ?? { ids: [], total: null };
         return {
           answer: {
             objects: [...(rows ?? ids.map((id) => ({ id })))],
@@ -66,6 +73,16 @@ it.each([
     await expect(read(lists.map((ids) => ({ ids, total })))).rejects.toThrow(/repeats|paging does not fit/);
   },
 );
+
+it('a service that answers a number before its first page with that page does not number its pages from 0, however much is new', async () => {
+  let list = ['a', 'b', 'c', 'd', 'e'];
+  const shownOf = (page: number) => {
+    if (page === 3) list = ['y', 'z', 'c', 'd', 'e'];
+    const at = 2 * (Math.max(1, page) - 1);
+    return { ids: list.slice(at, at + 2), total: null };
+  };
+  await expect(read(shownOf)).rejects.toThrow('the list changes too fast');
+});
 
 it('one that begins behind the first page learns of no whole list', async () => {
   const whole = { ids: ALL, total: 3 };
