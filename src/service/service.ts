@@ -18,7 +18,7 @@ import { keepUp } from './upkeep.ts';
 /** How often the database's time is asked for again: what it may be off by grows with the time since. */
 const CLOCK_MEASURED_MS = 5_000;
 
-/** For requests in flight at a stop. With what follows it stays within the 10 s that platforms allow. */
+/** For requests in flight at a stop. With what follows it stays within the 10 s that platforms allow, if the database answers. */
 const DRAIN_MS = 5_000;
 /** How long a stop waits for operators' requests, after everything else has ended. */
 const OPS_DRAIN_MS = 1_000;
