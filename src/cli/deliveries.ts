@@ -3,6 +3,7 @@ import { Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, at, found } from '../ops/api/client.ts';
 import type { Delivery } from '../ops/api/schemas.ts';
+import { MirrorError } from '../platform/errors.ts';
 import { type ListedOutcome, PAGE_LIMIT_MAX, type Period } from '../store/reports.ts';
 import type { Cli, Columns } from './cli.ts';
 import { listing, showing } from './lists.ts';
@@ -95,8 +96,9 @@ const CHANGING_MS = 60_000;
 async function follow(cli: Cli, api: ApiClient, options: Filter & Period & { json?: true }): Promise<void> {
   using stop = stopSignals();
   const shown = new Map<string, { state: string; receivedAt: string }>();
-  let since = options.since ?? (await answered(api.status.$get())).at;
-  while (!stop.signal.aborted) {
+  const { at: now } = await answered(api.status.$get());
+  let since = options.since ?? now;
+  async function readNews(): Promise<Delivery[]> {
     const news: Delivery[] = [];
     for (let after: string | undefined; ; ) {
       const query = { ...filterOf(options), since, limit: PAGE_LIMIT_MAX, after };
@@ -104,9 +106,16 @@ async function follow(cli: Cli, api: ApiClient, options: Filter & Period & { jso
       const changed = page.items.filter((each) => shown.get(keyOf(each))?.state !== stateOf(each));
       news.push(...changed);
       // After a page without news there are no more.
-      if (page.next === null || (page.items.length > 0 && changed.length === 0)) break;
+      if (page.next === null || (page.items.length > 0 && changed.length === 0)) return news;
       after = page.next;
     }
+  }
+  while (!stop.signal.aborted) {
+    const news = await readNews().catch((error: unknown) => {
+      // As while the service starts again: it is asked for the same again.
+      if (error instanceof MirrorError && error.retryable) return [];
+      throw error;
+    });
     for (const delivery of news.toReversed()) {
       shown.set(keyOf(delivery), { state: stateOf(delivery), receivedAt: delivery.received_at });
       cli.out.write(options.json ? `${printable(JSON.stringify(delivery))}\n` : lineOf(delivery));

@@ -236,10 +236,12 @@ describe('export and the commands from afar', () => {
     });
   });
 
-  it('changes are followed as they are made, also past a start of the service, until it is told to stop', async () => {
+  it('changes and deliveries are followed as they are made, also past a start of the service, until it is told to stop', async () => {
     const before = lines((await cli(['export', 'changes', '--format', 'ndjson'], here)).out);
     const following = start(['export', 'changes', '--follow', '--format', 'ndjson'], afar);
+    const deliveries = start(['deliveries', 'follow', '--since', '1h'], afar);
     await following.line(before.at(-1)!);
+    await deliveries.line('evt_1');
     await service.stop();
     await service.start();
     const sender = createSender(service.webhookUrl);
@@ -248,7 +250,8 @@ describe('export and the commands from afar', () => {
     expect(await sender.attempt(event)).toBe(202);
     sender.close();
     expect(JSON.parse(await following.line('Access, renamed'))).toMatchObject({ operation: 'update' });
-    expect(await following.stop()).toBe(0);
+    await deliveries.line('evt_2');
+    expect([await following.stop(), await deliveries.stop()]).toEqual([0, 0]);
     expect((await cli(['export', 'events', '--follow'], here)).code).toBe(2);
     expect((await cli(['export', 'changes', 'file.csv', '--follow'], here)).code).toBe(2);
   });
