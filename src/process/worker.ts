@@ -24,6 +24,8 @@ const EVENT_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 10 * 60_000 };
 
 /** Deferred events are looked for at least this often, even if clocks are wrong. */
 const LONGEST_NAP_MS = 30_000;
+/** And at most this often: one that is due may be claimed by another process, or by one that has died. */
+const SHORTEST_NAP_MS = 50;
 
 const ALONE = { owner: '', leaseMs: LEASE_MS, lookEveryMs: LONGEST_NAP_MS };
 
@@ -70,8 +72,8 @@ export function createWorker(options: WorkerOptions) {
     const isWanted = () => signal.aborted || (woken && !paused);
     if (isWanted()) return;
     const retryAt = paused ? null : await nextRetry();
-    const ms = retryAt === null ? lookEveryMs : Math.min(lookEveryMs, Math.max(1, retryAt - clock.wall()));
-    if (!isWanted()) await nap.sleep(ms, signal);
+    const leftMs = retryAt === null ? lookEveryMs : retryAt - clock.wall();
+    if (!isWanted()) await nap.sleep(Math.min(lookEveryMs, Math.max(SHORTEST_NAP_MS, leftMs)), signal);
   }
 
   async function nextRetry(): Promise<number | null> {

@@ -256,6 +256,23 @@ describe('the processor', () => {
     await done(1);
   });
 
+  it('looks now and then, not all the time, for a deferred event that another process has claimed', async () => {
+    const { store, worker, clock, calls, retries, rest, until } = await started({
+      events: [event('evt_0')],
+      faults: { applyEvents: (call) => (call === 1 ? new Error('a bug') : null) },
+    });
+    await until(() => retries.length === 1);
+    worker.pause();
+    await clock.advance(2_000);
+    const now = { wall: clock.wall(), steady: clock.steady() };
+    expect(await store.claimEvents('another process', 1, 60_000, now)).toHaveLength(1);
+    worker.resume();
+    await rest();
+    const before = calls.claimEvents;
+    for (let ms = 0; ms < 1_000; ms += 1) await clock.advance(1);
+    expect(calls.claimEvents - before).toBeLessThan(30);
+  });
+
   it('counts no attempt while the database cannot commit, and leaves it alone for a second', async () => {
     const unavailable = new StoreUnavailable('the disk is full');
     const { store, calls, clock, errors, retries, until, done, rest } = await started({
