@@ -199,6 +199,8 @@ export function makePlaceFor(path: string): void {
   try {
     refuseFolder(path);
     closeSync(openSync(path, 'a', FILE_MODE));
+    // Its log and its lock are made beside it.
+    accessSync(dirname(resolve(path)), constants.W_OK);
     refuseOtherNames(path);
   } catch (error) {
     throw unusable(path, error);
