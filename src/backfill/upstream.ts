@@ -11,7 +11,7 @@ import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { FetchedKind, Kind, ListedKind } from '../compliance/kinds.ts';
 import { firstPageOf } from '../compliance/paging.ts';
-import { backoffMs } from '../platform/clock.ts';
+import { backoffMs, type Moment, momentOf } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
 import type { BackfillStore, ReadMoment } from '../store/store.ts';
 import type { Context } from './context.ts';
@@ -48,7 +48,7 @@ export interface UpstreamHealth {
   lacksCredentials: boolean;
   consecutiveFailures: number;
   /** When the first of the requests was sent that got no useful answer; null: the last one got one. */
-  silentSinceWall: number | null;
+  silentSince: Moment | null;
 }
 
 export const NOTHING_KNOWN: Readonly<UpstreamHealth> = {
@@ -58,16 +58,16 @@ export const NOTHING_KNOWN: Readonly<UpstreamHealth> = {
   lastError: null,
   lacksCredentials: false,
   consecutiveFailures: 0,
-  silentSinceWall: null,
+  silentSince: null,
 };
 
-/** Since when the upstream has not answered usefully; null while it does, or has not been silent for long. Pure. */
+/** Since when (wall) the upstream has not answered usefully; null while it does, or has not been silent for long. Pure. */
 export function unreachableSince(
-  health: Pick<UpstreamHealth, 'silentSinceWall'> | undefined,
-  nowWall: number,
+  health: Pick<UpstreamHealth, 'silentSince'> | undefined,
+  steady: number,
 ): number | null {
-  const since = health?.silentSinceWall ?? null;
-  return since !== null && nowWall - since >= UNREACHABLE_AFTER_MS ? since : null;
+  const since = health?.silentSince ?? null;
+  return since !== null && steady - since.steady >= UNREACHABLE_AFTER_MS ? since.wall : null;
 }
 
 /** An answer, and when it was asked for. */
@@ -135,7 +135,6 @@ export function createUpstream(
   /** Addresses whose last answer was of no use. */
   const failing = new Set<string>();
   const addressOf = (kind: Kind, id: string | null) => `${kind} ${id ?? ''}`;
-  let silentSince: number | null = null;
   /** Requests in a row that brought nothing, answered or not. */
   let useless = 0;
   let outage = false;
@@ -170,7 +169,7 @@ export function createUpstream(
       failing.delete(asked);
       return seen;
     } catch (error) {
-      if (silentSince !== null && failing.has(asked)) await lookElsewhere(kind, lane);
+      if (health.silentSince !== null && failing.has(asked)) await lookElsewhere(kind, lane);
       if (failing.size >= FAILING_KEPT) failing.clear();
       failing.add(asked);
       throw error;
@@ -198,12 +197,12 @@ export function createUpstream(
   ): Promise<Seen<T>> {
     signal.throwIfAborted();
     let number = 0;
-    let sentWall = clock.wall();
+    let sent = momentOf(clock);
     try {
       const answer = await ask({
         signal,
         onSend: async () => {
-          sentWall = clock.wall();
+          sent = momentOf(clock);
           number = await store.currentNumber();
         },
       });
@@ -222,7 +221,7 @@ export function createUpstream(
       };
     } catch (error) {
       if (!signal.aborted && error instanceof UpstreamError && !isAnswer(error)) {
-        await failed(kind, error, sentWall, { address, isNew });
+        await failed(kind, error, sent, { address, isNew });
       }
       throw error;
     }
@@ -271,25 +270,24 @@ export function createUpstream(
 
   /** The gap of an outage stays open: what was missed meanwhile is missed until each kind is fully synced. */
   function answered(): void {
-    const wasSilent = health.silentSinceWall !== null;
-    silentSince = null;
-    health.silentSinceWall = null;
+    const wasSilent = health.silentSince !== null;
+    health.silentSince = null;
     outage = false;
     if (wasSilent) options.onReachability?.();
   }
 
-  function isSilent(sentWall: number): void {
-    if (health.silentSinceWall !== null) return;
-    health.silentSinceWall = sentWall;
+  function isSilent(since: Moment): void {
+    if (health.silentSince !== null) return;
+    health.silentSince = since;
     const { onReachability } = options;
-    const leftMs = sentWall + UNREACHABLE_AFTER_MS - clock.wall();
+    const leftMs = since.steady + UNREACHABLE_AFTER_MS - clock.steady();
     if (onReachability !== undefined) void clock.sleep(Math.max(0, leftMs), signal).then(onReachability);
   }
 
   async function failed(
     kind: Kind,
     error: UpstreamError,
-    sentWall: number,
+    sent: Moment,
     { address, isNew }: Omit<Asked, 'isAnswer'>,
   ): Promise<void> {
     health.lastErrorWall = clock.wall();
@@ -323,10 +321,9 @@ export function createUpstream(
       if (first) await gaps.credentials(kind, error.status === null ? 'unusable' : `${error.status}`);
       return;
     }
-    silentSince ??= clock.steady();
-    isSilent(sentWall);
-    const isLasting =
-      health.consecutiveFailures >= PATIENCE_FAILURES && clock.steady() - silentSince >= OUTAGE_AFTER_MS;
+    isSilent(sent);
+    const silentMs = clock.steady() - health.silentSince!.steady;
+    const isLasting = health.consecutiveFailures >= PATIENCE_FAILURES && silentMs >= OUTAGE_AFTER_MS;
     if (isLasting && !outage) {
       await gaps.open({ reason: 'upstream_unavailable', kind: null, recordId: null }, health.lastError);
       outage = true;
@@ -349,9 +346,9 @@ export function createUpstream(
       await read(kind, null, 'scan', (call) => {
         const onSend = async () => {
           await call.onSend?.();
-          const sentWall = clock.wall();
+          const sent = momentOf(clock);
           void clock.sleep(UNREACHABLE_AFTER_MS, got.signal).then(() => {
-            if (!got.signal.aborted) isSilent(sentWall);
+            if (!got.signal.aborted) isSilent(sent);
           });
         };
         return client.listPage(kind, 0, { ...call, onSend, lane: 'scan', query });
@@ -443,8 +440,9 @@ export function createUpstream(
     look,
     /** Nothing has been asked for so long, so that nobody would notice if the service stopped answering. */
     isLookDue(everyMs: number): boolean {
-      if (asking > 0 || (health.ok !== true && silentSince === null)) return false;
-      return clock.steady() - lastAskedAt >= (silentSince === null ? everyMs : READ_BACKOFF.firstMs);
+      const isSilent = health.silentSince !== null;
+      if (asking > 0 || (health.ok !== true && !isSilent)) return false;
+      return clock.steady() - lastAskedAt >= (isSilent ? READ_BACKOFF.firstMs : everyMs);
     },
     health: (): UpstreamHealth => ({ ...health }),
     /** The last answer was a 403 for one record, and not yet that of a second one. */

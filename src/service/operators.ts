@@ -92,7 +92,7 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
       started_at: new Date(run.startedWall).toISOString(),
     })),
     upstream: upstreamFacts(running),
-    unreachableSince: unreachableSince(repairs.backfill?.health(), clock.wall()),
+    unreachableSince: unreachableSince(repairs.backfill?.health(), clock.steady()),
     deliveries: telemetry.traffic.recent(),
     idPointers: config.idPointers,
   };

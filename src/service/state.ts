@@ -66,7 +66,7 @@ export function createServiceState(
       ...{ eventsOnly, settleMs, fullSyncMs, access },
       reader: replicas.isAlone ? undefined : { lease: READER_LEASE, replica: replicas.id },
       blocked: pausedSince !== null,
-      unreachable: unreachableSince(backfill?.health(), clock.wall()) !== null,
+      unreachable: unreachableSince(backfill?.health(), clock.steady()) !== null,
       others: repairs.budget.facts(),
     });
     noteOthersSettings(differing);

@@ -14,6 +14,7 @@ const signedOut = () => new UpstreamError('unauthorized', 'nobody has signed in'
 /** Reads of every kind, one after the other, and what they open; time passes only while a read waits, and when told to. */
 function reader({ listsAnswer = false, policiesFail = false } = {}) {
   let now = 1_000_000;
+  let wallAhead = 0;
   let failure = silent;
   const opened: string[] = [];
   const audited: string[] = [];
@@ -35,7 +36,7 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
       credentials: async (_, outcome) => void audited.push(outcome),
     },
     clock: {
-      wall: () => now,
+      wall: () => now + wallAhead,
       steady: () => now,
       sleep: async (ms) => {
         now += ms;
@@ -71,7 +72,11 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
       await read(kind);
       return now - from;
     },
-    silentSince: () => upstream.health().silentSinceWall,
+    setBack: (ms: number) => {
+      wallAhead -= ms;
+    },
+    unreachableSince: () => unreachableSince(upstream.health(), now),
+    silentSince: () => upstream.health().silentSince?.wall ?? null,
     lacksCredentials: () => upstream.health().lacksCredentials,
     audited,
   };
@@ -82,9 +87,9 @@ it.each([
   ['one request has just failed', 4_999, null],
   ['nothing has been answered for longer than that', 5_000, 'since'],
 ])('%s: unreachable since', (_, silentMs, since) => {
-  const silentSinceWall = silentMs === null ? null : 100_000 - silentMs;
-  const found = unreachableSince({ silentSinceWall }, 100_000);
-  expect(found).toBe(since === null ? null : silentSinceWall);
+  const silentSince = silentMs === null ? null : { wall: 7_000, steady: 100_000 - silentMs };
+  const found = unreachableSince({ silentSince }, 100_000);
+  expect(found).toBe(since === null ? null : 7_000);
 });
 
 it('silence counts from when the first unanswered request left, and a refusal is an answer', async () => {
@@ -93,6 +98,13 @@ it('silence counts from when the first unanswered request left, and a refusal is
   expect(silentSince()).toBe(1_000_000);
   await fail(1_000, refusing);
   expect(silentSince()).toBeNull();
+});
+
+it('a wall clock that is set back does not hide that the service is unreachable', async () => {
+  const { fail, setBack, unreachableSince } = reader();
+  await fail(6_000, silent);
+  setBack(3_600_000);
+  expect(unreachableSince()).toBe(1_000_000);
 });
 
 it('half a minute without an answer is a gap, once', async () => {
