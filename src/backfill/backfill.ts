@@ -278,6 +278,12 @@ export function createBackfill(options: BackfillOptions) {
     if (looking !== null || !upstream.isLookDue(lookEveryMs(options.requestsPerMinute))) return;
     looking = upstream
       .look()
+      .then((refused) => {
+        if (refused === null) return;
+        // Perhaps not for long: its full sync is tried until it is not refused any more.
+        planOf(refused).reasons.add('gap');
+        wake();
+      })
       .catch(options.onError)
       .finally(() => {
         looking = null;

@@ -108,6 +108,8 @@ export async function retried<T>(
 /** There is no record, or another one, or the service does not take it for an id. */
 const isNoRecord = ({ kind }: UpstreamError) => kind === 'malformed' || kind === 'unexpected_status';
 
+const isRefusal = ({ kind }: UpstreamError) => kind === 'unauthorized' || kind === 'forbidden';
+
 const isGarbled = ({ kind, cause }: UpstreamError) =>
   kind === 'malformed' && !(cause instanceof OtherRecordAnswered);
 
@@ -143,6 +145,8 @@ export function createUpstream(
   /** Requests on their way, and when the last one began or ended. */
   let asking = 0;
   let lastAskedAt = clock.steady();
+  /** How long the last answer with the list of a kind took. */
+  const listTookMs = new Map<Kind, number>();
 
   interface Asked {
     isAnswer: (error: UpstreamError) => boolean;
@@ -208,6 +212,7 @@ export function createUpstream(
       });
       await succeeded(kind);
       const { began, ended } = answer;
+      if (address === null) listTookMs.set(kind, ended.steady - began.steady);
       const marginMs = clock.marginMs?.() ?? 0;
       return {
         answer,
@@ -297,7 +302,7 @@ export function createUpstream(
       const ms = backoffMs(OUTAGE_BACKOFF, useless - PATIENCE_FAILURES + 1, options.random());
       waitUntil = clock.steady() + ms;
     }
-    const isRefused = error.kind === 'unauthorized' || error.kind === 'forbidden';
+    const isRefused = isRefusal(error);
     // Without a status nothing was sent.
     health.lacksCredentials = isRefused && error.status === null;
     if (isUnreadable(error)) {
@@ -331,10 +336,11 @@ export function createUpstream(
   }
 
   /**
-   * Asks for one policy, or for one vendor where policies cannot be read, only to see whether the service answers. A useful answer
-   * comes within seconds: one that takes longer than an unreachable service may go without notice counts as none until it comes.
+   * Asks for one policy, or for one vendor where policies cannot be read, only to see whether the service answers. If nothing comes
+   * for so much longer than the last list took, that counts as silence until the answer comes. Returns the kind, if its list was
+   * refused.
    */
-  async function look(): Promise<void> {
+  async function look(): Promise<ListedKind | null> {
     const isOfNoUse = (kind: Kind) => failing.has(addressOf(kind, null));
     const kind = isOfNoUse('policy') && !isOfNoUse('vendor') ? 'vendor' : 'policy';
     const query = {
@@ -347,14 +353,19 @@ export function createUpstream(
         const onSend = async () => {
           await call.onSend?.();
           const sent = momentOf(clock);
-          void clock.sleep(UNREACHABLE_AFTER_MS, got.signal).then(() => {
-            if (!got.signal.aborted) isSilent(sent);
+          const { lastOkWall } = health;
+          const patienceMs = UNREACHABLE_AFTER_MS + (listTookMs.get(kind) ?? 0);
+          void clock.sleep(patienceMs, got.signal).then(() => {
+            const isAnswering = health.lastOkWall !== lastOkWall;
+            if (!got.signal.aborted && !isAnswering) isSilent(sent);
           });
         };
         return client.listPage(kind, 0, { ...call, onSend, lane: 'scan', query });
       });
+      return null;
     } catch (error) {
       if (!signal.aborted && !(error instanceof UpstreamError)) throw error;
+      return error instanceof UpstreamError && isRefusal(error) ? kind : null;
     } finally {
       got.abort(null);
     }

@@ -67,6 +67,7 @@ it('an hour without the upstream: deliveries are acknowledged, nothing is delete
 /** As the contract says it. Leaps are short beside it, since real requests take real time. */
 const SAID_WITHIN_MS = 15_000;
 const SHORT_STEP_MS = 100;
+const SLOW_MS = 7_000;
 
 it.each<[string, (isOver: Promise<unknown>) => Fault]>([
   ['cuts every connection', () => ({ fault: 'cut' })],
@@ -94,3 +95,48 @@ it.each<[string, (isOver: Promise<unknown>) => Fault]>([
     }
   },
 );
+
+it('an API whose lists take seconds is not called unreachable each time when it is asked whether it answers', async () => {
+  const { upstream, clock, database } = stage;
+  const db = new DatabaseSync(database, { readOnly: true, timeout: 5_000 });
+  try {
+    const verdicts = db.prepare("SELECT DISTINCT verdict FROM sync_status WHERE kind <> 'risk_assessment'");
+    const syncRuns = db.prepare("SELECT id FROM sync_runs WHERE kind = 'policy' AND outcome = 'complete'");
+    const isInSync = () => verdicts.all().every((row) => row['verdict'] === 'in_sync');
+    const before = syncRuns.all().length;
+    upstream.faultOf = () => ({ fault: 'held', until: clock.sleep(SLOW_MS) });
+    await stage.post('/api/sync-runs', { kinds: ['policy'] });
+    await stage.leapUntil('a full sync', () => syncRuns.all().length > before && isInSync(), 500);
+    upstream.seen.length = 0;
+    const seen = new Set<unknown>();
+    await stage.leapUntil(
+      'some looks',
+      () => {
+        for (const { verdict } of verdicts.all()) seen.add(verdict);
+        return upstream.seen.length > 3;
+      },
+      500,
+    );
+    expect([...seen]).toEqual(['in_sync']);
+  } finally {
+    db.close();
+  }
+});
+
+it('a refusal that was met while nothing was to be read, and soon ends, is soon forgotten', async () => {
+  const { upstream, database } = stage;
+  const db = new DatabaseSync(database, { readOnly: true, timeout: 5_000 });
+  try {
+    const verdicts = db.prepare("SELECT verdict FROM sync_status WHERE kind = 'policy'");
+    const isSaid = (verdict: string) => () => verdicts.all().every((row) => row['verdict'] === verdict);
+    await stage.leapUntil('in sync', isSaid('in_sync'));
+    upstream.faultOf = () => ({ fault: 'status', status: 401 });
+    await stage.leapUntil('refused', isSaid('action_required'));
+    upstream.faultOf = () => null;
+    const from = stage.clock.steady();
+    await stage.leapUntil('in sync again', isSaid('in_sync'));
+    expect(stage.clock.steady() - from).toBeLessThan(5 * 60_000);
+  } finally {
+    db.close();
+  }
+});
