@@ -91,18 +91,16 @@ export type Conclude = ReturnType<typeof createConclude>;
 
 /** Turns proven absences into tombstones, or into a gap that asks an operator. */
 export function createConclude(
-  options: Pick<Context, 'store' | 'gaps' | 'clock'> & {
+  options: Pick<Context, 'store' | 'clock'> & {
     onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
   },
 ) {
-  const { store, gaps, clock } = options;
+  const { store, clock } = options;
   return async (kind: Kind, request: ConclusionRequest): Promise<Conclusion> => {
     const { proof, ...context } = request;
     const cause = causeOf(request.syncRunId);
     const conclusion = await store.concludeDeletions(kind, proof, { ...context, cause }, momentOf(clock));
     options.onConcluded(kind, conclusion, cause);
-    // Approved ones still wait for the next proof, so the gap stays open for them.
-    if (conclusion.waiting === 0) await gaps.resolve({ reason: 'deletion_pending', kind, recordId: null });
     return conclusion;
   };
 }

@@ -161,12 +161,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
 
   /** The last record of all: only a person knows whether it is gone or our access is. It is looked for again. */
   async function askForApproval(request: RefetchRequest): Promise<RefetchOutcome> {
-    const { kind, id, syncRunId } = request;
-    await store.addPendingDeletion(kind, id, syncRunId, now());
-    await gaps.open(
-      { reason: 'deletion_pending', kind, recordId: null },
-      `nothing that lives could be read to compare with: ${id}`,
-    );
+    await store.addPendingDeletion(request.kind, request.id, request.syncRunId, now());
     await later(request, 'no witness', soon(request));
     return { outcome: 'missing', missing: 'pending' };
   }

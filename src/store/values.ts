@@ -218,8 +218,6 @@ export interface Conclusion {
   deleted: { id: string; cause: 'event' | 'absence' }[];
   /** Too many at once: an operator must approve. Sorted. */
   pending: string[];
-  /** Pending deletions of the kind after this, those approved but not yet done included. */
-  waiting: number;
 }
 
 export type GapReason =

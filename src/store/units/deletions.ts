@@ -78,7 +78,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
       const text = `${verdict.pending.length} at once, without a delete event: ${listed(verdict.pending)}`;
       await openGap(unit, { reason: 'deletion_pending', kind, recordId: null }, text, now);
     }
-    return { deleted, pending: verdict.pending, waiting: await countPending(unit, kind) };
+    return { deleted, pending: verdict.pending };
   }
 
   async function candidatesOf(
@@ -112,16 +112,17 @@ export function createDeletionVerbs(database: Database, records: Records) {
       database.transact(async (unit) => {
         await requireLease(unit, context);
         const candidates = await candidatesOf(unit, kind, proof, context.onlyAnnounced);
-        if (candidates.size === 0)
-          return { deleted: [], pending: [], waiting: await countPending(unit, kind) };
+        if (candidates.size === 0) return { deleted: [], pending: [] };
         return await conclude(unit, kind, candidates, context, now);
       }),
 
     /** A deletion without a possible witness waits for an operator. `syncRunId` null: the last full sync of the kind. */
     async addPendingDeletion(kind: Kind, id: string, syncRunId: number | null, now: Now): Promise<void> {
-      await database.transact(async (unit) =>
-        addPending(unit, kind, [id], await fullSyncFor(unit, kind, syncRunId), iso(now.wall)),
-      );
+      await database.transact(async (unit) => {
+        addPending(unit, kind, [id], await fullSyncFor(unit, kind, syncRunId), iso(now.wall));
+        const text = `nothing that lives could be read to compare with: ${id}`;
+        await openGap(unit, { reason: 'deletion_pending', kind, recordId: null }, text, now);
+      });
     },
 
     /** Approves the deletions pending under that full sync, or only `ids` of them. Returns the ids. */
@@ -203,7 +204,10 @@ export async function dropPending(
   const gone = await unit.change(
     sql`DELETE FROM pending_deletions WHERE kind = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)}`,
   );
-  if (gone === 0 || (await countPending(unit, kind)) > 0) return;
+  if (gone === 0) return;
+  const left = await single<number>(unit, sql`SELECT count(*) FROM pending_deletions WHERE kind = ${kind}`);
+  // Approved ones still wait for the next proof, so the gap stays open for them.
+  if (left! > 0) return;
   await resolveGap(unit, { reason: 'deletion_pending', kind, recordId: null }, nowIso);
 }
 
@@ -251,8 +255,4 @@ function addPending(
 async function fullSyncFor(unit: Sql, kind: Kind, syncRunId: number | null): Promise<number> {
   if (syncRunId !== null) return syncRunId;
   return (await single<number>(unit, sql`SELECT max(id) FROM sync_runs WHERE kind = ${kind}`)) ?? 0;
-}
-
-async function countPending(unit: Sql, kind: Kind): Promise<number> {
-  return (await single<number>(unit, sql`SELECT count(*) FROM pending_deletions WHERE kind = ${kind}`))!;
 }

@@ -40,7 +40,7 @@ export function describeAbsences(open: OpenEngine): void {
         await scene.store.makeKnown('risk_assessment', ['risk_8'], scene.now());
         scene.pass(2 * SETTLE_MS);
         expect(await scene.missing('risk_assessment', 'risk_8')).toBe('unresolved');
-        expect(await scene.conclude('risk_assessment')).toEqual({ deleted: [], pending: [], waiting: 0 });
+        expect(await scene.conclude('risk_assessment')).toEqual({ deleted: [], pending: [] });
       }),
     );
 
@@ -66,7 +66,6 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.conclude('vendor')).toEqual({
           deleted: [{ id: 'ven_1', cause: 'absence' }],
           pending: [],
-          waiting: 0,
         });
         const at = isoOf(scene.now().wall);
         expect(await scene.row('vendor', 'ven_1')).toMatchObject({
@@ -106,7 +105,7 @@ export function describeAbsences(open: OpenEngine): void {
         await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
         await prove(scene, 'vendor', ['ven_1']);
         await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [], waiting: 0 });
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
         expect(await live(scene, 'vendor')).toContain('ven_1');
       }),
     );
@@ -119,7 +118,7 @@ export function describeAbsences(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         await prove(scene, 'vendor', ['ven_1']);
         await scene.work();
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [], waiting: 0 });
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
       }),
     );
 
@@ -138,7 +137,7 @@ export function describeAbsences(open: OpenEngine): void {
           const witnessedAt = since === null ? null : since === 0 ? scene.now().steady : from + since;
           const seen = { witnessedAt, witnessedAfter: false };
           expect(await scene.missing('vendor', 'ven_1', seen)).toBe(outcome);
-          expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [], waiting: 0 });
+          expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
           expect(await scene.missing('vendor', 'ven_1')).toBe('proven');
         })();
       },
@@ -161,7 +160,6 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.conclude('vendor')).toEqual({
           deleted: [{ id: 'ven_1', cause: 'event' }],
           pending: [],
-          waiting: 0,
         });
         expect(await scene.row('vendor', 'ven_1')).toMatchObject({
           deleted_at: deletedAt,
@@ -273,7 +271,6 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.conclude('vendor', { onlyAnnounced: true })).toEqual({
           deleted: [{ id: 'ven_0', cause: 'event' }],
           pending: [],
-          waiting: 0,
         });
         expect(await scene.store.countProofs('vendor')).toEqual({ awaiting: 0, proven: 1 });
         expect((await scene.conclude('vendor')).deleted).toEqual([{ id: 'ven_1', cause: 'absence' }]);
@@ -301,7 +298,7 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await live(scene, 'vendor')).toHaveLength(10);
         // Agreed to is not yet done.
         expect(await pending(scene)).toEqual([]);
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [], waiting: 4 });
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
 
         // The next proof deletes; three more that nobody approved wait by themselves.
         await prove(scene, 'vendor', named(7));
@@ -309,7 +306,6 @@ export function describeAbsences(open: OpenEngine): void {
         expect(next.deleted.map((one) => one.id).sort()).toEqual(named(4));
         expect(next.pending).toEqual(['ven_4', 'ven_5', 'ven_6']);
         expect(await pending(scene)).toEqual(['ven_4', 'ven_5', 'ven_6']);
-        expect(next.waiting).toBe(3);
       }),
     );
 
@@ -348,15 +344,26 @@ export function describeAbsences(open: OpenEngine): void {
           { kind: 'vendor', count: 1, sync_run_id: fullSync.id },
         ]);
         expect(await scene.missing('vendor', 'last', blind)).toBe('unwitnessed');
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [], waiting: 1 });
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
 
         await scene.store.approveDeletions(fullSync.id, scene.now().wall + HOUR_MS, ['last']);
         expect(await scene.missing('vendor', 'last', blind)).toBe('proven');
         expect(await scene.conclude('vendor')).toEqual({
           deleted: [{ id: 'last', cause: 'absence' }],
           pending: [],
-          waiting: 0,
         });
+      }),
+    );
+
+    it(
+      'that nothing alive can witness asks a person in the same commit, and no more once its record is shown',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', ['last']);
+        await scene.store.addPendingDeletion('vendor', 'last', null, scene.now());
+        expect(await scene.openGaps()).toEqual(['deletion_pending vendor -']);
+        scene.pass(SETTLE_MS);
+        await showAll(scene, 'vendor', ['last']);
+        expect(await scene.openGaps()).toEqual([]);
       }),
     );
 
@@ -381,7 +388,7 @@ export function describeAbsences(open: OpenEngine): void {
         await prove(scene, 'vendor', named(3));
         expect((await scene.conclude('vendor')).pending).toEqual(named(3));
         await prove(scene, 'vendor', ['ven_8']);
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: ['ven_8'], waiting: 4 });
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: ['ven_8'] });
       }),
     );
 
@@ -413,7 +420,7 @@ export function describeAbsences(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         await scene.accept(scene.event({ recordId: 'b' }));
         const conclusion = await scene.conclude('policy', { absent: ['a', 'b'], number });
-        expect(conclusion).toEqual({ deleted: [{ id: 'a', cause: 'absence' }], pending: [], waiting: 0 });
+        expect(conclusion).toEqual({ deleted: [{ id: 'a', cause: 'absence' }], pending: [] });
         expect(await live(scene, 'policy')).toEqual(['b', 'c', 'd', 'e', 'f']);
       }),
     );
@@ -430,7 +437,6 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.conclude('vendor', { absent: ['a', 'b', 'ghost'] })).toEqual({
           deleted: [{ id: 'b', cause: 'absence' }],
           pending: [],
-          waiting: 0,
         });
         expect(await scene.row('vendor', 'ghost')).toBeNull();
         expect((await scene.changes()).length).toBe(changes.length + 1);
