@@ -40,14 +40,14 @@ interface RefetchRequest {
   syncRunId: number | null;
   /** A complete list scan has not seen it, so a 404 means more than an unknown id. */
   absentFromList: boolean;
+  /** When it began, steady. */
+  since: number;
 }
 
 /** How it was asked. */
 interface Asked {
   /** A living record may be read to compare with, before this one is asked for again. */
   seeksWitness: boolean;
-  /** When the first request of this refetch was sent, steady. */
-  since: number;
 }
 
 /** Whether another read showed that our credentials see records. `none`: the mirror has none to compare with. */
@@ -81,9 +81,12 @@ const isForbidden = (error: unknown) => error instanceof UpstreamError && error.
 export function createRefetch(options: Context & { upstream: Upstream; idsBeside: IdsBeside }) {
   const { store, upstream, gaps, clock, timing } = options;
   const now = () => momentOf(clock);
+  /** On a shared clock: the earliest possible moment. */
+  const atEarliest = () => clock.steady() - (clock.marginMs?.() ?? 0);
 
   async function later(request: RefetchRequest, error: string, ms: number): Promise<RefetchOutcome> {
-    await store.recordReadFailure(request.kind, request.id, error, clock.steady() + ms);
+    const { kind, id, since } = request;
+    await store.recordReadFailure(kind, id, error, clock.steady() + ms, { ...timing, since });
     return { outcome: 'failed', error };
   }
 
@@ -92,14 +95,11 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     backoffMs(UNRESOLVED_BACKOFF, attempts + 1, options.random());
 
   /** Reads another live record of the mirror. */
-  async function readAnother(
-    request: RefetchRequest,
-    kind: FetchedKind,
-    asked?: Partial<Asked>,
-  ): Promise<Sight> {
+  async function readAnother(request: RefetchRequest, kind: FetchedKind, asked?: Asked): Promise<Sight> {
     const other = await store.someLiveRecord(kind, request.id);
     if (other === null) return 'none';
-    const seen = await refetch({ ...request, kind, id: other, attempts: 0, absentFromList: false }, asked);
+    const begun = { attempts: 0, absentFromList: false, since: atEarliest() };
+    const seen = await refetch({ ...request, kind, id: other, ...begun }, asked);
     return seen.outcome === 'applied' && seen.applied.witness ? 'seen' : 'failed';
   }
 
@@ -168,7 +168,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
 
   async function refetch(
     request: RefetchRequest,
-    { seeksWitness = true, since = clock.steady() - (clock.marginMs?.() ?? 0) }: Partial<Asked> = {},
+    { seeksWitness }: Asked = { seeksWitness: true },
   ): Promise<RefetchOutcome> {
     const { kind, id } = request;
     const isAskable = isAddressable(id);
@@ -178,7 +178,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       const read = seen?.read ?? (await unasked());
       await options.idsBeside.answered(kind, id, seen?.answer.outcome ?? 'missing');
       if (seen?.answer.outcome === 'found') return await show(request, seen.answer.object, read);
-      return await absent(request, read, { seeksWitness, since });
+      return await absent(request, read, { seeksWitness });
     } catch (error) {
       if (error instanceof UpstreamError || error instanceof UnaddressableError) {
         if (error instanceof UpstreamError && isUnreadable(error)) {
@@ -208,8 +208,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
 
   /** The API shows no such record. */
   async function absent(request: RefetchRequest, read: ReadMoment, asked: Asked): Promise<RefetchOutcome> {
-    const { kind, id } = request;
-    const { since } = asked;
+    const { kind, id, since } = request;
     const how = {
       ...{ timing, absentFromList: request.absentFromList, witnessedAfter: false, needsWitness: true },
       witnessedAt: upstream.witnessedAt(kind, read.beganAt),
@@ -222,7 +221,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       // One witness before the last 404 and one after it. Otherwise, when a path is lost for a while, its last 404 and the first
       // answer after that would be a proof, or the 404s of two such times and an answer between them.
       if (witness === 'seen' && outcome === 'unwitnessed')
-        return await refetch(request, { seeksWitness: false, since });
+        return await refetch(request, { seeksWitness: false });
       // After a long wait, for the budget or on the service's request, it says nothing about that moment any more.
       const isAtOnce = clock.steady() - read.endedAt <= Math.max(timing.settleMs, AT_ONCE_MS);
       if (witness === 'seen' && isAtOnce)
@@ -255,7 +254,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       // This answer would settle the event, so it must not be one that every record gets. For assessments it may be the answer
       // to every id that events name, so only another assessment can show that.
       const sight = kind === 'vendor' ? await seekWitness(request) : await seesItsKind(request);
-      if (sight === 'seen') return await refetch(request, { seeksWitness: false, since: asked.since });
+      if (sight === 'seen') return await refetch(request, { seeksWitness: false });
       if (sight === 'failed') return later(request, 'no witness', soon(request));
       // For vendors, the list that is read because of it shows what this answer means.
       if (kind === 'risk_assessment') return await unproven(request, kind, read);
@@ -312,5 +311,6 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return { outcome: 'missing', missing };
   }
 
-  return (request: RefetchRequest): Promise<RefetchOutcome> => refetch(request);
+  return (request: Omit<RefetchRequest, 'since'>): Promise<RefetchOutcome> =>
+    refetch({ ...request, since: atEarliest() });
 }

@@ -84,9 +84,18 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       );
     },
 
-    /** A read without a usable answer: the record is read again at `retryAtMs`. */
-    async recordReadFailure(kind: Kind, id: string, error: string, retryAtMs: number): Promise<void> {
-      const failed = { attempts: sql`${states.attempts} + 1`, error, dueAt: retryAtMs };
+    /** A read, begun `since`, without a usable answer: the record is read again at `retryAtMs`, or as usual after an event that came since. */
+    async recordReadFailure(
+      kind: Kind,
+      id: string,
+      error: string,
+      retryAtMs: number,
+      { since, settleMs }: DirtyTiming & { since: number },
+    ): Promise<void> {
+      const { dirtyAt } = states;
+      const dueAt = sql`CASE WHEN ${dirtyAt} > ${since} AND ${dirtyAt} + ${settleMs} < ${retryAtMs} THEN ${dirtyAt} + ${settleMs}
+        ELSE ${retryAtMs} END`;
+      const failed = { attempts: sql`${states.attempts} + 1`, error, dueAt };
       await database.transact((unit) => unit.change(update(states, failed, isRecord(kind, id))));
     },
 

@@ -58,8 +58,14 @@ export function describeDue(open: OpenEngine): void {
           await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
         };
         await again();
-        await scene.store.recordReadFailure('vendor', 'ven_1', '503', scene.now().steady + 86_400_000);
-        await scene.store.recordReadFailure('vendor', 'ven_1', '503', scene.now().steady + 86_400_000);
+        await scene.store.recordReadFailure('vendor', 'ven_1', '503', scene.now().steady + 86_400_000, {
+          settleMs: SETTLE_MS,
+          since: scene.now().steady,
+        });
+        await scene.store.recordReadFailure('vendor', 'ven_1', '503', scene.now().steady + 86_400_000, {
+          settleMs: SETTLE_MS,
+          since: scene.now().steady,
+        });
         scene.pass(5.5 * SETTLE_MS);
         await again();
         expect(await scene.store.nextDueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
@@ -69,6 +75,22 @@ export function describeDue(open: OpenEngine): void {
         await again();
         scene.pass(0.1 * SETTLE_MS);
         expect(await due(scene)).toEqual(['ven_1']);
+      }),
+    );
+
+    it(
+      'is soon as well after an event that came while a read failed',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
+        scene.pass(SETTLE_MS);
+        const since = scene.now().steady;
+        scene.pass(1_000);
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
+        const soon = scene.now().steady + SETTLE_MS;
+        scene.pass(1_000);
+        const again = scene.now().steady + 86_400_000;
+        await scene.store.recordReadFailure('vendor', 'ven_1', '404', again, { ...TIMING, since });
+        expect(await scene.store.nextDueAt('vendor')).toBe(soon);
       }),
     );
 
@@ -139,7 +161,10 @@ export function describeDue(open: OpenEngine): void {
         await scene.show('vendor', 'calm', { id: 'calm' });
         await dirty(scene, 'ven_1');
         await scene.work();
-        await scene.store.recordReadFailure('vendor', 'ven_1', '503', scene.now().steady + 86_400_000);
+        await scene.store.recordReadFailure('vendor', 'ven_1', '503', scene.now().steady + 86_400_000, {
+          settleMs: SETTLE_MS,
+          since: scene.now().steady,
+        });
         await scene.reopen();
         expect(await scene.store.markUnverifiedDirty(scene.now(), TIMING)).toBe(1);
         expect(await scene.store.nextDueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);

@@ -38,7 +38,11 @@ const HISTORIES: Record<string, (scene: Scene, ids: string[]) => Promise<void>> 
   },
   async failed(scene, ids) {
     await hold(scene, ids);
-    for (const id of ids) await scene.store.recordReadFailure(KIND, id, 'a timeout', scene.now().steady);
+    for (const id of ids)
+      await scene.store.recordReadFailure(KIND, id, 'a timeout', scene.now().steady, {
+        settleMs: SETTLE_MS,
+        since: scene.now().steady,
+      });
   },
   // Held before all others are, too.
   readAgain: hold,

@@ -329,7 +329,10 @@ export function describeReads(open: OpenEngine): void {
         await scene.work();
         scene.pass(SETTLE_MS);
         const again = scene.now().steady + 7_000;
-        await scene.store.recordReadFailure('vendor', 'ven_1', 'the API answered 503', again);
+        await scene.store.recordReadFailure('vendor', 'ven_1', 'the API answered 503', again, {
+          settleMs: SETTLE_MS,
+          since: scene.now().steady,
+        });
         expect(await scene.store.nextDueAt('vendor')).toBe(again);
         expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(0);
         scene.pass(7_000);
