@@ -234,6 +234,7 @@ export function createUpstream(
 
   /** Waits for the end of the pause, or until it is ended for all. */
   async function patience(): Promise<void> {
+    signal.throwIfAborted();
     const ms = waitUntil - clock.steady();
     if (ms <= 0) return;
     const own = waiting;

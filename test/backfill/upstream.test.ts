@@ -15,6 +15,7 @@ const signedOut = () => new UpstreamError('unauthorized', 'nobody has signed in'
 function reader({ listsAnswer = false, policiesFail = false } = {}) {
   let now = 1_000_000;
   let wallAhead = 0;
+  const stop = new AbortController();
   let failure = silent;
   const opened: string[] = [];
   const audited: string[] = [];
@@ -43,7 +44,7 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
       },
     } satisfies Clock,
     random: () => 0,
-    signal: new AbortController().signal,
+    signal: stop.signal,
   });
   const read = async (kind: Kind) =>
     kind === 'risk_assessment'
@@ -66,12 +67,13 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
       for (const until = now + seconds * 1_000; now < until; now += 1_000)
         if (upstream.isLookDue(6_000)) await upstream.look();
     },
-    /** For how long a read waits before it is sent. */
+    /** For how long a read waits before it is sent, or fails. */
     async waits(kind: Kind): Promise<number> {
       const from = now;
-      await read(kind);
+      await read(kind).catch(() => undefined);
       return now - from;
     },
+    stop: () => stop.abort(),
     setBack: (ms: number) => {
       wallAhead -= ms;
     },
@@ -98,6 +100,13 @@ it('silence counts from when the first unanswered request left, and a refusal is
   expect(silentSince()).toBe(1_000_000);
   await fail(1_000, refusing);
   expect(silentSince()).toBeNull();
+});
+
+it('a read that begins after the stop does not wait for the end of a pause', async () => {
+  const { fail, stop, waits } = reader();
+  await fail(20_000, silent);
+  stop();
+  expect(await waits('vendor')).toBe(0);
 });
 
 it('a wall clock that is set back does not hide that the service is unreachable', async () => {
