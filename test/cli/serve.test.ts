@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, expect, it, vi } from 'vitest';
 import { signInLine } from '../../src/cli/serve.ts';
 import { freePorts } from '../support/ports.ts';
@@ -44,6 +45,20 @@ it('without OPS_TOKENS the link that signs in is for a terminal alone: elsewhere
   expect(signInLine({ link: 'http://x/#token=1', tokenFile: file }, true)).toBe(
     'Sign in: http://x/#token=1\n',
   );
+});
+
+it('SIGUSR1, which some tools send for a new log file, opens no debugger', async () => {
+  const service = start(['serve'], settings('signal.db', { NODE_OPTIONS: '--inspect-port=0' }));
+  let said = '';
+  service.child.stderr?.on('data', (text: Buffer) => {
+    said += text;
+  });
+  await service.line('Operators: ');
+  service.child.kill('SIGUSR1');
+  // Node starts the debugger in a thread of its own.
+  await sleep(500);
+  expect(await service.stop()).toBe(0);
+  expect(said).not.toContain('Debugger');
 });
 
 it('a secrets file that becomes unusable is told of in the log, without its content', async () => {
