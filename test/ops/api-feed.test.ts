@@ -3,10 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
+import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import { createFeed } from '../../src/ops/api/feed.ts';
+import type { OpsEnv } from '../../src/ops/access.ts';
+import { createFeed, WAITING_MAX, WAITING_MAX_OF_ONE } from '../../src/ops/api/feed.ts';
 import type { ApiContext } from '../../src/ops/context.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -45,12 +47,23 @@ async function open(): Promise<void> {
   };
 }
 
-/** The feed needs nothing of a service but these. */
-const listener = () =>
-  createFeed({ store: scene.store, clock: systemClock(), signal: draining.signal } as unknown as ApiContext);
+/** Who asks is in the header `from`. The feed needs nothing of a service but these. */
+function listener() {
+  const context = { store: scene.store, clock: systemClock(), signal: draining.signal };
+  return new Hono<OpsEnv>()
+    .use(async (c, next) => {
+      c.set('identity', { name: c.req.header('from') ?? 'rita', role: 'read', csrf: null });
+      await next();
+    })
+    .route('/', createFeed(context as unknown as ApiContext));
+}
 
-async function get(path: string, app = listener()): Promise<{ status: number; body: JsonObject }> {
-  const response = await app.request(path);
+async function get(
+  path: string,
+  app = listener(),
+  from = 'rita',
+): Promise<{ status: number; body: JsonObject }> {
+  const response = await app.request(path, { headers: { from } });
   return { status: response.status, body: (await response.json()) as JsonObject };
 }
 
@@ -271,13 +284,16 @@ describe('the feed', () => {
     expect(await asked).toMatchObject({ status: 200, body: { items: [], next } });
   });
 
-  it('lets so many wait and no more, and a look at its head waits for nothing', async () => {
+  it('lets one token wait at so many places that others find one, and all together no more, and a look at its head waits for nothing', async () => {
     await threeVendors();
     const { next } = (await get('/api/changes')).body;
     const app = listener();
     const [long, short] = ['30', '0.01'].map((wait) => `/api/changes?after=${next}&wait=${wait}`);
-    const waiting = Array.from({ length: 64 }, () => get(long!, app));
-    await expect.poll(async () => (await app.request(short!)).status).toBe(503);
+    const waiting = Array.from({ length: WAITING_MAX_OF_ONE }, () => get(long!, app));
+    await expect.poll(async () => (await get(short!, app)).status).toBe(503);
+    expect((await get(short!, app, 'olga')).status).toBe(200);
+    while (waiting.length < WAITING_MAX) waiting.push(get(long!, app, 'olga'));
+    await expect.poll(async () => (await get(short!, app, 'otto')).status).toBe(503);
     expect((await app.request(long!, { method: 'HEAD' })).status).toBe(200);
     draining.abort();
     expect((await Promise.all(waiting)).every(({ status }) => status === 200)).toBe(true);

@@ -11,7 +11,9 @@ import * as routes from './routes.ts';
 /** So many changes of other kinds are skipped for one answer; its `next` is after them. */
 const PASSED_OVER_MAX = 20 * PAGE_LIMIT_MAX;
 /** Requests that may wait at once, each with a connection: more than any team's followers. */
-const WAITING_MAX = 64;
+export const WAITING_MAX = 64;
+/** For one token: places are left for others. */
+export const WAITING_MAX_OF_ONE = WAITING_MAX / 2;
 /** How often the counter is looked at for all that wait. */
 const LOOK_MS = 250;
 
@@ -29,7 +31,10 @@ interface SnapshotCursor extends FeedCursor {
 export function createFeed({ store, clock, signal }: ApiContext) {
   /** Looked at once for all that wait. */
   const counter = cached(clock, LOOK_MS, () => store.currentNumber());
-  let waiting = 0;
+  /** The token's name, once for each request. */
+  const waiting: string[] = [];
+  const isFull = (name: string) =>
+    waiting.length >= WAITING_MAX || waiting.filter((other) => other === name).length >= WAITING_MAX_OF_ONE;
 
   /** Until the counter has passed `seen`, `until` has come (steady), or `ended` aborts. */
   async function pastNumber(seen: number, until: number, ended: AbortSignal): Promise<void> {
@@ -65,14 +70,15 @@ export function createFeed({ store, clock, signal }: ApiContext) {
         const { after, since, limit, kind, wait } = c.req.valid('query');
         const start = after ?? (since === undefined ? { seq: 0, epoch: null } : await beginOf(since));
         const isWaiting = wait > 0 && c.req.method === 'GET';
-        if (isWaiting && waiting >= WAITING_MAX) {
+        const { name } = c.get('identity');
+        if (isWaiting && isFull(name)) {
           throw refusal(503, 'too_many_waiting', 'Too many requests wait for changes.', undefined, {
             'retry-after': String(wait),
           });
         }
         const until = clock.steady() + (isWaiting ? wait * 1000 : 0);
         const ended = isWaiting ? AbortSignal.any([signal, c.req.raw.signal]) : signal;
-        if (isWaiting) waiting += 1;
+        if (isWaiting) waiting.push(name);
         try {
           for (let from = start; ; ) {
             // Before the changes: what is made between the two is looked for once more.
@@ -89,7 +95,7 @@ export function createFeed({ store, clock, signal }: ApiContext) {
             from = { seq: through, epoch };
           }
         } finally {
-          if (isWaiting) waiting -= 1;
+          if (isWaiting) waiting.splice(waiting.indexOf(name), 1);
         }
       })
 
