@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { createWriteStream, existsSync, statSync } from 'node:fs';
-import { rename, rm } from 'node:fs/promises';
+import { existsSync, statSync } from 'node:fs';
+import { open, rename, rm } from 'node:fs/promises';
 import { dirname, extname } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,7 +10,7 @@ import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, at, found } from '../ops/api/client.ts';
 import { csvLine } from '../ops/csv.ts';
 import { loadConfig } from '../platform/config.ts';
-import { MirrorError, UsageError } from '../platform/errors.ts';
+import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX, type Paging, type Period, recordColumns } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { engines } from './database.ts';
@@ -119,9 +119,11 @@ const GATHERED = 64 * 1024;
 /** A file that is there whole or not at all, readable for its owner alone: it holds what the database does. */
 async function writeFile(path: string, lines: AsyncIterable<string>): Promise<void> {
   const partial = `${path}.${randomBytes(4).toString('hex')}.partial`;
+  const file = await open(partial, 'wx', 0o600).catch((error: unknown) => {
+    throw new UsageError(`cannot write ${path}: ${describeError(error)}`, 'name a file in a writable folder');
+  });
   try {
-    const options = { flags: 'wx', mode: 0o600, flush: true, highWaterMark: GATHERED };
-    await pipeline(lines, createWriteStream(partial, options));
+    await pipeline(lines, file.createWriteStream({ flush: true, highWaterMark: GATHERED }));
     await rename(partial, path);
   } catch (error) {
     await rm(partial, { force: true });

@@ -198,6 +198,15 @@ describe('export and the commands from afar', () => {
     });
   });
 
+  it('a place where no file can be made is bad usage, and the remedy is named', async () => {
+    // The name is too long: root may write into any folder.
+    const file = join(folder, `${'x'.repeat(250)}.csv`);
+    expect(await cli(['export', 'gaps', file], here)).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/cannot write .* \(name a file in a writable folder\)/),
+    });
+  });
+
   it('neither the database, nor what goes with it, nor a device is replaced, whatever is asked for', async () => {
     const database = here['DATABASE_URL']!.replace('file:', '');
     const device = join(folder, 'device');

@@ -159,4 +159,21 @@ describe.skipIf(!hasScript)('setup on a terminal', () => {
     },
     LIMIT_MS,
   );
+
+  it(
+    'Ctrl-D at a question ends it, and is said once, on a line of its own',
+    async () => {
+      upstream = await startShaped(PLAIN);
+      await atTerminal();
+      await answer('Address of the API', upstream.baseUrl);
+      await answer('How to authenticate', '');
+      await answer('API key', KEY);
+      await until('Id of a risk assessment');
+      child.stdin?.write('\x04');
+      expect(await ended).toBe(1);
+      expect(screen.match(/the input ended/g)).toHaveLength(1);
+      expect(screen).toMatch(/\ncompliance-mirror: the input ended before everything was answered\s*$/);
+    },
+    LIMIT_MS,
+  );
 });

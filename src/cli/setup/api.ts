@@ -21,10 +21,10 @@ export async function reachApi(talk: Talk): Promise<void> {
   for (;;) {
     if (ask.includes('address')) await askForAddress(talk);
     if (ask.includes('credentials')) await askForCredentials(talk);
+    riskId ??= await riskIdFor(talk);
     try {
       // The tokens of a sign-in are stored encrypted, so a key is needed.
       if (draft.get('COMPLIANCE_AUTH') === 'oauth') await makeKeys(talk);
-      riskId ??= await riskIdFor(talk);
       await look(talk, riskId);
       return;
     } catch (error) {

@@ -82,13 +82,16 @@ export function personAt(input: NodeJS.ReadStream, output: NodeJS.WriteStream, s
       // What was typed before the input ended still answers.
       if (!hasEnded) shown.prompt();
       isMuted = isHidden;
+      let isEchoed = false;
       try {
         const { value, done } = await answers.next();
         if (done) throw new MirrorError('no_answer', NO_ANSWER);
+        isEchoed = !isHidden;
         return String(value[0]).trim();
       } finally {
         isMuted = false;
-        if (isHidden) output.write('\n');
+        // What comes next has a line of its own.
+        if (!isEchoed) output.write('\n');
       }
     },
     async enter(until) {
