@@ -337,9 +337,9 @@ export function createUpstream(
   }
 
   /**
-   * Asks for one policy, or for one vendor where policies cannot be read, only to see whether the service answers. If nothing comes
-   * for so much longer than the last list took, that counts as silence until the answer comes. Returns the kind, if its list was
-   * refused.
+   * Asks for one policy, or for one vendor where policies cannot be read, only to see whether the service answers. If that takes
+   * UNREACHABLE_AFTER_MS longer than the last answer with such a list, it counts as silence until an answer comes. Returns the kind
+   * if it was refused.
    */
   async function look(): Promise<ListedKind | null> {
     const isOfNoUse = (kind: Kind) => failing.has(addressOf(kind, null));
