@@ -556,3 +556,23 @@ test('a body that is no object is refused in words', async () => {
   expect((await get('/api/events?search=x')).body.detail).toBe('`search`: there is no such parameter.');
   expect((await get('/api/events?record_id=')).body.detail).toContain('a text of 1 to 255 characters');
 });
+
+test.each(['', '?wait=0'])(
+  'of many pages that are asked for at once (%j) a few are read at a time, and the status is told meanwhile',
+  async (query) => {
+    const gate = Promise.withResolvers<void>();
+    let reading = 0;
+    h.context.store.listChanges = async () => {
+      reading += 1;
+      await gate.promise;
+      return [];
+    };
+    const asked = Array.from({ length: 50 }, () => get(`/api/changes${query}`));
+    await expect.poll(() => reading).toBeGreaterThan(0);
+    expect((await get('/api/status')).status).toBe(200);
+    expect(reading).toBe(8);
+    gate.resolve();
+    expect((await Promise.all(asked)).every(({ status }) => status === 200)).toBe(true);
+    expect(reading).toBe(50);
+  },
+);

@@ -2,6 +2,7 @@ import { type Hook, OpenAPIHono } from '@hono/zod-openapi';
 import { Hono } from 'hono';
 import { hc } from 'hono/client';
 import { HTTPException } from 'hono/http-exception';
+import PQueue from 'p-queue';
 import { problem } from '../../platform/problem.ts';
 import type { OpsEnv } from '../access.ts';
 import type { ApiContext } from '../context.ts';
@@ -10,6 +11,9 @@ import type { Snapshots } from '../snapshot.ts';
 import { createChanges } from './changes.ts';
 import { createFeed } from './feed.ts';
 import { createReads } from './reads.ts';
+
+/** Pages may have megabytes: hundreds of them made at once would take gigabytes, and hold up the event loop for seconds. */
+const READ_AT_ONCE = 8;
 
 /** Below `/api`: what programs ask for. Who asks is known before a request comes here. */
 export function createApi(
@@ -23,6 +27,14 @@ export function createApi(
     return (
       error.res ?? problem(400, 'invalid_parameter', 'A parameter is not usable.', 'The body is not JSON.')
     );
+  });
+  const reading = new PQueue({ concurrency: READ_AT_ONCE });
+  api.use('/api/*', async (c, next) => {
+    const { method, path } = c.req;
+    const isWaiting = method === 'GET' && Number(c.req.query('wait')) > 0;
+    // The status is told also while the database does not answer.
+    const isPage = method !== 'POST' && !isWaiting && path !== '/api/status';
+    await (isPage ? reading.add(next) : next());
   });
   // JSON under whatever name its sender's tools give it (curl calls it a form); none counts as `{}`.
   api.use('/api/*', async (c, next) => {
