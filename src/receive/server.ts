@@ -44,6 +44,9 @@ export const SERVER_LIMITS: ServerLimits = {
  */
 const BACKLOG = 4_096;
 
+/** Of all answers of a listener that their clients have not read yet. A page of the API has megabytes. */
+const UNREAD_BYTES = 67_108_864;
+
 export interface ListenOptions {
   /** A Hono app's. */
   fetch: (request: Request, env: object) => Response | Promise<Response>;
@@ -88,6 +91,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   let closing = false;
   const turns = options.inTurns === undefined ? null : createTurns(options.inTurns.perTurn);
   const connections = createConnections(limits, options.addresses?.isProxy ?? (() => false));
+  const unread = createUnread();
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     if (!connections.used(request, response)) return;
     if (closing) response.shouldKeepAlive = false;
@@ -96,8 +100,10 @@ export async function listen(options: ListenOptions): Promise<Listener> {
       return;
     }
     const begin = () => {
+      unread.begun(response);
       // The adapter's own: it answers every failure, and never rejects.
       void handle(request, response).then(() => {
+        unread.written(response);
         if (!request.complete) leaveUnread(request, response);
       });
     };
@@ -129,7 +135,11 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   });
 
   await startListening(server, options);
-  const looking = setInterval(connections.closeIdle, limits.connectionsCheckMs).unref();
+  const look = () => {
+    connections.closeIdle();
+    unread.look();
+  };
+  const looking = setInterval(look, limits.connectionsCheckMs).unref();
   const { port, address } = server.address() as AddressInfo;
 
   async function close(drainMs: number): Promise<void> {
@@ -239,6 +249,34 @@ function leaveUnread(request: IncomingMessage, response: ServerResponse): void {
   };
   if (response.writableFinished) end();
   else response.once('finish', end);
+}
+
+/**
+ * What was answered and not read yet, in memory: of too much, the connection of the answer that began first is given up. What is
+ * written in pieces is found by `look`, to be called every few seconds.
+ */
+function createUnread() {
+  // In the order in which they began.
+  const responses = new Set<ServerResponse>();
+  function look(): void {
+    let newer = 0;
+    for (const response of [...responses].reverse()) {
+      const { socket } = response.req;
+      const bytes = response.writableLength;
+      if (socket.destroyed || response.writableFinished) responses.delete(response);
+      // Never the newest alone, however large it is.
+      else if (bytes > 0 && newer > 0 && newer + bytes > UNREAD_BYTES) socket.destroy();
+      else newer += bytes;
+    }
+  }
+  return {
+    look,
+    begun: (response: ServerResponse) => responses.add(response),
+    written(response: ServerResponse): void {
+      if (response.writableLength === 0) responses.delete(response);
+      else look();
+    },
+  };
 }
 
 function refuse(

@@ -583,3 +583,21 @@ describe('an address that cannot be listened on', () => {
     ).rejects.toThrow();
   });
 });
+
+it('of answers that their clients do not read, those that began first are given up once all are too large', async () => {
+  const size = 32 * 2 ** 20;
+  const page = 'x'.repeat(size);
+  const port = await start(new Hono().get('/', (c) => c.text(page)));
+  const clients: Awaited<ReturnType<typeof open>>[] = [];
+  for (let n = 0; n < 4; n += 1) {
+    const client = await open(port);
+    clients.push(client);
+    client.socket.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+    await expect.poll(() => client.received().length).toBeGreaterThan(0);
+    client.socket.pause();
+  }
+  for (const { socket } of clients) socket.resume();
+  await Promise.all(clients.map(({ closed }) => closed));
+  const isWhole = clients.map(({ received }) => received().length > size);
+  expect([isWhole.at(0), isWhole.at(-1)]).toEqual([false, true]);
+});
