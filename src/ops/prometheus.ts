@@ -31,6 +31,7 @@ function setLive(metrics: Metrics, { live, verdict }: Snapshot): void {
   for (const one of verdictName.options)
     metrics.verdict.set({ verdict: one }, one === verdict.verdict ? 1 : 0);
   metrics.paused.set(live.pausedSince === null ? 0 : 1);
+  metrics.upstreamBudget.set(upstream.budget_per_minute);
   metrics.upstreamBudgetLeft.set(upstream.budget_left);
   metrics.upstreamFailures.set(upstream.consecutive_failures);
   // Until the first answer nobody knows, and 0 would say that it is down.

@@ -164,6 +164,7 @@ export function createMetrics(options: { logLinesLost?: (() => number) | undefin
       '1: the last request to the REST API was answered usefully; 0: it was not.',
     ),
     upstreamFailures: gauge('upstream_consecutive_failures', 'Requests to the REST API failed in a row.'),
+    upstreamBudget: gauge('upstream_budget', 'Requests that a minute allows.'),
     upstreamBudgetLeft: gauge('upstream_budget_left', 'Requests that the current minute still allows.'),
     clockSkewSeconds: gauge('clock_skew_seconds', 'The upstream’s clock minus ours.'),
     trimmedRows: counter('trimmed_rows_total', 'Rows and bodies that retention took away.', 'what'),

@@ -3,7 +3,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { createBudget } from '../../src/compliance/budget.ts';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
+import { systemClock } from '../../src/platform/clock.ts';
 import { createMetrics } from '../../src/platform/metrics.ts';
 import { installed } from './prometheus.ts';
 
@@ -88,6 +90,20 @@ describe('the dashboard and the alert rules', () => {
       'compliance_mirror_quarantined_deliveries',
       'compliance_mirror_upstream_up',
     ]);
+  });
+
+  it('take the budget for spent where list scans have to wait, although some of it stays free', async () => {
+    const [, share] = /upstream_budget_left\[5m\]\) <= (\S+) \* compliance_mirror_upstream_budget$/m.exec(
+      alerts,
+    )!;
+    for (let limit = 1; limit <= 120; limit += 1) {
+      const budget = createBudget({ requestsPerMinute: limit, clock: systemClock() });
+      const stop = new AbortController();
+      const scans = Array.from({ length: limit + 1 }, () => budget.take('scan', stop.signal));
+      expect(budget.left().left / limit).toBeLessThanOrEqual(Number(share));
+      stop.abort();
+      await Promise.allSettled(scans);
+    }
   });
 
   it.skipIf(!installed('promtool'))(

@@ -81,12 +81,14 @@ it('a scrape tells of the upstream, and nothing of what is not known', async () 
     ok: false,
     consecutive_failures: 4,
     budget_left: 7,
+    budget_per_minute: 60,
     skew_ms: -2500,
   };
   let value = await scraped();
   expect(value('upstream_up')).toBe(0);
   expect(value('upstream_consecutive_failures')).toBe(4);
   expect(value('upstream_budget_left')).toBe(7);
+  expect(value('upstream_budget')).toBe(60);
   expect(value('clock_skew_seconds')).toBe(-2.5);
   await h.close();
   h = await opsHarness();
