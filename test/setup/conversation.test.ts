@@ -436,6 +436,14 @@ describe('setting up against a compliance service', () => {
     await expect(refused).rejects.toThrow(UsageError);
   });
 
+  it('a wrong setting that is not asked for ends it, and is not taken for a wrong address', async () => {
+    upstream = await startShaped(PLAIN);
+    writeFileSync(envPath, 'SYNC_FULL_MINUTES=often\n');
+    const asker = person({ '--base-url': [upstream.baseUrl], '--api-key-file': [KEY] });
+    await expect(run(asker)).rejects.toThrow('SYNC_FULL_MINUTES: got "often"');
+    expect(asker.asked.filter((flag) => flag === '--base-url')).toHaveLength(1);
+  });
+
   it('for a sign-in into a server’s database the token of the operators is shown and written with the rest', async () => {
     Object.assign(environment, {
       DATABASE_URL: 'postgres://mirror@127.0.0.1:1/mirror',

@@ -1,5 +1,5 @@
 import { UpstreamError } from '../../compliance/errors.ts';
-import { MirrorError } from '../../platform/errors.ts';
+import { MirrorError, UsageError } from '../../platform/errors.ts';
 import { commandClient, complianceSettings } from '../client.ts';
 import { configHere, openForWriting } from '../database.ts';
 import { explain } from '../exit.ts';
@@ -28,7 +28,9 @@ export async function reachApi(talk: Talk): Promise<void> {
       await look(talk, riskId);
       return;
     } catch (error) {
-      if (!(error instanceof MirrorError) || talk.signal.aborted) throw error;
+      // What was answered was looked at as it came, so that another setting is wrong, which no answer changes.
+      const isOther = error instanceof UsageError;
+      if (!(error instanceof MirrorError) || isOther || talk.signal.aborted) throw error;
       const isRefused = error instanceof UpstreamError && error.kind === 'unauthorized';
       if (isRefused && draft.get('COMPLIANCE_AUTH') === 'oauth' && !hasSignedIn) {
         // Before anything is encrypted with the key, which must outlive this process.
