@@ -161,6 +161,9 @@ describe('lists', () => {
     ['/api/events?kind=person', 'kind'],
     ['/api/events?limit=1&limit=2', 'limit'],
     ['/api/records/vendor?deleted=maybe', 'deleted'],
+    // Nothing that SQLite takes for a name.
+    ['/api/records/vendor?field=%00a=x', 'field'],
+    ['/api/records/vendor?field=owner%5C=x', 'field'],
     ['/api/gaps?open=1', 'open'],
     ['/api/changes?after=-1', 'after'],
     ['/api/sync-runs?__proto__=x', '__proto__'],

@@ -13,7 +13,7 @@ const CURSOR_MAX_LENGTH = 255;
  * `owner.team=Legal`: the names that lead to a field of a record, and its value. What SQLite would take for more than a name is
  * left out.
  */
-const FIELD_FILTER = /^[^"$[\]=.]+(?:\.[^"$[\]=.]+)*=/;
+const FIELD_FILTER = /^[^\0\\"$[\]=.]+(?:\.[^\0\\"$[\]=.]+)*=/;
 
 function readFieldFilter(text: string): { path: string[]; value: string } {
   const sign = text.indexOf('=');
