@@ -42,6 +42,9 @@ type Outcome = (typeof OUTCOMES)[number];
 const SLOWED_MS = 1_000;
 const MAX_SLOWED = 100;
 
+/** Of a path that may not be changed, in the audit. Ours have an id at most. */
+const SHOWN_OF_PATH = 300;
+
 export type Access = ReturnType<typeof createAccess>;
 
 export function createAccess(context: OpsContext, audit: AuditLog) {
@@ -129,7 +132,8 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
   const operateToChange: MiddlewareHandler<OpsEnv> = async function operateToChange(c, next) {
     const { name, role } = c.get('identity');
     if (!changes(c) || role === 'operate') return next();
-    await audit.note(name, 'change', 'forbidden', c.req.path);
+    const target = c.req.path.slice(0, SHOWN_OF_PATH);
+    await noteRefused('change', remoteAddress(c), { actor: name, outcome: 'forbidden', target });
     return problem(403, 'forbidden', 'This token may only read.', 'Use a token of the role operate.');
   };
 

@@ -58,35 +58,43 @@ interface Minute {
   addresses: Set<string>;
 }
 
+/** Who was refused what; `target` of the first one alone. */
+interface Refused {
+  actor: string;
+  outcome: string;
+  target?: string;
+}
+const UNKNOWN: Refused = { actor: 'unknown', outcome: 'refused' };
+
 /**
- * Refused tokens in the audit, those of the form and those of requests apart: the first at once, and what follows within a
+ * Refused tokens in the audit, those of the form and those of requests apart, and what a token's role may not: the first at once, and what follows within a
  * minute as one entry with its count and addresses. So a guess is seen when it happens, a thousand of them as what they
  * are, and nobody fills the table.
  */
 export function createRefusedNotes(
   audit: Pick<AuditLog, 'note'>,
   { clock, signal }: Pick<OpsContext, 'clock' | 'signal'>,
-): (action: string, address: string) => Promise<void> {
+): (action: string, address: string, by?: Refused) => Promise<void> {
   const minutes = new Map<string, Minute>();
 
-  const sumUp = async (action: string, minute: Minute) => {
-    // At a stop at once: what was counted is not lost with it.
-    await clock.sleep(SUMMARY_MS, signal);
-    minutes.delete(action);
-    if (minute.times > 0) await audit.note('unknown', action, 'refused', summaryOf(minute));
-  };
-
-  return async (action, address) => {
-    const under = minutes.get(action);
+  return async (action, address, { actor, outcome, target } = UNKNOWN) => {
+    const key = `${actor} ${action}`;
+    const under = minutes.get(key);
     if (under !== undefined) {
       under.times += 1;
       if (under.addresses.size < SUMMED_ADDRESSES) under.addresses.add(address);
       return;
     }
     const minute: Minute = { times: 0, addresses: new Set() };
-    minutes.set(action, minute);
-    void sumUp(action, minute);
-    await audit.note('unknown', action, 'refused', address);
+    const sumUp = async () => {
+      // At a stop at once: what was counted is not lost with it.
+      await clock.sleep(SUMMARY_MS, signal);
+      minutes.delete(key);
+      if (minute.times > 0) await audit.note(actor, action, outcome, summaryOf(minute));
+    };
+    minutes.set(key, minute);
+    void sumUp();
+    await audit.note(actor, action, outcome, target ?? address);
   };
 }
 

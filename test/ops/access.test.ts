@@ -98,6 +98,14 @@ describe('bearer tokens', () => {
     expect(h.asked).toEqual([]);
     expect(await auditActions()).toEqual(['rita change forbidden']);
   });
+
+  test('however often the role read tries to change something, and however long the path, the audit stays small', async () => {
+    const path = `/api/${'x'.repeat(10_000)}`;
+    for (let n = 0; n < 20; n += 1) await h.app.request(path, { method: 'POST', headers: bearer(READ) });
+    const entries = await h.store.list('audit', { limit: 50 });
+    expect(entries.map(({ outcome }) => outcome)).toEqual(['forbidden']);
+    expect(entries[0]!.target!.length).toBeLessThanOrEqual(300);
+  });
 });
 
 describe('signing in', () => {
