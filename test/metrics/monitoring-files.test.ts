@@ -92,6 +92,12 @@ describe('the dashboard and the alert rules', () => {
     ]);
   });
 
+  it('take the mirror for down also where no replica is left to be found', () => {
+    const [, asked] = /alert: MirrorDown\n\s+expr: (.+)/.exec(alerts)!;
+    const up = 'up{job="compliance-mirror"}';
+    expect(asked).toBe(`${up} == 0 or absent(${up})`);
+  });
+
   it('take the budget for spent where list scans have to wait, although some of it stays free', async () => {
     const [, share] = /upstream_budget_left\[5m\]\) <= (\S+) \* compliance_mirror_upstream_budget$/m.exec(
       alerts,
