@@ -1,5 +1,5 @@
 import type { Kind } from '../compliance/kinds.ts';
-import { PAGE_LIMIT_MAX, type RecordFilter, type RecordOrder, recordColumns } from '../store/reports.ts';
+import { type RecordFilter, type RecordOrder, recordColumns } from '../store/reports.ts';
 import type { OpsContext } from './context.ts';
 
 /** By RFC 4180, on every system. */
@@ -31,6 +31,9 @@ function csvField(cell: unknown, spreadsheet: boolean): string {
   return safe === '' || QUOTED_FOR.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
+/** In memory for each download, however slowly it is read: of many at once, longer pages took gigabytes. */
+const ROWS_AT_ONCE = 50;
+
 /**
  * All records that fit, a page in memory at a time and as fast as they are read. For a person's spreadsheet, so that no name is run
  * there as a formula; `export` writes them as they are stored. Throws where the service stops before the last.
@@ -46,7 +49,7 @@ export async function* recordsCsv(
   let after: string | undefined;
   do {
     signal.throwIfAborted();
-    const page = await store.listRecords(kind, filter, { limit: PAGE_LIMIT_MAX, after, order });
+    const page = await store.listRecords(kind, filter, { limit: ROWS_AT_ONCE, after, order });
     const lines = page.items.map((record) =>
       csvLine(
         columns.map((column) => record[column]),

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { progressText } from '../../src/cli/progress.ts';
-import { csvLine } from '../../src/ops/csv.ts';
+import type { OpsContext } from '../../src/ops/context.ts';
+import { csvLine, recordsCsv } from '../../src/ops/csv.ts';
 
 const plain = { spreadsheet: false };
 
@@ -69,4 +70,17 @@ describe('the progress of an export', () => {
   ] as const)('is shown %s', (_, done, total, bar, text) => {
     expect(progressText('Rows', done, total, bar)).toBe(text);
   });
+});
+
+it('a download has few rows in memory at a time, so that many that are read slowly take little', async () => {
+  const limits: number[] = [];
+  const store = {
+    listRecords: async (_: unknown, __: unknown, { limit }: { limit: number }) => {
+      limits.push(limit);
+      return { items: [], next: limits.length < 3 ? 'more' : null };
+    },
+  };
+  const context = { store, signal: new AbortController().signal } as unknown as OpsContext;
+  for await (const _ of recordsCsv(context, 'vendor', {}, undefined));
+  expect(limits).toEqual([50, 50, 50]);
 });
