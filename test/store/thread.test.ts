@@ -21,6 +21,7 @@ function event(id: string): IncomingEvent {
     ...{ kind: 'policy', recordId: `pol of ${id}`, known: true, body: '{}' },
   };
 }
+const repeated = <T>(times: number, work: () => T): T[] => Array.from({ length: times }, work);
 const accept = (store: Store, id: string) => store.accept({ events: [event(id)], unusable: [] }, NOW, TIMING);
 
 async function opened(path: string, lost: (error: Error) => void = () => undefined): Promise<Store> {
@@ -168,13 +169,30 @@ describe('a store in threads of its own', () => {
     const store = await openStore(`file:${path}`, {
       inThread: { onLost: (error) => expect.unreachable(error.message) },
     });
-    const reports = [store.summary(), store.listTraffic(0), store.countKnown('policy')];
+    const reports = [
+      ...repeated(20, () => store.summary()),
+      store.listTraffic(0),
+      store.countKnown('policy'),
+    ];
     const asked = [...reports, accept(store, 'a'), store.writeFact('x', 'y')];
     await store.close();
     await Promise.all(asked);
     await expect(accept(store, 'b')).rejects.toThrow(/closed/);
     const again = await opened(path);
     expect(await again.readFact('x')).toBe('y');
+  });
+
+  it('reads the answers of a few reports in one turn of the event loop, however many have waited for it', async () => {
+    const store = await opened(freshPath());
+    await store.summary();
+    let answered = 0;
+    const reports = repeated(40, () => store.summary().then(() => (answered += 1)));
+    // Nothing is read meanwhile, and the thread answers all that it has.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
+    await setImmediate();
+    await setImmediate();
+    expect(answered).toBeLessThanOrEqual(8);
+    await Promise.all(reports);
   });
 
   it('is refused as it would be without them', async () => {

@@ -7,6 +7,7 @@ import {
   type Answer,
   AS_IT_WAS,
   type Asked,
+  type Call,
   CLAIM_COLUMNS,
   CLAIM_KEYS,
   type CrossingVerbs,
@@ -106,6 +107,12 @@ const CLASS_OF = new Map(
 );
 const classOf = (verb: ThreadVerb): VerbClass => CLASS_OF.get(verb) ?? 'syncs';
 
+/**
+ * Calls that a thread has at the same time; the others wait here. Answers that have come are all read in one turn of the event loop:
+ * of hundreds of reports that took seconds.
+ */
+const CALLS_AT_ONCE = { database: Number.POSITIVE_INFINITY, reports: 4 };
+
 /** Room for new objects. By default it grew to 64 MB in each thread, and nothing was faster. */
 const YOUNG_GENERATION_MB = { database: 16, reports: 3 };
 
@@ -125,6 +132,8 @@ function startThread(
   opening.promise.catch(() => undefined);
   const ended = Promise.withResolvers<void>();
   const waiting = new Map<number, Pick<PromiseWithResolvers<unknown>, 'resolve' | 'reject'>>();
+  /** Calls that the thread does not have yet. */
+  const queued: Call[] = [];
   let calls = 0;
   let isOver: Error | null = null;
   let isRefused = false;
@@ -136,6 +145,11 @@ function startThread(
       if (!(error instanceof DOMException && error.name === 'DataCloneError')) throw error;
       worker.postMessage(dataOf(asked));
     }
+  }
+
+  function askInTurn(asked: Call): void {
+    if (waiting.size - queued.length < CALLS_AT_ONCE[name]) ask(asked);
+    else queued.push(asked);
   }
 
   function answered(answer: Answer): void {
@@ -155,6 +169,8 @@ function startThread(
   function done(answer: Done): void {
     const call = waiting.get(answer.id);
     waiting.delete(answer.id);
+    const next = queued.shift();
+    if (next !== undefined) ask(next);
     try {
       // Before the caller goes on.
       answer.gaps?.forEach(options.onGap);
@@ -195,13 +211,14 @@ function startThread(
         new Promise((resolve, reject) => {
           if (isOver !== null) return reject(isOver);
           calls += 1;
-          ask({ what: 'call', id: calls, verb, of, args });
+          askInTurn({ what: 'call', id: calls, verb, of, args });
           waiting.set(calls, { resolve, reject });
         });
     },
     lose,
     async close(): Promise<void> {
       isOver ??= new Error('the store is closed');
+      for (const each of queued.splice(0)) ask(each);
       ask({ what: 'close' });
       await ended.promise;
     },
