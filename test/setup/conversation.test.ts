@@ -296,6 +296,16 @@ describe('setting up against a compliance service', () => {
     expect(upstream.registered).toHaveLength(1);
   });
 
+  it('the secret of a registration made by other means is asked for where ours is refused', async () => {
+    upstream = await startShaped({ ...PLAIN, refusesRegistrations: true });
+    await run(
+      person({ ...answersFor(upstream), '--url': ['-'], '--webhook-secrets-file': [PLAIN.signing.secret] }),
+    );
+    expect(written()['WEBHOOK_SECRETS']).toBe(PLAIN.signing.secret);
+    expect(output).toContain('answered 403');
+    expect(output).toContain('A delivery was taken: its signature fits.');
+  });
+
   it('a script is told what is missing where the answer holds no secret', async () => {
     upstream = await startShaped({ ...PLAIN, registration: (id) => ({ data: { id } }) });
     const keyFile = join(folder, 'key');

@@ -19,6 +19,8 @@ export interface Shape {
   };
   /** What the registration is answered, given its id and the secret; left out: both in data. */
   registration?: (id: string, secret: string) => unknown;
+  /** The key may only read. */
+  refusesRegistrations?: boolean;
   /** What events are about; left out: a vendor, as `vendorId`. */
   event?: (number: number) => { type: string; data: object };
 }
@@ -87,6 +89,7 @@ export async function startShaped(
       return response.writeHead(404, { 'content-type': 'text/html' }).end('<h1>Not here</h1>');
     if (name === 'webhooks' && request.method === 'POST') {
       registered.push((JSON.parse(body) as { url: string }).url);
+      if (shape.refusesRegistrations) return json(403, { error: 'this key may only read' });
       const { registration = (id, secret) => ({ data: { id, secret } }) } = shape;
       return json(201, registration(`hook-${registered.length}`, shape.signing.secret));
     }

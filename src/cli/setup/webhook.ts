@@ -17,13 +17,11 @@ const BY_OTHER_MEANS = '-';
 /** The address to register, or null: nothing is registered from here. */
 export async function askForHook(talk: Talk): Promise<string | null> {
   const { draft, asker, options, say } = talk;
-  const askForSecret = async () => {
-    const isKnown = options.webhookSecretsFile !== undefined || draft.held('WEBHOOK_SECRETS') !== undefined;
-    if (!isKnown && asker.isPerson) await settleSecrets(talk);
-    return null;
-  };
   if (options.webhookSecretsFile !== undefined) await settleSecrets(talk);
-  if (!options.register) return await askForSecret();
+  if (!options.register) {
+    await askForSecret(talk);
+    return null;
+  }
   if (options.url !== undefined) return options.url;
   const { host, port, compliance } = draft.config();
   const isLocal = compliance?.baseUrl.protocol === 'http:';
@@ -33,10 +31,22 @@ export async function askForHook(talk: Talk): Promise<string | null> {
   const text = `Address at which the compliance service reaches this receiver (https://…${RECEIVER_PATH}; ${BY_OTHER_MEANS}: it is registered by other means)`;
   for (;;) {
     const url = (await asker.ask({ text, flag: '--url, or --no-register', otherwise })) || otherwise;
-    if (url === BY_OTHER_MEANS) return await askForSecret();
+    if (url === BY_OTHER_MEANS) {
+      await askForSecret(talk);
+      return null;
+    }
     if (url !== undefined && URL.canParse(url)) return url;
     say(`That is no address; it is one such as https://mirror.example.com${RECEIVER_PATH}`);
   }
+}
+
+/** Of a registration that is made by other means. True: it was asked for. */
+async function askForSecret(talk: Talk): Promise<boolean> {
+  const { draft, asker, options } = talk;
+  const isKnown = options.webhookSecretsFile !== undefined || draft.held('WEBHOOK_SECRETS') !== undefined;
+  if (isKnown || !asker.isPerson || (await registeredUrl(talk)) !== undefined) return false;
+  await settleSecrets(talk);
+  return true;
 }
 
 const settleSecrets = (talk: Talk) =>
@@ -73,7 +83,10 @@ export async function registerHook(talk: Talk, trial: Trial, first: string): Pro
       say(explain(error, { debug: false }).trimEnd());
       const text = `Another address, or ${BY_OTHER_MEANS} to go on without registering`;
       const answer = await asker.ask({ text, otherwise: BY_OTHER_MEANS, flag: '--url' });
-      if (answer === '' || answer === BY_OTHER_MEANS) return;
+      if (answer === '' || answer === BY_OTHER_MEANS) {
+        if (await askForSecret(talk)) await applySettings(talk, trial);
+        return;
+      }
       url = answer;
     }
   }
