@@ -44,7 +44,10 @@ export const SERVER_LIMITS: ServerLimits = {
  */
 const BACKLOG = 4_096;
 
-/** Of all answers of a listener that their clients have not read yet. A page of the API has megabytes. */
+/**
+ * Of all answers of a listener that their clients have not read yet. A page of the API has megabytes. Deliveries, whose answers are
+ * small, are not counted: to remember each of them cost a third more.
+ */
 const UNREAD_BYTES = 67_108_864;
 
 export interface ListenOptions {
@@ -57,7 +60,8 @@ export interface ListenOptions {
   signal?: AbortSignal;
   /**
    * Requests that can wait: at most `perTurn` of them begin in one turn of the event loop, after whatever else has arrived. Their
-   * bodies are small and must have a Content-Length; chunked ones are answered 411. Default: every request begins at once,
+   * bodies are small and must have a Content-Length; chunked ones are answered 411. Their answers may be large, and have a limit
+   * together while they are not read. Default: every request begins at once,
    * before its body has arrived, and may be chunked.
    */
   inTurns?: { perTurn: number; canWait: (request: IncomingMessage) => boolean };
@@ -99,18 +103,19 @@ export async function listen(options: ListenOptions): Promise<Listener> {
       refuse(request, response, 400, 'bad_request', 'The request must name one host.');
       return;
     }
-    const begin = () => {
-      unread.begun(response);
+    const begin = async () => {
       // The adapter's own: it answers every failure, and never rejects.
-      void handle(request, response).then(() => {
-        unread.written(response);
-        if (!request.complete) leaveUnread(request, response);
-      });
+      await handle(request, response);
+      if (!request.complete) leaveUnread(request, response);
     };
-    if (turns === null || !options.inTurns!.canWait(request)) begin();
+    const beginCounted = () => {
+      unread.begun(response);
+      void begin().then(() => unread.written(response));
+    };
+    if (turns === null || !options.inTurns!.canWait(request)) void begin();
     else if (request.headers['transfer-encoding'] !== undefined)
       refuse(request, response, 411, 'length_required', 'The request must tell the length of its body.');
-    else turns.begin(networkOf(request.socket.remoteAddress ?? ''), begin);
+    else turns.begin(networkOf(request.socket.remoteAddress ?? ''), beginCounted);
   };
   const server = createServer(
     {

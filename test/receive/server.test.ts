@@ -587,7 +587,11 @@ describe('an address that cannot be listened on', () => {
 it('of answers that their clients do not read, those that began first are given up once all are too large', async () => {
   const size = 32 * 2 ** 20;
   const page = 'x'.repeat(size);
-  const port = await start(new Hono().get('/', (c) => c.text(page)));
+  const inTurns = { perTurn: 1, canWait: () => true };
+  const port = await start(
+    new Hono().get('/', (c) => c.text(page)),
+    { inTurns },
+  );
   const clients: Awaited<ReturnType<typeof open>>[] = [];
   for (let n = 0; n < 4; n += 1) {
     const client = await open(port);
