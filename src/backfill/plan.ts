@@ -41,8 +41,8 @@ export const READ_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 5 * 60_000 };
 export const OUTAGE_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 60_000 };
 
 /**
- * While there is nothing to read, one request so often shows whether the API still answers: an end of it is to be said within 15 s,
- * of which a second failure and a heartbeat take half.
+ * While there is nothing to read, one request so often shows whether the API still answers. If it does not, that is to be said within
+ * 15 s; it is said five seconds after the first request without an answer.
  */
 const LOOK_EVERY_MS = 6_000;
 /** Of the budget, at most this part is spent on that. */
