@@ -596,9 +596,11 @@ it('of answers that their clients do not read, those that began first are given 
   for (let n = 0; n < 4; n += 1) {
     const client = await open(port);
     clients.push(client);
+    const begun = new Promise<void>((resolve) => {
+      client.socket.once('data', () => resolve(void client.socket.pause()));
+    });
     client.socket.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
-    await expect.poll(() => client.received().length).toBeGreaterThan(0);
-    client.socket.pause();
+    await begun;
   }
   for (const { socket } of clients) socket.resume();
   await Promise.all(clients.map(({ closed }) => closed));
