@@ -28,6 +28,9 @@ type RefetchOutcome =
 /** A request and its answer rarely take longer, even if SETTLE is shorter. */
 const AT_ONCE_MS = 5_000;
 
+/** Other records that are asked for after a 403; each may be one that we may not read either. */
+const OTHERS_ASKED = 3;
+
 /** Failed searches for a witness before a person is asked. A single one may meet records that are unverified for a moment. */
 const WITNESS_TRIES = 2;
 
@@ -75,8 +78,6 @@ function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
   return `${said}. If that is what they are about, set ${setting}`;
 }
 
-const isForbidden = (error: unknown) => error instanceof UpstreamError && error.kind === 'forbidden';
-
 /** Reads one record and brings its row into sync. Never deletes: a 404 only adds to a proof. */
 export function createRefetch(options: Context & { upstream: Upstream; idsBeside: IdsBeside }) {
   const { store, upstream, gaps, clock, timing } = options;
@@ -96,10 +97,18 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
 
   /** Reads another live record of the mirror. */
   async function readAnother(request: RefetchRequest, kind: FetchedKind, asked?: Asked): Promise<Sight> {
-    const other = await store.someLiveRecord(kind, request.id);
-    if (other === null) return 'none';
+    const other = await store.someLiveRecord(kind, [request.id]);
+    return other === null ? 'none' : await readOther(request, kind, other, asked);
+  }
+
+  async function readOther(
+    request: RefetchRequest,
+    kind: FetchedKind,
+    id: string,
+    asked?: Asked,
+  ): Promise<'seen' | 'failed'> {
     const begun = { attempts: 0, absentFromList: false, since: atEarliest() };
-    const seen = await refetch({ ...request, kind, id: other, ...begun }, asked);
+    const seen = await refetch({ ...request, kind, id, ...begun }, asked);
     return seen.outcome === 'applied' && seen.applied.witness ? 'seen' : 'failed';
   }
 
@@ -183,19 +192,31 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       if (error instanceof UpstreamError || error instanceof UnaddressableError) {
         if (error instanceof UpstreamError && isUnreadable(error)) {
           await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, unreadableText(error));
-        } else if (
-          isForbidden(error) &&
-          upstream.isDoubted(kind) &&
-          (await seesItsKind(request)) === 'seen'
-        ) {
-          // It is about this record, and not about our credentials.
-          const text = `${describeError(error)}, while others of its kind can be read`;
-          await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, text);
         }
-        return later(request, describeError(error), soon(request));
+        // Noted before others are judged: its own reads do not succeed.
+        const outcome = await later(request, describeError(error), soon(request));
+        const isForbidden = error instanceof UpstreamError && error.kind === 'forbidden';
+        if (isForbidden && seeksWitness) await judgeForbidden(request, error);
+        return outcome;
       }
       throw error;
     }
+  }
+
+  /** A 403 is about this record alone if another one of its kind can be read, and else about our credentials. */
+  async function judgeForbidden(request: RefetchRequest, error: UpstreamError): Promise<void> {
+    const { kind, id } = request;
+    const asked = [id];
+    while (asked.length <= OTHERS_ASKED && !upstream.isRejected(kind)) {
+      const other = await store.someLiveRecord(kind, asked);
+      if (other === null) break;
+      asked.push(other);
+      if ((await readOther(request, kind, other, { seeksWitness: false })) === 'seen') {
+        const text = `${describeError(error)}, while others of its kind can be read`;
+        return await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, text);
+      }
+    }
+    await upstream.refused(kind, error, asked.length);
   }
 
   async function show(request: RefetchRequest, data: JsonObject, read: ReadMoment): Promise<RefetchOutcome> {

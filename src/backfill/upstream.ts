@@ -130,10 +130,10 @@ export function createUpstream(
   const health = { ...NOTHING_KNOWN };
   const witnesses = new Map<Kind, Witness[]>();
   /**
-   * What the last answer about each kind said about our credentials. Unset: an earlier process may have opened a gap. `doubted`:
-   * one record was answered 403 after another answer was good, so that the next one shows whom it is about.
+   * What the last answer about each kind said about our credentials. Unset: an earlier process may have opened a gap. A set:
+   * these records were answered 403 after another answer was good, so that others show whom it is about.
    */
-  const standing = new Map<Kind, 'accepted' | 'doubted' | 'rejected'>();
+  const standing = new Map<Kind, 'accepted' | 'rejected' | Set<string>>();
   /** Addresses whose last answer was of no use. */
   const failing = new Set<string>();
   const addressOf = (kind: Kind, id: string | null) => `${kind} ${id ?? ''}`;
@@ -262,7 +262,7 @@ export function createUpstream(
     const before = standing.get(kind);
     if (before === 'accepted') return;
     standing.set(kind, 'accepted');
-    if (before === 'doubted') return;
+    if (before instanceof Set) return;
     try {
       await gaps.resolve({ reason: 'credentials_rejected', kind, recordId: null });
       if (before === 'rejected') await gaps.credentials(kind, 'accepted');
@@ -298,6 +298,14 @@ export function createUpstream(
   ): Promise<void> {
     health.lastErrorWall = clock.wall();
     health.lastError = describeError(error);
+    const before = standing.get(kind) ?? 'rejected';
+    if (error.kind === 'forbidden' && address !== null && before !== 'rejected') {
+      const refused = before === 'accepted' ? new Set<string>() : before;
+      standing.set(kind, refused.add(address));
+      if (isNew) await gaps.credentials(kind, String(error.status));
+      answered();
+      return;
+    }
     useless += 1;
     if (useless >= PATIENCE_FAILURES) {
       const ms = backoffMs(OUTAGE_BACKOFF, useless - PATIENCE_FAILURES + 1, options.random());
@@ -316,15 +324,7 @@ export function createUpstream(
     health.consecutiveFailures += 1;
     if (isRefused) {
       if (error.status !== null) answered();
-      if (error.kind === 'forbidden' && address !== null && standing.get(kind) === 'accepted') {
-        standing.set(kind, 'doubted');
-        if (isNew) await gaps.credentials(kind, String(error.status));
-        return;
-      }
-      const first = standing.get(kind) !== 'rejected';
-      standing.set(kind, 'rejected');
-      await gaps.open({ reason: 'credentials_rejected', kind, recordId: null }, health.lastError);
-      if (first) await gaps.credentials(kind, error.status === null ? 'unusable' : `${error.status}`);
+      await rejected(kind, error);
       return;
     }
     isSilent(sent);
@@ -334,6 +334,15 @@ export function createUpstream(
       await gaps.open({ reason: 'upstream_unavailable', kind: null, recordId: null }, health.lastError);
       outage = true;
     }
+  }
+
+  /** The kind cannot be read with our credentials. */
+  async function rejected(kind: Kind, error: UpstreamError): Promise<void> {
+    const before = standing.get(kind);
+    standing.set(kind, 'rejected');
+    await gaps.open({ reason: 'credentials_rejected', kind, recordId: null }, describeError(error));
+    const isNoted = before === 'rejected' || before instanceof Set;
+    if (!isNoted) await gaps.credentials(kind, error.status === null ? 'unusable' : `${error.status}`);
   }
 
   /**
@@ -457,8 +466,12 @@ export function createUpstream(
       return clock.steady() - lastAskedAt >= (isSilent ? READ_BACKOFF.firstMs : everyMs);
     },
     health: (): UpstreamHealth => ({ ...health }),
-    /** The last answer was a 403 for one record, and not yet that of a second one. */
-    isDoubted: (kind: Kind): boolean => standing.get(kind) === 'doubted',
+    isRejected: (kind: Kind): boolean => standing.get(kind) === 'rejected',
+    /** The 403 is about our credentials, if so many records were answered with it and no other answer has been good meanwhile. */
+    async refused(kind: Kind, error: UpstreamError, records: number): Promise<void> {
+      const known = standing.get(kind);
+      if (known instanceof Set && known.size >= records) await rejected(kind, error);
+    },
     /** A person asks: what waits after failures is sent now. */
     tryNow: waitNoMore,
     /** A read showed a live record of the mirror: the credentials still see what exists. */

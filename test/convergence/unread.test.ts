@@ -696,7 +696,7 @@ it('asks for no more than a part of the budget, however many events nobody can r
   expect(requestsFor('/risk-assessments/') - from).toBeLessThanOrEqual(2 * (10 + 2));
 });
 
-describe('a vendor that is answered 403', () => {
+describe('a record that is answered 403', () => {
   beforeEach(() => begin());
 
   const forbid = (isForbidden: (path: string) => boolean) => {
@@ -742,5 +742,28 @@ describe('a vendor that is answered 403', () => {
     forbid(() => false);
     await settled('vendor');
     expect(stage.compare().differences).toEqual([]);
+  });
+
+  it('like some others, but not all, is named by a gap for each, and says nothing about the credentials', async () => {
+    const hidden = ['RA-a', 'RA-b', 'RA-c', 'RA-d', 'RA-e', 'RA-f'];
+    const assess = (id: string) => stage.deliver(event('risk.assessed', { riskAssessmentId: id }));
+    for (const id of [...hidden, 'RA-x', 'RA-y', 'RA-z']) {
+      put(id);
+      await assess(id);
+    }
+    await settled('risk_assessment');
+    forbid((path) => hidden.some((id) => path.endsWith(`/${id}`)));
+    for (const id of hidden) await assess(id);
+    const gaps = hidden.map((id) => `unreadable_answer ${id}`);
+    await stage.leapUntil('the gaps', async () => (await open()).length === hidden.length);
+    for (let round = 0; round < 12; round += 1) {
+      await assess('RA-x');
+      stage.clock.leap(4_000);
+      expect((await open()).sort()).toEqual(gaps);
+    }
+    const rejected = (await stage.gaps()).filter(({ reason }) => reason === 'credentials_rejected');
+    expect(rejected).toEqual([]);
+    forbid(() => false);
+    await settled('risk_assessment');
   });
 });

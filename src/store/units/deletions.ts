@@ -2,7 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import { causeOfDeletion, decideDeletions, decideTombstone } from '../../mirror/deletions.ts';
 import { listed, MirrorError } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import { pendingDeletions as pending } from '../schema.ts';
+import { pendingDeletions as pending, recordState as states } from '../schema.ts';
 import type { Conclusion, Lease, Now } from '../values.ts';
 import { countLive } from './due.ts';
 import { openGap, resolveGap, resolveRecords } from './gaps.ts';
@@ -152,15 +152,16 @@ export function createDeletionVerbs(database: Database, records: Records) {
       return row!;
     },
 
-    /** A verified live record that the API has shown, other than `besides`: to read as a witness. */
-    async someLiveRecord(kind: Kind, besides: string): Promise<string | null> {
+    /** A verified live record that the API has shown, other than `besides`: to read as a witness. If possible one whose last read succeeded. */
+    async someLiveRecord(kind: Kind, besides: readonly string[]): Promise<string | null> {
       const ids = await idsOf(
         statements,
-        sql`SELECT id FROM record_state WHERE kind = ${kind} AND id <> ${besides} AND returned AND unverified_since IS NULL
-          ORDER BY read_number DESC LIMIT ${LIVE_LOOKED_AT}`,
+        sql`SELECT id FROM record_state WHERE kind = ${kind} AND NOT ${statements.dialect.isAmong(states.id, besides)} AND returned
+          AND unverified_since IS NULL ORDER BY read_number DESC LIMIT ${LIVE_LOOKED_AT}`,
       );
       const loaded = await loadRecords(statements, kind, ids);
-      return ids.find((id) => loaded.get(id)?.row?.deletedAt === null) ?? null;
+      const live = ids.filter((id) => loaded.get(id)?.row?.deletedAt === null);
+      return live.find((id) => loaded.get(id)!.state.attempts === 0) ?? live[0] ?? null;
     },
 
     /** How many are not approved at `wall`, by the sync run that found them. */

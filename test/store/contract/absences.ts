@@ -522,12 +522,12 @@ export function describeAbsences(open: OpenEngine): void {
     it(
       'offers a verified live record as a witness, and never the one in question',
       inScene(open, async (scene) => {
-        expect(await scene.store.someLiveRecord('vendor', 'ven_1')).toBeNull();
+        expect(await scene.store.someLiveRecord('vendor', ['ven_1'])).toBeNull();
         await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
-        expect(await scene.store.someLiveRecord('vendor', 'ven_1')).toBe('ven_2');
+        expect(await scene.store.someLiveRecord('vendor', ['ven_1'])).toBe('ven_2');
         await prove(scene, 'vendor', ['ven_2']);
         await scene.conclude('vendor');
-        expect(await scene.store.someLiveRecord('vendor', 'ven_1')).toBeNull();
+        expect(await scene.store.someLiveRecord('vendor', ['ven_1'])).toBeNull();
       }),
     );
   });
