@@ -1,8 +1,7 @@
 import { type Candidate, everyIdIn } from '../compliance/candidates.ts';
 import { UpstreamError, unreadableText } from '../compliance/errors.ts';
-import { parseJson } from '../compliance/json.ts';
 import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
-import type { JsonObject } from '../compliance/pointers.ts';
+import { payloadIn } from '../compliance/pointers.ts';
 import { momentOf } from '../platform/clock.ts';
 import type { UnreadEvent } from '../store/store.ts';
 import type { Context } from './context.ts';
@@ -66,15 +65,6 @@ export function createCandidateProof(
 
 export const isMalformed = (error: unknown): error is UpstreamError =>
   error instanceof UpstreamError && error.kind === 'malformed';
-
-/** Empty if the body cannot be parsed: then the event failed for another reason. */
-export function payloadOf(event: UnreadEvent): JsonObject {
-  try {
-    return (parseJson(event.body) as { data: JsonObject }).data;
-  } catch {
-    return {};
-  }
-}
 
 // ─── other ids in the events about an id that the API does not know ─────────────────────────────────────────
 
@@ -169,7 +159,7 @@ export function createIdsBeside(
         return answer;
       };
       // What is found is then read, so no pointer need name it.
-      const candidates = everyIdIn(payloadOf(event), kind).filter(({ id }) => id !== known);
+      const candidates = everyIdIn(payloadIn(event.body), kind).filter(({ id }) => id !== known);
       const [first, second] = candidates;
       const isClear = first !== undefined && first.place !== second?.place && placesBeside.has(first.path);
       const proven = isClear ? await proof.provenOf(event, [first], isShown) : [];

@@ -1,9 +1,9 @@
 import { type Candidate, idCandidatesIn } from '../compliance/candidates.ts';
 import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
-import { pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
+import { payloadIn, pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
 import { backoffMs, momentOf } from '../platform/clock.ts';
 import type { ProvisionalRules, UnreadEvent } from '../store/store.ts';
-import { type CandidateProof, isMalformed, payloadOf, UNLISTED } from './candidate-search.ts';
+import { type CandidateProof, isMalformed, UNLISTED } from './candidate-search.ts';
 import type { Context } from './context.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 
@@ -68,7 +68,7 @@ export function createUnnamedEvents(
     const pointers = withLearned(rules.pointers, await store.learnedPointers());
     const failed = (after: number) => store.failedWithoutRecord(after, REREAD_BATCH);
     for await (const event of inBatches(0, seqOf, failed)) {
-      if (recordIdIn(payloadOf(event), event.kind, pointers) !== null) await readAgain(event);
+      if (recordIdIn(payloadIn(event.body), event.kind, pointers) !== null) await readAgain(event);
     }
   }
 
@@ -82,14 +82,14 @@ export function createUnnamedEvents(
       const naming = (after: number) =>
         store.eventsNaming(UNLISTED, recordId, { after, limit: REREAD_BATCH });
       for await (const event of inBatches(0, seqOf, naming)) {
-        const named = recordIdIn(payloadOf(event), UNLISTED, rules.pointers);
+        const named = recordIdIn(payloadIn(event.body), UNLISTED, rules.pointers);
         if (named !== null && named !== recordId) await readAgain(event);
       }
     }
   }
 
   async function seek(event: UnreadEvent): Promise<void> {
-    const candidates = idCandidatesIn(payloadOf(event), event.kind);
+    const candidates = idCandidatesIn(payloadIn(event.body), event.kind);
     const garbled: string[] = [];
     const answers = { shown: 0, missingBefore: 0, missingSince: 0 };
     const askNow = async (kind: FetchedKind, id: string): Promise<boolean> => {

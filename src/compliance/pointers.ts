@@ -1,4 +1,4 @@
-import { wholeNumber } from './json.ts';
+import { parseJson, wholeNumber } from './json.ts';
 import { KINDS, type Kind } from './kinds.ts';
 
 export type JsonObject = { [field: string]: unknown };
@@ -17,6 +17,9 @@ export function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }
+
+/** The payload of an event, from its body as received. */
+export const payloadIn = (body: string): JsonObject => (parseJson(body) as { data: JsonObject }).data;
 
 /** For each kind, where its id may be in a document: dotted paths, tried in order. */
 export type IdPointers = Readonly<Record<Kind, readonly string[]>>;

@@ -1,5 +1,4 @@
-import { parseJson } from '../compliance/json.ts';
-import { isKnownType, type Kind, kindOfType } from '../compliance/kinds.ts';
+import { isKnownType, type Kind } from '../compliance/kinds.ts';
 import {
   type IdPointers,
   idFieldsOf,
@@ -24,11 +23,6 @@ export type Reading = {
   | { usable: false; error: string }
 );
 
-/** Of a delivery as received. */
-export function payloadIn(body: string): JsonObject {
-  return (parseJson(body) as { data: JsonObject }).data;
-}
-
 /**
  * Whether an event waits for processing once it is accepted. One of an unknown type is ignored, and its record is read. If its
  * record is unknown too, the event was not understood, and processing reports that.
@@ -38,16 +32,6 @@ export const waitsForProcessing = (event: {
   kind: Kind | null;
   recordId: string | null;
 }): boolean => event.known || (event.kind !== null && event.recordId === null);
-
-/** Which record a stored event is about, by its body. Pure. */
-export function recordOf(
-  event: { type: string; body: string },
-  pointers: IdPointers,
-): { kind: Kind; recordId: string } | null {
-  const kind = kindOfType(event.type);
-  const recordId = kind === null ? null : recordIdIn(payloadIn(event.body), kind, pointers);
-  return kind === null || recordId === null ? null : { kind, recordId };
-}
 
 /** The state of an event after processing. One of an unknown type only has its record read. */
 export function stateAfter({

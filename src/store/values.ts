@@ -107,7 +107,7 @@ export interface ProvenPointer extends LearnedPointer {
 export interface ClaimedEvent {
   seq: number;
   id: string;
-  kind: Kind | null;
+  kind: Kind;
   recordId: string | null;
   receivedWall: number;
   attempts: number;

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { payloadIn, waitsForProcessing } from '../../process/payload.ts';
+import { payloadIn } from '../../compliance/pointers.ts';
+import { waitsForProcessing } from '../../process/payload.ts';
 import type { Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type { AcceptOutcome, ClaimedEvent, ClaimStore, DirtyTiming, IncomingEvent, Now } from '../store.ts';

@@ -1,5 +1,5 @@
-import type { JsonObject } from '../../compliance/pointers.ts';
-import { payloadIn, waitsForProcessing } from '../../process/payload.ts';
+import { type JsonObject, payloadIn } from '../../compliance/pointers.ts';
+import { waitsForProcessing } from '../../process/payload.ts';
 import type { AcceptOutcome, ClaimedEvent, ClaimStore, IncomingEvent } from '../store.ts';
 import { CLAIM_SCAN_FACTOR, type Engine, type Finished, type PendingEvent } from '../units/processing.ts';
 import { createdIn, iso } from '../units/sql.ts';
@@ -37,8 +37,8 @@ export function createArrivals() {
         characters += body.length;
         const { seq } = outcome;
         const attempts = 0;
-        const row = { seq, id, type, created, createdMs, kind, recordId, receivedWall, attempts, body, data };
-        kept.set(seq, row);
+        const about = { type, created, createdMs, kind: kind!, recordId };
+        kept.set(seq, { seq, id, ...about, receivedWall, attempts, body, data });
       }
     },
     get: (seq: number): Arrival | undefined => kept.get(seq),
@@ -72,7 +72,7 @@ function createClaims() {
     /** False: it is claimed, or another owner has an event of the same record. */
     take(event: Claimable, owner: string, until: number): boolean {
       if (bySeq.has(event.seq)) return false;
-      const key = event.kind === null || event.recordId === null ? null : `${event.kind} ${event.recordId}`;
+      const key = event.recordId === null ? null : `${event.kind} ${event.recordId}`;
       const record = key === null ? undefined : records.get(key);
       if (record !== undefined && record.owner !== owner) return false;
       bySeq.set(event.seq, { owner, until, record: key });

@@ -141,7 +141,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
     unreadEvents: (now: Now, limit: number, { settleMs }: DirtyTiming): Promise<UnreadEvent[]> =>
       statements.query<UnreadEvent>(
         sql`SELECT ${UNREAD} FROM events${statements.dialect.indexedBy('events_sought')}
-          WHERE state = 'failed' AND next_attempt_at <= ${iso(now.wall)} AND kind IS NOT NULL AND record_id IS NULL
+          WHERE state = 'failed' AND next_attempt_at <= ${iso(now.wall)} AND record_id IS NULL
           AND body IS NOT NULL AND (kind <> 'policy' OR NOT EXISTS (SELECT 1 FROM gaps WHERE gaps.resolved_at IS NULL
             AND gaps.reason = 'no_record_id' AND gaps.kind = 'policy' AND gaps.record_id IS NULL) OR EXISTS (SELECT 1 FROM
             (SELECT number, started_at FROM sync_runs

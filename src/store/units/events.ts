@@ -7,12 +7,14 @@ import {
   isObject,
   isUsableId,
   type JsonObject,
+  payloadIn,
+  recordIdIn,
   withLearned,
 } from '../../compliance/pointers.ts';
 import { contentHashOf } from '../../inbox/content-hash.ts';
 import { senderOf } from '../../inbox/rejections.ts';
 import { describeError, StoreUnavailable } from '../../platform/errors.ts';
-import { assessmentsNamedIn, noRecordIn, recordOf, waitsForProcessing } from '../../process/payload.ts';
+import { assessmentsNamedIn, noRecordIn, waitsForProcessing } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { CONFLICTING, type EventState } from '../reports.ts';
 import { events, quarantine, rejections, trimmedEvents } from '../schema.ts';
@@ -30,7 +32,7 @@ import type {
 import { learnedPointers } from './backfill.ts';
 import { makeKnown } from './due.ts';
 import { gapOf, openGap, resolveGap, resolveRecords, resolveSettled } from './gaps.ts';
-import { applyAll, type Engine, type PendingEvent } from './processing.ts';
+import { applyAll, type Engine, type PendingEvent, readEvent } from './processing.ts';
 import { loadRecords, type Records, TABLE_OF } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
 import { insertInto, iso, sql, tally, update } from './sql.ts';
@@ -45,7 +47,12 @@ const OLD_REJECTIONS_LOOKED_AT = 100;
 /** Duplicates kept: more than a sender's retries of a bad day. A row is about 150 bytes. */
 export const DUPLICATES_KEPT = 10_000;
 
-type StoredEvent = Omit<PendingEvent, 'receivedWall' | 'owner'> & { receivedAt: string; state: EventState };
+type StoredEvent = Omit<PendingEvent, 'kind' | 'receivedWall' | 'owner'> & {
+  /** Null: it is of no known family, so it was ignored. */
+  kind: Kind | null;
+  receivedAt: string;
+  state: EventState;
+};
 
 /** Deliveries, as they are accepted or rejected; and what people do about those that were not understood. */
 export function createEventVerbs(database: Database, engine: Engine) {
@@ -100,18 +107,19 @@ export function createEventVerbs(database: Database, engine: Engine) {
               FROM events WHERE id = ${id} ${unit.dialect.forUpdate}`,
           );
           if (row === undefined) return { outcome: 'unknown' };
-          const { state, receivedAt, ...stored } = row;
-          if (state !== 'failed' && !(await isAboutNothing(unit, stored, state)))
+          const { state, receivedAt, kind, ...stored } = row;
+          if (
+            kind === null ||
+            (state !== 'failed' && !(await isAboutNothing(unit, kind, stored.recordId, state)))
+          )
             return { outcome: 'other_state', state };
           if (stored.body === null) return { outcome: 'trimmed' };
-          const record = recordOf(stored, withLearned(rules.pointers, await learnedPointers(unit)));
-          if (state !== 'failed' && (record === null || record.recordId === stored.recordId))
+          const pointers = withLearned(rules.pointers, await learnedPointers(unit));
+          const recordId = recordIdIn(payloadIn(stored.body), kind, pointers);
+          if (state !== 'failed' && (recordId === null || recordId === stored.recordId))
             return { outcome: 'other_state', state };
-          if (record === null) {
-            const error =
-              stored.kind === null
-                ? 'the event is of no known family'
-                : noRecordIn(stored.kind, rules.pointers);
+          if (recordId === null) {
+            const error = noRecordIn(kind, rules.pointers);
             await failAgain(unit, id, error, nowIso);
             return { outcome: 'failed', error };
           }
@@ -119,17 +127,12 @@ export function createEventVerbs(database: Database, engine: Engine) {
           unit.send(update(events, again, sql`seq = ${stored.seq}`));
           tally(unit, { [state]: -1, pending: 1 });
           // As an event that names no record yet: then the learned pointers are used too, and its record becomes dirty.
-          const event = { ...stored, recordId: null, receivedWall: Date.parse(receivedAt), owner: '' };
-          const read = { event, reading: null, pointers: rules.pointers };
-          const [result] = await applyAll(engine, unit, [read], new Map(), rules, now);
-          if (result === undefined || result.outcome === 'failed') {
-            return { outcome: 'failed', error: result?.error ?? 'it was not processed' };
-          }
+          const event = { ...stored, kind, recordId: null, receivedWall: Date.parse(receivedAt), owner: '' };
+          await applyAll(engine, unit, [readEvent(engine, event, rules.pointers)], new Map(), rules, now);
           await trimBodiesAgainFrom(unit, stored.seq);
-          if (stored.kind !== null) await resolveSettled(unit, stored.kind, stored.recordId, nowIso);
-          if (stored.kind !== null && stored.recordId !== null)
-            await forgetUnnamed(unit, stored.kind, stored.recordId, nowIso);
-          return { outcome: 'processed', ...record };
+          await resolveSettled(unit, kind, stored.recordId, nowIso);
+          if (stored.recordId !== null) await forgetUnnamed(unit, kind, stored.recordId, nowIso);
+          return { outcome: 'processed', kind, recordId };
         });
       } catch (failure) {
         if (failure instanceof StoreUnavailable) throw failure;
@@ -143,7 +146,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
     failedWithoutRecord: (after: number, limit: number): Promise<UnreadEvent[]> =>
       database.sql.query<UnreadEvent>(
         sql`SELECT seq, id, type, kind, attempts, body FROM events${database.sql.dialect.indexedBy('events_failed')}
-          WHERE state = 'failed' AND kind IS NOT NULL AND record_id IS NULL AND body IS NOT NULL AND seq > ${after}
+          WHERE state = 'failed' AND record_id IS NULL AND body IS NOT NULL AND seq > ${after}
           ORDER BY seq LIMIT ${limit}`,
       ),
 
@@ -151,7 +154,9 @@ export function createEventVerbs(database: Database, engine: Engine) {
     async discardEvent(id: string, now: Now): Promise<boolean> {
       const nowIso = iso(now.wall);
       return await database.transact(async (unit) => {
-        const [event] = await unit.query<Pick<StoredEvent, 'seq' | 'state' | 'kind' | 'recordId'>>(
+        const [event] = await unit.query<
+          Pick<PendingEvent, 'seq' | 'kind' | 'recordId'> & { state: EventState }
+        >(
           sql`SELECT seq, state, kind, record_id AS "recordId" FROM events
             WHERE id = ${id} AND state IN ('failed', 'pending') ${unit.dialect.forUpdate}`,
         );
@@ -161,8 +166,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
         await trimBodiesAgainFrom(unit, event.seq);
         await engine.revokeClaim(unit, event.seq);
         tally(unit, { [event.state]: -1, discarded: 1 });
-        if (event.state === 'failed' && event.kind !== null)
-          await resolveSettled(unit, event.kind, event.recordId, nowIso);
+        if (event.state === 'failed') await resolveSettled(unit, event.kind, event.recordId, nowIso);
         return true;
       });
     },
@@ -275,10 +279,11 @@ function isContent({ contentHash, body }: Content, again: string): boolean {
 /** Whether it was processed for a record that neither the API nor an event has ever shown. */
 async function isAboutNothing(
   unit: Unit,
-  { kind, recordId }: Pick<StoredEvent, 'kind' | 'recordId'>,
+  kind: Kind,
+  recordId: string | null,
   state: EventState,
 ): Promise<boolean> {
-  if (kind === null || recordId === null || (state !== 'processed' && state !== 'ignored')) return false;
+  if (recordId === null || (state !== 'processed' && state !== 'ignored')) return false;
   const record = (await loadRecords(unit, kind, [recordId])).get(recordId);
   return record?.state.returned === false && record.row === null;
 }

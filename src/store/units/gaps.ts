@@ -71,8 +71,7 @@ export function gapOf(
   if (kind === null) return { reason, kind, recordId: null };
   return { reason: recordId === null ? 'no_record_id' : reason, kind, recordId };
 }
-export const gapOfFailed = (kind: Kind | null, recordId: string | null) =>
-  gapOf('failed_event', kind, recordId);
+export const gapOfFailed = (kind: Kind, recordId: string | null) => gapOf('failed_event', kind, recordId);
 
 /** When (steady) a full sync must begin, at the earliest, to resolve a gap opened now: what it reads may be as old as SETTLE. */
 function coverableAt(gap: GapKey, now: Now, timing: DirtyTiming | undefined): number | null {

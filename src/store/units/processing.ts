@@ -1,7 +1,13 @@
 import { isKnownType, type Kind } from '../../compliance/kinds.ts';
-import { type IdPointers, idFieldsOf, type JsonObject, withLearned } from '../../compliance/pointers.ts';
+import {
+  type IdPointers,
+  idFieldsOf,
+  type JsonObject,
+  recordIdIn,
+  withLearned,
+} from '../../compliance/pointers.ts';
 import { decideProvisional } from '../../mirror/decide.ts';
-import { type Reading, readPayload, recordOf, stateAfter } from '../../process/payload.ts';
+import { type Reading, readPayload, stateAfter } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { events as eventTable } from '../schema.ts';
 import type {
@@ -142,16 +148,13 @@ export function createProcessingVerbs(database: Database, engine: Engine) {
 
 interface Read {
   event: PendingEvent;
-  /** Null: it is of no known family. */
-  reading: Reading | null;
+  reading: Reading;
   /** By which it was read. */
   pointers: IdPointers;
 }
 
-function readEvent(engine: Engine, event: PendingEvent, pointers: IdPointers): Read {
-  const { kind } = event;
-  const reading = kind === null ? null : readPayload(kind, engine.payloadOf(event), pointers);
-  return { event, reading, pointers };
+export function readEvent(engine: Engine, event: PendingEvent, pointers: IdPointers): Read {
+  return { event, reading: readPayload(event.kind, engine.payloadOf(event), pointers), pointers };
 }
 
 /** Every record that the events are about or name. */
@@ -167,7 +170,6 @@ async function recallAll(
     else ids.add(id);
   };
   for (const { event, reading } of read) {
-    if (event.kind === null || reading === null) continue;
     if (event.recordId !== null && reading.usable) want(event.kind, event.recordId);
     for (const id of reading.assessments) want('risk_assessment', id);
   }
@@ -228,7 +230,7 @@ async function askAboutFailed(
 ): Promise<void> {
   if (failed.length === 0) return;
   const dirtied = failed.flatMap(({ event: { kind, recordId } }): Dirtied[] =>
-    kind === null || recordId === null ? [] : [{ kind, id: recordId, number: unit.numbers.next() }],
+    recordId === null ? [] : [{ kind, id: recordId, number: unit.numbers.next() }],
   );
   records.dirty(unit, dirtied, now, timing);
   for (const { event, error } of failed) {
@@ -242,8 +244,7 @@ function soughtFrom(
   rules: ProvisionalRules,
   now: Now,
 ): string | null {
-  const isSought =
-    outcome === 'failed' && event.kind !== null && event.recordId === null && !rules.eventsOnly;
+  const isSought = outcome === 'failed' && event.recordId === null && !rules.eventsOnly;
   return isSought ? iso(now.wall + rules.timing.settleMs) : null;
 }
 
@@ -259,18 +260,18 @@ async function readAnew(
   rules: ProvisionalRules,
   now: Now,
 ): Promise<readonly Read[]> {
-  const nameless = read.filter(({ event }) => event.kind !== null && event.recordId === null);
+  const nameless = read.filter(({ event }) => event.recordId === null);
   if (nameless.length === 0) return read;
   const pointers = withLearned(rules.pointers, await learnedPointers(unit));
   const again = new Map<Read, Read>();
   const dirtied: Dirtied[] = [];
   for (const one of nameless) {
-    const record = recordOf(one.event, pointers);
-    if (record === null) continue;
-    const { kind, recordId } = record;
-    unit.send(update(eventTable, { kind, recordId }, sql`seq = ${one.event.seq}`));
+    const { kind, seq } = one.event;
+    const recordId = recordIdIn(engine.payloadOf(one.event), kind, pointers);
+    if (recordId === null) continue;
+    unit.send(update(eventTable, { recordId }, sql`seq = ${seq}`));
     dirtied.push({ kind, id: recordId, number: unit.numbers.next() });
-    again.set(one, readEvent(engine, { ...one.event, ...record }, pointers));
+    again.set(one, readEvent(engine, { ...one.event, recordId }, pointers));
   }
   if (again.size === 0) return read;
   engine.records.dirty(unit, dirtied, now, rules.timing);
@@ -303,8 +304,6 @@ function applyOne(
   { records, touched, changes, rules, now, nowIso, unit }: Batch,
 ): Applying {
   const { kind, recordId } = event;
-  if (kind === null || reading === null)
-    return { event, outcome: 'failed', error: 'the event is of no known family' };
   // An event of an unknown type only has its record read.
   if (recordId !== null && !isKnownType(event.type)) return { event, outcome: 'marked_dirty', error: null };
   // Also of an event that cannot be used: the assessments that it names become known.
@@ -321,9 +320,9 @@ function applyOne(
     touched.add(record);
   }
   if (!reading.usable) return { event, outcome: 'failed', error: reading.error };
-  if (recordId === null) return { event, outcome: 'failed', error: 'the event was stored without a record' };
 
-  const record = records.get(keyOf(kind, recordId))!;
+  // If its payload names a record, the event does too by now.
+  const record = records.get(keyOf(kind, recordId!))!;
   touched.add(record);
   const verifiedAt = record.row?.verifiedAt;
   const decision = decideProvisional(
