@@ -99,7 +99,7 @@ export interface EventPaging extends Paging {
   lookAt?: number;
 }
 
-export interface DeliveryPaging extends Paging {
+export interface DeliveryPaging extends EventPaging {
   /** The `newest` of an earlier page; only later deliveries. */
   above?: string | undefined;
 }

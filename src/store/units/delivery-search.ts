@@ -145,6 +145,7 @@ export async function searchDeliveries(
   paging: DeliveryPaging,
 ): Promise<DeliveryPage> {
   const limit = limitOf(paging);
+  const lookAt = paging.lookAt ?? (filter.search === undefined ? EVENTS_LOOKED_AT : BODIES_LOOKED_AT);
   const from = cursorIn(paging.after, Number.MAX_SAFE_INTEGER);
   const above = cursorIn(paging.above, 0);
   // Before the rows: a delivery that comes in between is reported twice rather than never.
@@ -153,7 +154,7 @@ export async function searchDeliveries(
   for (const source of SOURCES.filter(({ outcome }) => [undefined, outcome].includes(filter.outcome))) {
     const end = await numberAt(to, source, filter.until);
     const between = (lane: Lane): Range => ({ above: above[lane], before: Math.min(from[lane], end) });
-    found.push(await lookAll(to, source, filter, between(source.outcome), limit));
+    found.push(await lookAll(to, source, filter, between(source.outcome), { limit, lookAt }));
     const { search, ...rest } = filter;
     if (search === undefined || source.outcome !== 'accepted') continue;
     const named = await eventsNamed(to, search, between('named'), limit);
@@ -226,13 +227,12 @@ function lookAll(
   source: Source,
   filter: DeliveryFilter,
   { above, before }: Range,
-  limit: number,
+  bounds: { limit: number; lookAt: number },
 ): Promise<Found> {
-  const lookAt = filter.search === undefined ? EVENTS_LOOKED_AT : BODIES_LOOKED_AT;
   const number = sql.raw(source.number);
   const between = sql`${number} < ${before} AND ${number} > ${above}`;
   const walked = sql`FROM ${sql.raw(source.table)}${to.dialect.indexedBy(null)} WHERE ${between}`;
-  return look(to, source.outcome, source, filter, walked, { limit, lookAt });
+  return look(to, source.outcome, source, filter, walked, bounds);
 }
 
 async function look(

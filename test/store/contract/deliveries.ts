@@ -20,9 +20,8 @@ const UNFILTERED = {
   ...{ outcome: undefined, search: undefined, type: undefined, kind: undefined },
   ...{ sinceStep: undefined, untilStep: undefined },
 };
-const TWICE: Step[] = Array.from({ length: 2 }, () => ({
-  ...{ outcome: 'accepted', kind: 'policy', name: 'b', pauseMs: 0 },
-}));
+const DELIVERED: Step = { outcome: 'accepted', kind: 'policy', name: 'b', pauseMs: 1_000 };
+const OF_A: Step = { ...DELIVERED, name: 'a' };
 
 /** What was delivered, as a list should tell it. */
 interface Told {
@@ -64,11 +63,20 @@ async function deliver(
   }
 }
 
-async function all(store: Store, filter: DeliveryFilter, limit: number): Promise<DeliveryReport[]> {
+async function all(
+  store: Store,
+  filter: DeliveryFilter,
+  paging: { limit: number; lookAt?: number },
+): Promise<DeliveryReport[]> {
+  const { limit } = paging;
   const items: DeliveryReport[] = [];
+  let reached = '9';
   for (let after: string | undefined; ; ) {
-    const page = await store.listDeliveries(filter, { limit, after });
+    const page = await store.listDeliveries(filter, { ...paging, after });
     expect(page.items.length).toBeLessThanOrEqual(limit);
+    expect(page.looked_back_to === null).toBe(page.items.length === limit || page.next === null);
+    expect(page.items.filter(({ received_at }) => received_at > reached)).toEqual([]);
+    reached = page.looked_back_to ?? reached;
     items.push(...page.items);
     if (page.next === null) return items;
     expect(page.next).not.toBe(after);
@@ -81,7 +89,8 @@ async function tell(scene: Scene, steps: readonly Step[]): Promise<Told[]> {
   const told: Told[] = [];
   let accepted: { event: IncomingEvent; about: Omit<Told, 'outcome' | 'at'> } | null = null;
   for (const [nth, { outcome, kind, name, pauseMs }] of steps.entries()) {
-    const id = `e${nth}`;
+    // That of a record, too.
+    const id = nth === 4 ? 'rec_b' : `e${nth}`;
     const at = isoOf(scene.now().wall);
     const body = { id, type: `${kind}.updated`, name, text: `is ${name}` };
     const about = { type: body.type, kind, text: JSON.stringify(body) };
@@ -108,14 +117,17 @@ const placeOf = ({ outcome, number }: DeliveryReport) => `${outcome} ${number}`;
 
 export function describeDeliveries(open: OpenEngine): void {
   describe('deliveries', () => {
-    it('of every outcome are one list, each once, newest first, however it is paged and filtered', async () => {
+    it('of every outcome are one list, each once, newest first, however it is paged and filtered, and however little a page looks at', async () => {
       // Most of them absent: all together leave nothing to be shown.
       const optional = <T>(arbitrary: fc.Arbitrary<T>) =>
         fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
       await fc.assert(
         fc.asyncProperty(
           fc.array(step, { maxLength: 12, size: 'max' }),
-          fc.integer({ min: 1, max: 5 }),
+          fc.record(
+            { limit: fc.integer({ min: 1, max: 5 }), lookAt: fc.integer({ min: 1, max: 4 }) },
+            { requiredKeys: ['limit'] },
+          ),
           fc.record({
             outcome: optional(fc.constantFrom('accepted', 'duplicate', 'quarantined', 'rejected')),
             search: optional(fc.constantFrom('a', 'e3', 'rec_b')),
@@ -124,13 +136,13 @@ export function describeDeliveries(open: OpenEngine): void {
             sinceStep: optional(fc.nat(12)),
             untilStep: optional(fc.nat(12)),
           }),
-          async (steps, limit, { sinceStep, untilStep, ...filter }) =>
+          async (steps, paging, { sinceStep, untilStep, ...filter }) =>
             inScene(open, async (scene) => {
               const told = await tell(scene, steps);
               const at = (nth: number | undefined) =>
                 nth === undefined ? undefined : (told[nth]?.at ?? isoOf(scene.now().wall));
               const [since, until] = [at(sinceStep), at(untilStep)];
-              const items = await all(scene.store, { ...filter, since, until } as DeliveryFilter, limit);
+              const items = await all(scene.store, { ...filter, since, until } as DeliveryFilter, paging);
               expect(new Set(items.map(placeOf)).size).toBe(items.length);
               const times = items.map(({ received_at }) => received_at);
               expect(times).toEqual(times.toSorted().reverse());
@@ -150,8 +162,18 @@ export function describeDeliveries(open: OpenEngine): void {
         ),
         {
           numRuns: 25,
-          // What the search names was left out of the second page.
-          examples: [[TWICE, 1, { ...UNFILTERED, search: 'rec_b' }]],
+          examples: [
+            // What the search names was left out of the second page.
+            [[DELIVERED, DELIVERED], { limit: 1 }, { ...UNFILTERED, search: 'rec_b' }],
+            // By the id of the event and by that of its record, of which the newest fill the page.
+            [[OF_A, OF_A, OF_A, OF_A, OF_A, DELIVERED], { limit: 1 }, { ...UNFILTERED, search: 'rec_b' }],
+            // One outcome was looked through only to where nothing fits, and has more before what another one shows.
+            [
+              [{ ...DELIVERED, outcome: 'quarantined' }, DELIVERED, { ...DELIVERED, kind: 'vendor' }],
+              { limit: 2, lookAt: 1 },
+              { ...UNFILTERED, kind: 'policy' },
+            ],
+          ],
         },
       );
     });
