@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { UNKNOWN_STATE } from '../../src/mirror/decide.ts';
 import { openStore } from '../../src/store/open.ts';
 import { createArrivals } from '../../src/store/sqlite/events.ts';
-import { createBusyRecords } from '../../src/store/sqlite/records.ts';
+import { createBusyRecords, RECORDS_KEPT } from '../../src/store/sqlite/records.ts';
 import type { LoadedRecord } from '../../src/store/units/records.ts';
 import { createScene, type Scene, SETTLE_MS } from './scene.ts';
 
@@ -92,7 +92,7 @@ it('an event is laid over a document that has become too large to be kept', asyn
 });
 
 describe('what is kept in memory', () => {
-  it('is no record whose document is large, and none of an earlier form of it', () => {
+  it('is a bounded number of records, of which the oldest go, and none with a large document or an earlier form of it', () => {
     const busy = createBusyRecords(new Database(':memory:'));
     const held = (id: string): LoadedRecord => ({
       ...{ kind: 'vendor', id, state: { ...UNKNOWN_STATE }, row: null, stored: null, storedRow: null },
@@ -103,6 +103,11 @@ describe('what is kept in memory', () => {
     busy.keep(held('large'), 100_000);
     busy.keep(held('small'), 100_000);
     expect([busy.get('vendor', 'large'), busy.get('vendor', 'small')]).toEqual([undefined, undefined]);
+
+    const ids = Array.from({ length: RECORDS_KEPT + 2 }, (_, nth) => `ven_${nth}`);
+    for (const id of ids) busy.keep(held(id), 500);
+    busy.keep(held(ids.at(-1)!), 500);
+    expect(ids.filter((id) => busy.get('vendor', id) === undefined)).toEqual(['ven_0', 'ven_1']);
   });
 
   it('is of events no more than a few megabytes, however large they are, until some are shown', () => {

@@ -248,7 +248,7 @@ function tableStatements(db: Connection, kind: Kind) {
 
 const shownText = (shown: RecordState['shown']) => (shown === null ? null : JSON.stringify(shown));
 
-const RECORDS_KEPT = 2_048;
+export const RECORDS_KEPT = 2_048;
 
 /** Characters of a document. A larger one is read again each time, so that all of them stay within some megabytes. */
 const LARGEST_DOCUMENT_CHARACTERS = 8_192;
@@ -279,10 +279,7 @@ export function createBusyRecords(db: Connection) {
         kept.delete(key);
         return;
       }
-      if (kept.size >= RECORDS_KEPT && !kept.has(key)) {
-        const [oldest] = kept.keys();
-        if (oldest !== undefined) kept.delete(oldest);
-      }
+      if (kept.size >= RECORDS_KEPT && !kept.has(key)) kept.delete(kept.keys().next().value!);
       record.stored = record.state;
       kept.set(key, record);
     },

@@ -32,21 +32,23 @@ export function describeClaims(open: OpenEngine): void {
     );
 
     it(
-      'leaves a record to the batch that holds it, and goes on to others',
+      'leaves a record to the batch that holds it, and goes on to others, up to the limit',
       inScene(open, async (scene) => {
         for (const [id, recordId] of [
           ['a1', 'pol_a'],
           ['a2', 'pol_a'],
           ['a3', 'pol_a'],
           ['b1', 'pol_b'],
+          ['c1', 'pol_c'],
+          ['d1', 'pol_d'],
         ] as const) {
           await scene.accept(scene.event({ id, recordId }));
         }
         const first = await scene.claim(2);
         expect(ids(first)).toEqual(['a1', 'a2']);
-        expect(ids(await scene.claim(10))).toEqual(['b1']);
+        expect(ids(await scene.claim(2))).toEqual(['b1', 'c1']);
         await scene.store.applyEvents(first, scene.rules(), scene.now());
-        expect(ids(await scene.claim(10))).toEqual(['a3']);
+        expect(ids(await scene.claim(10))).toEqual(['a3', 'd1']);
       }),
     );
 

@@ -350,7 +350,9 @@ export function describeUnread(open: OpenEngine): void {
             used: true,
           },
         ]);
+        await scene.accept(scene.event({ id: 'c', kind: 'vendor', recordId: 'ven_1' }));
         await unread(scene, 'b', { data: { assessment: { ref: 'ra_2' } } });
+        expect(await scene.store.showEvent('c')).toMatchObject({ state: 'processed', record_id: 'ven_1' });
         expect(await scene.store.showEvent('b')).toMatchObject({ state: 'processed', record_id: 'ra_2' });
         expect(await scene.store.failedWithoutRecord(0, 9)).toMatchObject([{ id: 'a' }]);
         expect(await scene.store.retryEvent('a', scene.rules(), scene.now())).toMatchObject({
@@ -473,6 +475,18 @@ export function describeUnread(open: OpenEngine): void {
           { state: 'ignored', count: 1 },
           { state: 'processed', count: 2 },
         ]);
+      }),
+    );
+
+    it(
+      'are read anew, and what there never was stays while a delivery in quarantine names it',
+      inScene(open, async (scene) => {
+        await namedBy(scene, 'ra_1');
+        const delivery = { ...about, reason: 'no type', t: '1', body: Buffer.from('{}') };
+        await scene.store.accept({ events: [], unusable: [delivery] }, scene.now(), TIMING);
+        await scene.store.retryEvent('ra_1', withRef(scene), scene.now());
+        expect(await scene.openGaps()).toEqual(['unusable_delivery risk_assessment row_17']);
+        expect(await scene.store.knownIds('risk_assessment', 'ra_1', 9)).toMatchObject([{ id: 'row_17' }]);
       }),
     );
 
