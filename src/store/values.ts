@@ -168,7 +168,7 @@ export type ApplyOutcome =
 export interface Applied {
   id: string;
   outcome: ApplyOutcome;
-  /** Columns that differed from the row before. */
+  /** Columns that differed from the row before, if there was one. */
   differences: readonly string[];
   verified: boolean;
   /** How long it had been unverified, if this read ended that. Milliseconds, wall clock. */

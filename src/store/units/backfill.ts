@@ -331,6 +331,7 @@ function applyOne(record: LoadedRecord, object: ReadObject, read: ReadMoment, co
   const { unverifiedSince } = record.state;
   const { numbers } = context.unit;
   const wasAlive = record.row !== null && record.row.deletedAt === null && record.state.returned;
+  const isNew = record.row === null;
   const isLate = read.number < record.state.readNumber;
   const decision = decideApply(record.kind, object.data, read, record, context.timing);
   record.state = decision.state;
@@ -348,7 +349,7 @@ function applyOne(record: LoadedRecord, object: ReadObject, read: ReadMoment, co
   return {
     id: object.id,
     outcome: decision.outcome,
-    differences: decision.change === null ? [] : differingNames(decision.change),
+    differences: decision.change === null || isNew ? [] : differingNames(decision.change),
     verified,
     lagMs: verified && unverifiedSince !== null ? read.endedWall - unverifiedSince : null,
     witness: wasAlive,
