@@ -186,6 +186,15 @@ describe('the feed', () => {
     });
   });
 
+  it('begins at an instant after the last change that was trimmed, also where none is kept', async () => {
+    await threeVendors();
+    await trimAll();
+    const { next } = (await get(`/api/changes?since=${new Date(scene.now().wall).toISOString()}`)).body;
+    expect(await get(`/api/changes?after=${next}`)).toMatchObject({ status: 200, body: { items: [] } });
+    await scene.show('vendor', 'd', { id: 'd', name: 'd' });
+    expect((await get(`/api/changes?after=${next}`)).body['items']).toMatchObject([{ record_id: 'd' }]);
+  });
+
   it('refuses a cursor that this database has not come to, as after a restore', async () => {
     await threeVendors();
     expect((await get('/api/changes?after=999999')).body['code']).toBe('cursor_expired');

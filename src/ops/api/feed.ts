@@ -60,7 +60,8 @@ export function createFeed({ store, clock, signal }: ApiContext) {
   async function beginOf(instant: string): Promise<FeedCursor> {
     const trimmed = await store.trimmedChanges();
     if (trimmed !== null && trimmed.at >= instant) throw gone(`Changes up to ${trimmed.at} were trimmed.`);
-    return { seq: await store.changesBefore(instant), epoch: null };
+    // Where all changes were trimmed, no row says how far they came.
+    return { seq: Math.max(trimmed?.through ?? 0, await store.changesBefore(instant)), epoch: null };
   }
 
   return (
