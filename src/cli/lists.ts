@@ -3,11 +3,12 @@ import { type ApiClient, changed } from '../ops/api/client.ts';
 import { indentedJson, isJson } from '../ops/body-text.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX, type Paging, type Period } from '../store/reports.ts';
-import { type Cli, type Columns, isObject, writeJson, writeRows } from './cli.ts';
+import { type Cli, type Columns, isObject, type Screen, writeJson, writeRows } from './cli.ts';
 import { withApi } from './ops-api.ts';
 import { integerBetween, jsonOption } from './options.ts';
+import { progressOn } from './progress.ts';
 import { type Cell, renderPairs } from './table.ts';
-import { printableJson, printableLines } from './text.ts';
+import { printable, printableJson, printableLines } from './text.ts';
 
 /** A screenful or two; more is asked for, with `--limit` and `--after`. Rows. */
 const DEFAULT_LIMIT = 50;
@@ -16,6 +17,9 @@ export interface ListPage<Item> {
   items: readonly Item[];
   /** What `--after` takes to go on; null on the last page. */
   next: string | null;
+  /** How far it looked, where it ended before it was full. */
+  looked_back_to?: string | null;
+  searched_to?: string | null;
 }
 
 /**
@@ -41,7 +45,7 @@ export function listing<Item, Options, Args extends unknown[]>(
       withApi(cli, 'read', async (api) => {
         const options = command.opts() as Options & Paging & Period & { json?: true };
         const { limit, after, since, until } = options;
-        const page = await fullPage(limit, after, (paging) =>
+        const page = await fullPage(cli.err, limit, after, (paging) =>
           read(api, { ...paging, since, until }, options, ...(command.processedArgs as Args)),
         );
         if (options.json) writeJson(cli.out, page);
@@ -51,18 +55,22 @@ export function listing<Item, Options, Args extends unknown[]>(
 }
 
 /** The API looks at a bounded number of rows for each page. A command has time: it asks again until its own page is full. */
-async function fullPage<Item>(
+export async function fullPage<Item>(
+  screen: Screen,
   limit: number,
   after: string | undefined,
   read: (paging: Paging) => Promise<ListPage<Item>>,
 ): Promise<ListPage<Item>> {
   const items: Item[] = [];
+  using progress = progressOn(screen);
   // A script starts its loop with an empty key.
   for (let from = after || undefined; ; ) {
     const page = await read({ limit: limit - items.length, after: from });
     items.push(...page.items);
     if (page.next === null || items.length >= limit) return { items, next: page.next };
     from = page.next;
+    const reach = page.looked_back_to ?? page.searched_to ?? from;
+    progress.show(() => `Looked as far as ${printable(reach)}: ${items.length} found`);
   }
 }
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { screenOf } from '../../src/cli/cli.ts';
+import { fullPage } from '../../src/cli/lists.ts';
 import { renderPairs, renderTable } from '../../src/cli/table.ts';
 import { linesForTerminal, printable, printableJson } from '../../src/cli/text.ts';
 
@@ -126,4 +127,27 @@ describe('printable text', () => {
       }),
     );
   });
+});
+
+it('a list that looks through many rows says how far it has come', async () => {
+  const written: string[] = [];
+  const screen = {
+    ...screenOf(process.stderr),
+    isTerminal: false,
+    write: (text: string) => written.push(text),
+  };
+  let minutes = 0;
+  vi.spyOn(performance, 'now').mockImplementation(() => minutes * 60_000);
+  const pages = [
+    { items: [1], next: 'b', looked_back_to: '2026-11-01T00:00:00.000Z' },
+    { items: [], next: 'c', searched_to: 'ven\u001b_7' },
+    { items: [2, 3], next: 'd' },
+  ];
+  const page = await fullPage(screen, 3, undefined, async () => pages[minutes++]!);
+  vi.restoreAllMocks();
+  expect(page).toEqual({ items: [1, 2, 3], next: 'd' });
+  expect(written).toEqual([
+    'Looked as far as 2026-11-01T00:00:00.000Z: 1 found\n',
+    'Looked as far as ven\\u001b_7: 1 found\n',
+  ]);
 });
