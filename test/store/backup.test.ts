@@ -8,6 +8,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -125,6 +126,28 @@ describe('a backup', () => {
       expect(resolved_at).toBeNull();
     }
     expect(await restoredGaps(from)).toEqual([]);
+  });
+
+  it('put back beside the log of the database before is refused, and nothing is changed', async () => {
+    const { from, to } = await filled();
+    await backUpSqlite({ from, to });
+    const before = await openStore(`file:${from}`);
+    await before.writeFact('fact 1', 'later');
+    copyFileSync(`${from}-wal`, `${to}-wal`);
+    await before.close();
+    const [file, log] = [readFileSync(to), readFileSync(`${to}-wal`)];
+    for (const readOnly of [false, true]) {
+      await expect(openStore(`file:${to}`, { readOnly })).rejects.toMatchObject({
+        message: expect.stringContaining(`${to}-wal is of the database that was there before`),
+        remedy: expect.stringContaining(`remove ${to}-wal`),
+      });
+    }
+    expect(readFileSync(to).equals(file)).toBe(true);
+    expect(readFileSync(`${to}-wal`).equals(log)).toBe(true);
+    rmSync(`${to}-wal`);
+    const restored = await openStore(`file:${to}`);
+    expect(await restored.readFact('fact 1')).toHaveLength(4_000);
+    await restored.close();
   });
 
   it('put back twice has a gap for each time, also where the first was open when the second copy was made', async () => {

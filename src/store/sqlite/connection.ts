@@ -7,6 +7,7 @@ import {
   mkdtempSync,
   openSync,
   readFileSync,
+  readSync,
   realpathSync,
   rmdirSync,
   statSync,
@@ -42,6 +43,7 @@ export function connect(path: string, options: { readOnly: boolean }): Connectio
     }
     if (options.readOnly) refuseFolder(path);
     else makePlaceFor(path);
+    refuseLogOfAnother(path);
   }
   return guarded(() => {
     const file = options.readOnly ? whereRead(path) : path;
@@ -217,6 +219,28 @@ export function probePlaceFor(path: string): void {
   } catch (error) {
     throw unusable(path, error);
   }
+}
+
+/**
+ * A backup is a file without a log. One beside it is of the database that was there before: SQLite would write it into the file, and
+ * damage it, perhaps without a sign.
+ */
+function refuseLogOfAnother(path: string): void {
+  const log = `${path}-wal`;
+  if ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) === 0) return;
+  const start = Buffer.alloc(20);
+  const file = openSync(path, 'r');
+  try {
+    readSync(file, start);
+  } finally {
+    closeSync(file);
+  }
+  // How it is written, of the file's format: by a journal, not by a log.
+  if (start[18] !== 1) return;
+  throw new UsageError(
+    `${path} is a backup that was put back, and ${log} is of the database that was there before`,
+    `remove ${log} and ${path}-shm, which would damage it`,
+  );
 }
 
 /** SQLite calls that an I/O error, as of a broken disk. */
