@@ -148,6 +148,14 @@ export function describeGrowth(
         expect(new Set(applied.map(({ outcome }) => outcome))).toEqual(new Set(['unchanged']));
       }));
 
+    it('to plan and to end a full sync while the whole mirror has a gap', () =>
+      expectFlat(async ({ store }) => {
+        await store.openGap({ reason: 'downtime', kind: null, recordId: null }, null, NOW);
+        expect(await store.kindsWantingFullSync(NOW)).toContain('vendor');
+        await read(store, [], () => ({}));
+        expect(await store.kindsWantingFullSync(NOW)).not.toContain('vendor');
+      }));
+
     const settings = { bodyDays: 1, historyDays: 1, dedupeDays: 1 };
     const things = retentionTasks(settings).map(({ thing }) => thing);
     // There is one for each endpoint.

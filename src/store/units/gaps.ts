@@ -4,7 +4,7 @@ import type { Database, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import { events, gaps } from '../schema.ts';
 import type { DirtyTiming, GapChange, GapKey, GapReason, Now } from '../values.ts';
-import { insertInto, is, isOneOf, iso, readFact, sql, update, writeFact } from './sql.ts';
+import { allOf, insertInto, is, isOneOf, iso, readFact, sql, update, writeFact } from './sql.ts';
 
 /**
  * What resolves a gap, besides the code that opened it or an operator:
@@ -167,14 +167,17 @@ export async function resolveAfterFullSync(
     nowIso,
   );
   // A gap of the whole mirror is resolved once every kind has been read completely since.
+  const since = KINDS.map((each) => sql`(SELECT number FROM ${lastComplete(each)} AS s) >= gaps.number`);
   await resolveWhere(
     unit,
-    sql`kind IS NULL AND resolved_at IS NULL AND ${isOneOf(gaps.reason, RESOLVED_BY_FULL_SYNC)}
-      AND (SELECT count(DISTINCT s.kind) FROM sync_runs s WHERE s.outcome = 'complete' AND s.number >= gaps.number)
-        = ${KINDS.length}`,
+    sql`kind IS NULL AND resolved_at IS NULL AND ${isOneOf(gaps.reason, RESOLVED_BY_FULL_SYNC)} AND ${allOf(since)}`,
     nowIso,
   );
 }
+
+/** The last complete full sync of a kind, found without the many before it: what it does not resolve, none of those does. */
+const lastComplete = (kind: Kind) =>
+  sql`(SELECT number, began_at FROM sync_runs WHERE kind = ${kind} AND outcome = 'complete' ORDER BY id DESC LIMIT 1)`;
 
 /** Whether a gap is open that a complete list of the kind resolves. */
 export async function hasUnnamed({ query }: Sql, kind: Kind): Promise<boolean> {
@@ -193,8 +196,8 @@ export async function kindsWantingFullSync({ query }: Sql, now: Now): Promise<Ki
         AND ((kind = ${kind} AND ${isOneOf(gaps.reason, resolvedByFullSyncOf(kind))})
           OR (kind IS NULL AND ${isOneOf(gaps.reason, RESOLVED_BY_FULL_SYNC)}))
         AND (coverable_at IS NULL OR coverable_at <= ${steady})
-        AND NOT EXISTS (SELECT 1 FROM sync_runs s WHERE s.kind = ${kind} AND s.outcome = 'complete'
-          AND s.number >= gaps.number AND (coverable_at IS NULL OR s.began_at >= coverable_at)))`,
+        AND NOT EXISTS (SELECT 1 FROM ${lastComplete(kind)} AS s
+          WHERE s.number >= gaps.number AND (coverable_at IS NULL OR s.began_at >= coverable_at)))`,
   );
   const rows = await query<{ kind: Kind }>(sql.join(wanting, sql.raw(' UNION ALL ')));
   return rows.map((row) => row.kind);
