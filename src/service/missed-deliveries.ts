@@ -50,7 +50,7 @@ export async function recover(options: {
 }
 
 /**
- * Opens a gap when the last heartbeat is too long ago. Called before each one, not only at a start: a machine that slept, a
+ * Opens a gap when the last heartbeat is too long ago, or too far ahead. Called before each one, not only at a start: a machine that slept, a
  * stopped process and a full disk come back without a start.
  */
 export async function noteDowntime(
@@ -66,8 +66,11 @@ export async function noteDowntime(
   if (options.eventsOnly) return;
   const last = await options.store.readFact('heartbeat');
   const ms = last === null ? 0 : options.clock.wall() - Date.parse(last);
-  if (ms >= DOWNTIME_AFTER_MS)
-    await options.gaps.open(gapOf('downtime'), `${what} for ${Math.round(ms / 1000)} s`);
+  if (Math.abs(ms) < DOWNTIME_AFTER_MS) return;
+  const seconds = Math.round(Math.abs(ms) / 1000);
+  // After a clock was set back, `complete_through` would be an instant to come until there are full syncs by the present one.
+  const why = ms > 0 ? `${what} for ${seconds} s` : `the clock was set back by ${seconds} s`;
+  await options.gaps.open(gapOf('downtime'), why);
 }
 
 /** How far apart full syncs are that a stranger can cause. Milliseconds. */

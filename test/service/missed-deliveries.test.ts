@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createDeliveryWatch } from '../../src/service/missed-deliveries.ts';
+import { createDeliveryWatch, noteDowntime } from '../../src/service/missed-deliveries.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -176,4 +176,24 @@ it('a delivery that the database did not take is no lasting trouble where the ne
   expect(here.watch.unkeptSince()).toBeNull();
   await here.watch.check();
   expect([...here.open]).toEqual([]);
+});
+
+it.each([
+  { agoMs: 29_000, opened: [] },
+  { agoMs: 31_000, opened: ['the service stood still for 31 s'] },
+  { agoMs: -29_000, opened: [] },
+  { agoMs: -3_600_000, opened: ['the clock was set back by 3600 s'] },
+])('after a heartbeat $agoMs ms ago the downtime is $opened', async ({ agoMs, opened }) => {
+  const wall = Date.UTC(2026, 0, 1);
+  const told: (string | null)[] = [];
+  await noteDowntime(
+    {
+      store: { readFact: async () => new Date(wall - agoMs).toISOString() },
+      gaps: { open: async (_, error) => void told.push(error) },
+      clock: { wall: () => wall, steady: () => wall, sleep: async () => undefined },
+      eventsOnly: false,
+    },
+    'the service stood still',
+  );
+  expect(told).toEqual(opened);
 });
