@@ -9,6 +9,9 @@ const PAUSE_MS = 50;
 /** Steps of one round, about a minute; then its result is reported. The next round goes on where it ended. */
 const ROUND_STEPS = 1_000;
 
+/** A sender retries for two days; a week leaves time to look at the rejections. */
+const REJECTION_DAYS = 7;
+
 const DAY_MS = 86_400_000;
 
 /** What is to be trimmed, and how old it must be, in this order: event ids come last, after the rows that have them. */
@@ -21,6 +24,7 @@ export function retentionTasks({
   return [
     // Registrations have an end of their own.
     ...aged(0, 'registrations'),
+    ...aged(REJECTION_DAYS, 'rejections'),
     ...aged(bodyDays, 'event_bodies', 'quarantine_bodies', 'duplicates'),
     ...(historyDays > 0 ? aged(historyDays, 'events', 'changes', 'audit') : []),
     ...aged(dedupeDays, 'event_ids'),

@@ -343,6 +343,7 @@ export type TrimmedThing =
   | 'event_bodies'
   | 'quarantine_bodies'
   | 'duplicates'
+  | 'rejections'
   | 'events'
   | 'changes'
   | 'audit'

@@ -56,7 +56,7 @@ export async function fillStored(folder: string, name: string, { events, records
     ${numbers(records / 10)} INSERT INTO audit (at, actor, action, outcome) SELECT ${at}, 'olga', 'sync', 'ok' FROM n;
     ${numbers(records / 10)} INSERT INTO quarantine (received_at, reason, t, body, body_sha256, released_at)
       SELECT ${at}, 'invalid_json', '1', CAST('{' AS BLOB), printf('%064d', i), CASE WHEN i % 5 = 0 THEN ${at} END FROM n;
-    ${numbers(100)} INSERT INTO rejections (at, reason, t, bytes, header, network, times) SELECT ${at}, 'no_match', '1', 480, 't=1', '', 1 FROM n;
+    ${numbers(1_000)} INSERT INTO rejections (at, reason, t, bytes, header, network, times) SELECT ${at}, 'no_match', '1', 480, 't=1', '', 1 FROM n;
     ${numbers(records / 10)} INSERT INTO sync_runs (kind, reason, started_at, finished_at, outcome, number, began_at)
       SELECT 'vendor', 'timer', ${at}, ${at}, 'complete', i, i FROM n;
     COMMIT;`);

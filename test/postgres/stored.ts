@@ -25,6 +25,8 @@ export async function fillStoredDatabase(
     INSERT INTO audit (at, actor, action, outcome) SELECT ${at}, 'olga', 'sync', 'ok' FROM ${numbers(size / 10)};
     INSERT INTO quarantine (received_at, reason, t, body, body_sha256, released_at)
       SELECT ${at}, 'invalid_json', '1', '{'::bytea, lpad(i::text, 64, '0'), CASE WHEN i % 5 = 0 THEN ${at} END FROM ${numbers(size / 10)};
+    INSERT INTO rejections (at, reason, t, bytes, header, network, times)
+      SELECT ${at}, 'no_match', '1', 480, 't=1', '', 1 FROM ${numbers(1_000)};
     INSERT INTO sync_runs (kind, reason, started_at, finished_at, outcome, number, began_at)
       SELECT (ARRAY['vendor', 'policy', 'risk_assessment'])[i % 3 + 1], 'timer', ${at}, ${at}, 'complete', i, i FROM ${numbers(size / 10)};`);
   for (const [kind, table, prefix] of [

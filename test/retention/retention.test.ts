@@ -67,10 +67,15 @@ it('takes the history away where asked, and the ids only after DEDUPE_DAYS', asy
   await accept('e1');
   await audit();
   at(11);
+  await accept('e2');
   expect(await trim({ store, clock, settings }, signal)).toEqual({ event_bodies: 1, events: 1, audit: 1 });
   expect(await accept('e1')).toEqual([{ status: 'duplicate', conflicting: false }]);
   at(21);
-  expect(await trim({ store, clock, settings }, signal)).toEqual({ duplicates: 1, event_ids: 1 });
+  expect(await trim({ store, clock, settings }, signal)).toEqual({
+    event_bodies: 1,
+    duplicates: 1,
+    event_ids: 1,
+  });
   expect(await accept('e1')).toMatchObject([{ status: 'accepted' }]);
 });
 
@@ -133,6 +138,7 @@ it('never asks for history where RETENTION_HISTORY_DAYS is 0', () => {
   const things = (historyDays: number) => retentionTasks({ ...KEEP, historyDays }).map((task) => task.thing);
   expect(things(0)).toEqual([
     'registrations',
+    'rejections',
     'event_bodies',
     'quarantine_bodies',
     'duplicates',

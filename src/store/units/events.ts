@@ -39,10 +39,6 @@ import { insertInto, iso, sql, tally, update } from './sql.ts';
 
 /** Rejections kept for each reason. Four of the fourteen reasons keep bodies, of 16 KB at most: 33 MB if all are full. */
 export const REJECTIONS_KEPT = 500;
-/** A sender retries for two days; a week leaves time to look at the rejections. */
-export const REJECTION_KEPT_MS = 7 * 86_400_000;
-/** Expired rejections that one write deletes, at most. */
-const OLD_REJECTIONS_LOOKED_AT = 100;
 
 /** Duplicates kept: more than a sender's retries of a bad day. A row is about 150 bytes. */
 export const DUPLICATES_KEPT = 10_000;
@@ -202,11 +198,6 @@ export function createEventVerbs(database: Database, engine: Engine) {
           const named = namedIn(rejection.body);
           unit.send(insertInto(rejections, { ...rejection, at: iso(wall), network, ...named }));
         }
-        const newest = Math.max(...rejected.map(({ wall }) => wall));
-        unit.send(
-          sql`DELETE FROM rejections WHERE id IN (SELECT id FROM rejections ORDER BY id LIMIT ${OLD_REJECTIONS_LOOKED_AT})
-            AND ${rejections.at} < ${iso(newest - REJECTION_KEPT_MS)}`,
-        );
         const reasons = [...new Set(rejected.map((rejection) => rejection.reason))];
         unit.send(
           sql`DELETE FROM rejections WHERE id IN (

@@ -2,7 +2,16 @@ import { contentHashOf } from '../../inbox/content-hash.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL, Table } from '../drizzle.ts';
 import type { EventState } from '../reports.ts';
-import { audit, changes, duplicates, events, quarantine, registrations, trimmedEvents } from '../schema.ts';
+import {
+  audit,
+  changes,
+  duplicates,
+  events,
+  quarantine,
+  registrations,
+  rejections,
+  trimmedEvents,
+} from '../schema.ts';
 import type { Trimmed, TrimmedThing, TrimStep } from '../values.ts';
 import { as, iso, readFact, set, sql, tally, update, writeFact } from './sql.ts';
 
@@ -135,9 +144,14 @@ const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
     ...{ table: duplicates, key: duplicates.id, at: duplicates.receivedAt },
     trim: deleting(duplicates, duplicates.id),
   }),
+  rejections: walk({
+    ...{ table: rejections, key: rejections.id, at: rejections.at },
+    trim: deleting(rejections, rejections.id),
+  }),
   events: walk({
     ...EVENTS,
-    ready: sql`state IN ('processed', 'ignored', 'discarded')`,
+    // The newest stays: it says when a delivery last came.
+    ready: sql`state IN ('processed', 'ignored', 'discarded') AND seq < (SELECT max(seq) FROM events)`,
     async trim(unit, keys) {
       await emptyBodies(unit, keys);
       const isOld = unit.dialect.isAmong(events.seq, keys);

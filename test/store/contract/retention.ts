@@ -111,6 +111,7 @@ export function describeRetention(open: OpenEngine): void {
         const before = scene.now().wall;
         await whole(scene, 'event_bodies', before);
         expect(await scene.accept(first)).toEqual([{ status: 'duplicate', conflicting: false }]);
+        await scene.accept(scene.event({ id: 'evt_newest', known: false, recordId: null, kind: null }));
         expect(await whole(scene, 'events', before)).toBe(1);
         expect(await scene.store.showEvent('evt_kept')).toBeNull();
         expect(await scene.accept(first)).toEqual([{ status: 'duplicate', conflicting: false }]);
@@ -128,6 +129,7 @@ export function describeRetention(open: OpenEngine): void {
         await scene.work();
         scene.pass(DAY_MS);
         const before = scene.now().wall;
+        await scene.accept(scene.event({ id: 'evt_newest', recordId: 'pol_3' }));
         await whole(scene, 'events', before);
         expect(
           await scene.store.trim('event_ids', { before: before - 2 * DAY_MS, after: 0, limit: 1 }),
@@ -164,6 +166,19 @@ export function describeRetention(open: OpenEngine): void {
         expect((await scene.store.summary()).events).toEqual({
           ...{ pending: 1, processed: 0, ignored: 1, failed: 1, discarded: 0 },
         });
+      }),
+    );
+
+    it(
+      'keeps the newest event, so that a quiet mirror knows when a delivery last came',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ id: 'evt_1' }), scene.event({ id: 'evt_2', recordId: 'pol_2' }));
+        await scene.work();
+        const { last_delivery_at } = await scene.store.summary();
+        scene.pass(DAY_MS);
+        expect(await whole(scene, 'events', scene.now().wall)).toBe(1);
+        expect(last_delivery_at).not.toBeNull();
+        expect(await scene.store.summary()).toMatchObject({ last_delivery_at });
       }),
     );
 
@@ -217,6 +232,22 @@ export function describeRetention(open: OpenEngine): void {
           ['duplicate', address],
           ['quarantined', null],
         ]);
+      }),
+    );
+
+    it(
+      'takes old rejections away with their bodies and addresses, though no other has come since',
+      inScene(open, async (scene) => {
+        const { wall } = scene.now();
+        const body = Buffer.from('{}');
+        const rejection = {
+          ...{ reason: 'bad_signature', t: '1', bytes: 2, bodySha256: null, header: null, body },
+          ...{ address: '192.0.2.1', times: 1 },
+        };
+        await scene.store.recordRejections([0, 1, DAY_MS].map((ms) => ({ ...rejection, wall: wall + ms })));
+        expect(await whole(scene, 'rejections', wall + DAY_MS, 1)).toBe(2);
+        const kept = await scene.store.list('rejections', { limit: 5 });
+        expect(kept.map(({ at }) => at)).toEqual([isoOf(wall + DAY_MS)]);
       }),
     );
 
