@@ -1,4 +1,5 @@
 import type { Status } from '../ops/api/schemas.ts';
+import { duration } from '../ops/words.ts';
 import type { Screen } from './cli.ts';
 
 /** For a terminal that does not say how wide it is. */
@@ -77,14 +78,6 @@ function describeSyncRun(syncRun: Running, budgetLeft: number, withBar: boolean)
     `${pages} pages`,
     ...(rate === null ? [] : [`${rate} records/s`]),
     `budget ${budgetLeft}`,
-    ...(left === null ? [] : [`${duration(left)} left`]),
+    ...(left === null ? [] : [`${duration(left * 1000)} left`]),
   ].join(', ');
-}
-
-function duration(seconds: number): string {
-  const whole = Math.ceil(seconds);
-  if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  const minutes = Math.ceil(whole / 60);
-  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }

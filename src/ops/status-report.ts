@@ -1,7 +1,7 @@
 import { pointersToSet } from '../compliance/pointers.ts';
 import type { Status } from './api/schemas.ts';
 import type { Snapshot } from './snapshot.ts';
-import { tenth } from './words.ts';
+import { duration, tenth } from './words.ts';
 
 /** What `/api/status` answers: the status page's figures, instants as ISO 8601 UTC text. */
 export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdict }: Snapshot) {
@@ -71,18 +71,12 @@ export function cycleOf({ summary, live, at }: Pick<Snapshot, 'summary' | 'live'
 
 /** As a person reads it: `the last took 12 s`, `4 min`, `3 h 20 min`. */
 export function cycleWords({ last_seconds, running }: Cycle): string {
+  const span = (seconds: number) => duration(seconds * 1000);
   const last = last_seconds === null ? 'none completed yet' : `the last took ${span(last_seconds)}`;
   if (running === null) return last;
   const { elapsed_seconds: elapsed, estimated_seconds: estimated } = running;
   const whole = estimated === null ? 'its length not known yet' : `about ${span(estimated)} in all`;
   return `${last}; one under way for ${span(elapsed)}, ${whole}`;
-}
-
-function span(seconds: number): string {
-  if (seconds < 1) return 'under 1 s';
-  if (seconds < 120) return `${Math.round(seconds)} s`;
-  const minutes = Math.round(seconds / 60);
-  return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 /** The rest is under `/api/gaps`. */

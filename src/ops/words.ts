@@ -35,12 +35,13 @@ export function age(ms: number): string {
   return count(Math.floor(hours / 24), 'day');
 }
 
-/** How long something took, as short as it can be said: `340 ms`, `3.4 s`, `12 s`, `4 min`, `3 h`. */
+/** How long something takes, as short as it can be said: `340 ms`, `3.4 s`, `12 s`, `4 min`, `3 h 20 min`. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
   if (ms < 120_000) return `${Math.round(ms / 1000)} s`;
-  return ms < 2 * 3_600_000 ? `${Math.round(ms / 60_000)} min` : `${Math.round(ms / 3_600_000)} h`;
+  const minutes = Math.round(ms / 60_000);
+  return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 /** No estimate is more precise. */

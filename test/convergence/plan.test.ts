@@ -69,18 +69,17 @@ describe('the pace of a full sync', () => {
       ...{ records_per_second: 50, seconds_left: 90.2, started_at: '2026-11-01T12:00:00.000Z' },
     };
     expect(describeSyncRuns([fullSync], 41, true)).toBe(
-      '[#####...............] vendor: 500 of 2000 records, 5 pages, 50 records/s, budget 41, 1 min 31 s left',
+      '[#####...............] vendor: 500 of 2000 records, 5 pages, 50 records/s, budget 41, 90 s left',
     );
     const unknown = { ...fullSync, estimated_total: null, records_per_second: null, seconds_left: null };
     expect(describeSyncRuns([unknown], 41, false)).toBe('vendor: 500 records, 5 pages, budget 41');
   });
 
   it.each([
-    [59.3, '1 min 0 s'],
-    [119.3, '2 min 0 s'],
-    [3599.3, '1 h 0 min'],
+    [59.3, '59 s'],
+    [119.3, '119 s'],
     [7190, '2 h 0 min'],
-  ])('says of %d seconds %s, and never 60 of a unit', (seconds_left, words) => {
+  ])('says of %d seconds %s, and never 60 minutes beside hours', (seconds_left, words) => {
     const syncRun = {
       ...{ id: 7, kind: 'vendor' as const, pages: 5, seen: 500, estimated_total: null },
       ...{ records_per_second: null, seconds_left, started_at: '2026-11-01T12:00:00.000Z' },
