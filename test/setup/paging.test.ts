@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { type AskPage, findPaging } from '../../src/cli/setup/explore.ts';
+import { type AskPage, explore, findPaging } from '../../src/cli/setup/explore.ts';
+import { UpstreamError } from '../../src/compliance/errors.ts';
+import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 
 const DEFAULTS = { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 };
 const IDS = ['a', 'b', 'c', 'd', 'e'];
@@ -92,5 +94,57 @@ describe('how a list is paged', () => {
     const seen = await found({ page: 'p', size: 'size', first: 0 }, current);
     expect(seen).toMatchObject({ settings: {} });
     expect(seen.questions).toBeLessThanOrEqual(5);
+  });
+});
+
+describe('an API that is explored', () => {
+  const lookAt = async (answers: { policies?: unknown; vendors?: unknown; risk?: unknown }) => {
+    const whole = {
+      policies: { data: [] },
+      vendors: { data: [] },
+      risk: { data: { id: 'risk-1' } },
+      ...answers,
+    };
+    const request = async ({ path }: { path: string }) => {
+      const name = /^\/(policies|vendors|risk)/.exec(path)![1] as keyof typeof whole;
+      if (whole[name] instanceof Error) throw whole[name];
+      return { value: whole[name] } as never;
+    };
+    const { says, warnings } = await explore({
+      ...{ client: { request }, config: { idPointers: DEFAULT_ID_POINTERS }, paging: DEFAULTS },
+      ...{ riskId: 'risk-1', signal: new AbortController().signal },
+    });
+    return [...says, ...warnings].join('\n');
+  };
+  const RISK = 'Risk assessments: GET /risk-assessments/{id}';
+
+  it.each([
+    ['an empty list', { vendors: { data: [] } }, 'Vendors: 0 on the first page; no record to look at'],
+    [
+      'an empty list that holds nothing but its total',
+      { policies: { data: null, meta: { total: 0 } } },
+      'Policies: 0 on the first page, 0 in all; no record to look at',
+    ],
+    [
+      'rows without an id',
+      { policies: { data: [{ name: 'One' }, { name: 'One' }] } },
+      'no field was found that has another id for each record; set ID_POINTERS_POLICY by hand',
+    ],
+    ['a record that is another', { risk: { data: { id: 'risk-2' } } }, 'the answer has another id, risk-2'],
+    ['a record without its id', { risk: { data: { name: 'R' } } }, `${RISK} answers, without an id in it`],
+    ['no record', { risk: { data: 7 } }, `${RISK} for risk-1: \`data\` holds no object`],
+    [
+      'a record that is not there',
+      { risk: new UpstreamError('unexpected_status', 'answered 404', { remedy: 'look' }) },
+      `${RISK} for risk-1: answered 404 (look)`,
+    ],
+  ])('with %s is described', async (_, answers, line) => {
+    expect(await lookAt(answers)).toContain(line);
+  });
+
+  it('with JSON that is no list is rejected with what is wrong with it', async () => {
+    await expect(lookAt({ vendors: { ok: true } })).rejects.toThrow(
+      'GET /vendors answers JSON that is no list: the answer holds no list',
+    );
   });
 });

@@ -48,8 +48,11 @@ export async function explore({ client, config, paging, riskId, signal }: Explor
     const { kind, objects, meta, body } = list;
     const at = pointerOf(list);
     const count = `${objects.length} on the first page${meta.total === undefined ? '' : `, ${meta.total} in all`}`;
-    const ids = objects.length === 0 ? 'no record to look at' : `ids at ${at ?? 'no place that was found'}`;
-    found.says.push(`${nameOf(kind)}: ${count}; the list is ${envelopeOf(body)}; ${ids}`);
+    const form =
+      objects.length === 0
+        ? 'no record to look at'
+        : `the list is ${envelopeOf(body)}; ids at ${at ?? 'no place that was found'}`;
+    found.says.push(`${nameOf(kind)}: ${count}; ${form}`);
   }
   await explorePaging();
   const [vendor] = lists[1].objects;
