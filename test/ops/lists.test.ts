@@ -82,6 +82,15 @@ describe('the events', () => {
     expect(second.text).not.toContain('looked back to');
   });
 
+  test('are none of a state only where nothing else is asked for', async () => {
+    await kill('evt_1');
+    for (const state of ['failed', 'pending']) {
+      const { text } = await page(`/events?state=${state}&type=vendor.added`);
+      expect(text).toContain('No matching events.');
+    }
+    expect((await page('/events?state=pending')).text).toContain('No pending events: all are processed.');
+  });
+
   test('are found by their id, also one that no path can carry', async () => {
     await accept('..', HOSTILE, 'a/b?c#d');
     for (const id of ['..', HOSTILE, 'a/b?c#d']) {

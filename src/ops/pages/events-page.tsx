@@ -105,11 +105,10 @@ function isChangeable({ state }: EventReport): boolean {
 }
 
 function emptyWords(filter: z.output<typeof filters>): string {
-  if (filter.state === 'failed')
+  const filters = Object.values(filter).filter((value) => value !== undefined).length;
+  if (filters === 0) return 'No event yet. The first accepted one is shown here at once.';
+  if (filters === 1 && filter.state === 'failed')
     return 'No failed events. One that cannot be processed is shown here, to be tried again or discarded.';
-  if (filter.state === 'pending') return 'No pending events: all are processed.';
-  const filtered = Object.values(filter).some((value) => value !== undefined);
-  return filtered
-    ? 'No matching events. Take a filter away to see more.'
-    : 'No event yet. The first accepted one is shown here at once.';
+  if (filters === 1 && filter.state === 'pending') return 'No pending events: all are processed.';
+  return 'No matching events. Take a filter away to see more.';
 }
