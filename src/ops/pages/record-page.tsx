@@ -11,7 +11,7 @@ import { Text } from './body.tsx';
 import { ActionButton } from './controls.tsx';
 import { OneThing } from './layout.tsx';
 import { Cause, Empty, EventLink, Instant, nameOr, Pager, quiet, Table } from './pieces.tsx';
-import { kindAt, linksOf, numberCursor, PAGE_ROWS, pageQuery, pathWith, recordHref } from './query.ts';
+import { kindAt, linksOf, numberCursor, PAGE_ROWS, pageQuery, pathWith } from './query.ts';
 
 const query = z.strictObject({ after: numberCursor.optional() });
 
@@ -51,11 +51,7 @@ export async function recordPage({ store, facts }: OpsContext, c: OpsHandlerCont
       ]}
     >
       {facts().eventsOnly ? null : (
-        <ActionButton
-          action="/actions/refetch"
-          className="actions"
-          fields={{ kind, id, back: recordHref(kind, id) }}
-        >
+        <ActionButton action="/actions/refetch" className="actions" fields={{ kind, id }}>
           Fetch it again
         </ActionButton>
       )}
