@@ -90,7 +90,7 @@ export class Deliveries {
    * Sends an event to everyone subscribed. `fate` null: the faults decide. `afterEventId`: not before that
    * event's delivery to the same address is settled.
    */
-  dispatch(about: EventAbout, fate: Fate | null = null, afterEventId: string | null = null): void {
+  dispatch(about: EventAbout, fate: Fate | null, afterEventId: string | null): void {
     const { id, type, created, data } = about.event;
     const body = JSON.stringify({ id, type, created, data });
     for (const registration of this.#parts.registrations.subscribedTo(type)) {

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { KINDS, type Kind } from '../src/compliance/kinds.ts';
 import type { JsonObject } from '../src/compliance/pointers.ts';
-import { describeError } from '../src/platform/errors.ts';
 import type { EventAbout } from './deliveries.ts';
 import { type Fate, UNDISTURBED } from './faults.ts';
 import { runLively } from './lively.ts';
@@ -108,16 +107,14 @@ export class Scenarios {
   /** Keys (`kind/id`) of records that are not changed again: a later change could repair what a story broke. */
   readonly #reserved = new Set<string>();
   #lively: { perSecond: number; controller: AbortController; done: Promise<void> } | null = null;
-  #failure: string | null = null;
 
   constructor(upstream: Upstream, random: Random) {
     this.#upstream = upstream;
     this.#random = random;
   }
 
-  get status(): { lively: { perSecond: number } | null; failure: string | null } {
-    const lively = this.#lively && { perSecond: this.#lively.perSecond };
-    return { lively, failure: this.#failure };
+  get status(): { lively: { perSecond: number } | null } {
+    return { lively: this.#lively && { perSecond: this.#lively.perSecond } };
   }
 
   async run(request: z.infer<typeof scenarioSchema>) {
@@ -143,18 +140,8 @@ export class Scenarios {
 
   #start(perSecond: number): void {
     const controller = new AbortController();
-    this.#failure = null;
-    const done = runLively(
-      this.#upstream,
-      this.#random.fork('lively'),
-      perSecond,
-      this.#reserved,
-      controller.signal,
-    ).catch((error: unknown) => {
-      // Shown by /_sandbox/state, where those look who wait for changes.
-      this.#failure = describeError(error);
-      this.#lively = null;
-    });
+    const random = this.#random.fork('lively');
+    const done = runLively(this.#upstream, random, perSecond, this.#reserved, controller.signal);
     this.#lively = { perSecond, controller, done };
   }
 

@@ -8,15 +8,10 @@ import { parseOrRefuse } from './problems.ts';
 import { flawOf, MAX_RECORDS_PER_KIND, NAMES } from './records.ts';
 import { idOfNumber } from './shaping.ts';
 
-/** The records the sandbox starts with; also the shape of a seed file. */
-export interface SeedData {
-  policies: readonly JsonObject[];
-  riskAssessments: readonly JsonObject[];
-  vendors: readonly JsonObject[];
-}
-
 const rows = z.array(z.looseObject({})).max(MAX_RECORDS_PER_KIND).default([]);
 const seedSchema = z.strictObject({ policies: rows, riskAssessments: rows, vendors: rows });
+/** The records the sandbox starts with; also the shape of a seed file. */
+export type SeedData = z.infer<typeof seedSchema>;
 
 /**
  * Reads `{"policies":[…],"riskAssessments":[…],"vendors":[…]}`; a section may be left out. A row without an id

@@ -21,7 +21,7 @@ export interface Change {
  * The mirror's tables as any team would read them: by SQL, through public names. SQLite is read with Node's own
  * module and not with our store, which is part of what is checked.
  */
-export type MirrorTables = ReturnType<typeof tablesBehind>;
+type MirrorTables = ReturnType<typeof tablesBehind>;
 
 /** One engine's part of it. */
 interface Reader {

@@ -197,7 +197,7 @@ async function portsOf(names: readonly string[]): Promise<{ name: string; port: 
 
 /** The shell's other variables are settings of its owner's mirror, not of this one. */
 function inherited(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const names = ['PATH', 'HOME', 'TMPDIR', 'TEMP', 'LANG', 'TZ', 'SystemRoot', 'NODE_V8_COVERAGE'];
+  const names = ['PATH', 'HOME', 'TMPDIR', 'TEMP', 'LANG', 'TZ', 'SystemRoot'];
   return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])));
 }
 

@@ -3,7 +3,7 @@ import { Hono } from 'hono';
 import { parseScopes, requireOwnOrigin, SCOPES } from '../access.ts';
 import type { OauthOptions } from '../options.ts';
 import { Layout, pageHeaders } from '../page/layout.tsx';
-import type { Grants } from './grants.ts';
+import { type Grants, remember } from './grants.ts';
 
 /** What a person is asked to consent to, after the request has been checked. */
 interface ConsentRequest {
@@ -18,8 +18,6 @@ interface ConsentRequest {
 /** SHA-256 in base64url. */
 const CHALLENGE = /^[A-Za-z0-9_-]{43}$/;
 const TICKET_LIFE_MS = 600_000;
-/** A bound on memory: pages that were opened and never answered. */
-const MAX_PENDING = 1_000;
 
 /** `/oauth/authorize`: the page on which a person allows or denies, and where its form goes. */
 export function consentRoutes({ application }: OauthOptions, grants: Grants): Hono {
@@ -36,9 +34,7 @@ export function consentRoutes({ application }: OauthOptions, grants: Grants): Ho
     if (refusal !== undefined) return c.html(<RejectionPage reason={refusal} />, 400);
     if (error !== undefined) return c.redirect(redirectTo(request, { error }), 302);
     const ticket = randomBytes(24).toString('base64url');
-    pending.set(ticket, { request, expiresAtMs: performance.now() + TICKET_LIFE_MS });
-    const [oldest] = pending.keys();
-    if (pending.size > MAX_PENDING && oldest !== undefined) pending.delete(oldest);
+    remember(pending, ticket, { request, expiresAtMs: performance.now() + TICKET_LIFE_MS });
     return c.html(<ConsentPage request={request} ticket={ticket} />);
   });
 

@@ -3,7 +3,7 @@ import { includesAll, type Scopes } from '../access.ts';
 
 /** RFC 6749 wants ten minutes at most; a redirect takes seconds. */
 const CODE_LIFE_MS = 60_000;
-/** Of codes, access tokens and refresh tokens each: a bound on memory, beyond which the oldest go first. */
+/** Of codes, tokens and open pages each: a bound on memory, beyond which the oldest go first. */
 const MAX_KEPT = 1_000;
 
 const SECRET_BYTES = 32;
@@ -101,13 +101,9 @@ export class Grants {
   }
 
   #issue(grant: Grant, scopes: Scopes): IssuedTokens {
-    const now = this.#now();
-    for (const [digest, token] of this.#accessTokens) {
-      if (token.expiresAtMs <= now) this.#accessTokens.delete(digest);
-    }
     const accessToken = `sandbox_access_${newSecret()}`;
     const expiresInSeconds = this.#accessTokenSeconds;
-    const expiresAtMs = now + expiresInSeconds * 1000;
+    const expiresAtMs = this.#now() + expiresInSeconds * 1000;
     remember(this.#accessTokens, digestOf(accessToken), { grant, scopes, expiresAtMs });
     const number = grant.refreshes;
     const refreshToken = number === null ? null : `sandbox_refresh_${newSecret()}`;
@@ -130,7 +126,7 @@ const newSecret = (): string => randomBytes(SECRET_BYTES).toString('base64url');
 
 const digestOf = (text: string): string => createHash('sha256').update(text).digest('base64');
 
-function remember<T>(map: Map<string, T>, key: string, value: T): void {
+export function remember<T>(map: Map<string, T>, key: string, value: T): void {
   map.set(key, value);
   const [oldest] = map.keys();
   if (map.size > MAX_KEPT && oldest !== undefined) map.delete(oldest);

@@ -143,7 +143,7 @@ describe('lively', () => {
     expect((await sandbox.control('GET', '/state')).body.scenario.lively.perSecond).toBe(400);
     await sandbox.quiesce();
     const state = (await sandbox.control('GET', '/state')).body;
-    expect(state.scenario).toEqual({ lively: null, failure: null });
+    expect(state.scenario).toEqual({ lively: null });
     expect(state.deliveries).toEqual({ underWay: 0, waiting: 0, retrying: 0 });
     expect((await sandbox.control('GET', '/state')).body).toEqual(state);
   });
