@@ -19,9 +19,11 @@ export function configHere({ env }: Pick<Cli, 'env'>, command: string, why?: str
 
 /** The configured database opened for writing; it is made, or migrated, if need be. */
 export async function openForWriting(
+  { err }: Pick<Cli, 'err'>,
   { databaseUrl, database }: Pick<Config, 'databaseUrl' | 'database'>,
-  onBackup: (path: string) => void = () => undefined,
 ): Promise<Store> {
+  const onBackup = (path: string) =>
+    err.write(`Before it is migrated, the database was backed up to ${path}\n`);
   return await (await engines()).openStore(databaseUrl, { postgres: database, onBackup });
 }
 
@@ -47,9 +49,7 @@ export async function withStore<T>(
     const store =
       mode === 'read'
         ? await (await engines()).openStore(databaseUrl, { postgres: database, readOnly: true })
-        : await openForWriting(config, (path) =>
-            cli.err.write(`Before it is migrated, the database was backed up to ${path}\n`),
-          );
+        : await openForWriting(cli, config);
     try {
       return await work(store);
     } finally {

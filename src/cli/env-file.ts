@@ -6,14 +6,6 @@ import { UsageError } from '../platform/errors.ts';
 export const ENV_FILE = '.env';
 
 /**
- * The environment, and under it what the working folder's `.env` says.
- * @throws UsageError when the file is there and cannot be read.
- */
-export function withEnvFile(env: NodeJS.ProcessEnv, path = ENV_FILE): NodeJS.ProcessEnv {
-  return withEnvText(env, readEnvText(path));
-}
-
-/**
  * The environment, and under it what the text of an `.env` says. A name that the environment sets, by itself or as
  * NAME_FILE, is not taken from the text in either spelling: an empty one takes a setting away. Pure.
  */
@@ -32,7 +24,7 @@ export function isSetBy(env: NodeJS.ProcessEnv, name: string): boolean {
 }
 
 /** Empty where there is none. @throws UsageError when the file is there and cannot be read. */
-export function readEnvText(path = ENV_FILE): string {
+export function readEnvText(path: string): string {
   const text = readText(path);
   // UTF-16, as PowerShell writes it, has a NUL beside every letter, and no line of it would be a setting.
   if (text.includes('\0')) {

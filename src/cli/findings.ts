@@ -103,7 +103,7 @@ async function open(cli: Cli, config: Config, path: string | null) {
     // First to read only: opening for writing would migrate a database of another version.
     await withStore(cli, 'read', async () => {});
     // It asserts the write-ahead log and FULL, as for every connection that writes.
-    store = await openForWriting(config);
+    store = await openForWriting(cli, config);
     await store.checkWritable();
     return { store, problem: null, remedy: null, isSetting: false };
   } catch (error) {

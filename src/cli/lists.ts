@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { type ApiClient, changed } from '../ops/api/client.ts';
-import { indentedJson, isJson } from '../ops/body-text.ts';
+import { indentedJson, isJson, quote } from '../ops/body-text.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX, type Paging, type Period } from '../store/reports.ts';
 import { type Cli, type Columns, isObject, type Screen, writeJson, writeRows } from './cli.ts';
@@ -76,7 +76,7 @@ export async function fullPage<Item>(
 
 function writePage<Item>(cli: Cli, { items, next }: ListPage<Item>, columns: Columns<Item>): void {
   writeRows(cli.out, columns, items);
-  if (next !== null) cli.err.write(`There may be more: --after '${next.replaceAll("'", `'\\''`)}'\n`);
+  if (next !== null) cli.err.write(`There may be more: --after ${quote(next)}\n`);
 }
 
 /** Things of one sort, which commands show and change one by one; `Args`: what names one on the command line. */

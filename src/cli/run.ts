@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { describeError, MirrorError } from '../platform/errors.ts';
 import { version } from '../platform/package.ts';
 import { type Cli, screenOf } from './cli.ts';
-import { withEnvFile } from './env-file.ts';
+import { ENV_FILE, readEnvText, withEnvText } from './env-file.ts';
 import { EXIT, exitCodeOf, explain } from './exit.ts';
 import { helpNote } from './options.ts';
 
@@ -65,7 +65,7 @@ export async function run(args: readonly string[]): Promise<number> {
   // The exit code says what the full syncs found, also where only the first line was wanted.
   else endQuietlyWithReader({ atOnce: args[0] !== 'sync' });
   try {
-    cli.env = withEnvFile(process.env);
+    cli.env = withEnvText(process.env, readEnvText(ENV_FILE));
     const root = await program(cli, args[0]);
     await root.parseAsync([...args], { from: 'user' });
     return EXIT.done;

@@ -171,4 +171,4 @@ export function curlOf(
 }
 
 /** For a shell: between single quotes nothing has a meaning but the quote that ends them. */
-const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+export const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;

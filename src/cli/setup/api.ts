@@ -69,7 +69,7 @@ async function look(talk: Talk, riskId: string): Promise<void> {
   const settings = complianceSettings(config);
   say(`\nReading from ${settings.baseUrl.href} …`);
   // Only a person's sign-in is stored in the database. Nothing else needs a database yet.
-  const store = settings.auth === 'oauth' ? await openForWriting(config) : null;
+  const store = settings.auth === 'oauth' ? await openForWriting(cli, config) : null;
   try {
     const client = commandClient(cli, config, store, {
       ...{ actor: 'setup', needs: 'read', silent: true },

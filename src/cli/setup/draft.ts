@@ -2,7 +2,7 @@ import { chmodSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } 
 import { parseEnv } from 'node:util';
 import { loadConfig } from '../../platform/config.ts';
 import { describeError, UsageError } from '../../platform/errors.ts';
-import { ENV_FILE, isSetBy, readEnvText, withEnvText } from '../env-file.ts';
+import { isSetBy, readEnvText, withEnvText } from '../env-file.ts';
 
 /** The defaults of the settings that setup finds out. The others that it writes have none. */
 export const DEFAULTS: Readonly<Record<string, string>> = {
@@ -27,7 +27,7 @@ const isPlain = (name: string) => SHOWN.has(name) || name.endsWith('_FILE');
 export type Draft = ReturnType<typeof createDraft>;
 
 /** The settings as they will be: the text of `.env`, changed in memory until it is written. */
-export function createDraft(environment: NodeJS.ProcessEnv, path = ENV_FILE) {
+export function createDraft(environment: NodeJS.ProcessEnv, path: string) {
   let written = readEnvText(path);
   let text = written;
   /** As a command sees them: what the environment sets wins. */
