@@ -1,3 +1,5 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,6 +8,8 @@ import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { cli, type Running, start } from './executable.ts';
 
+const MAIN = new URL('../../dist/src/main.js', import.meta.url).pathname;
+const hasScript = spawnSync('script', ['--version']).stdout?.toString().includes('util-linux') ?? false;
 const TOKEN = 'approving-operator-0123456789';
 
 let folder: string;
@@ -99,4 +103,22 @@ describe.each(['without a service', 'beside a running service'])('deletions appr
     });
     expect(await waiting()).toEqual([]);
   });
+});
+
+it.skipIf(!hasScript).each([
+  ['no', 1, ['ven-1', 'ven-2']],
+  ['yes', 0, []],
+] as const)('deletions approve asks at a terminal, and %j is exit code %i', async (answer, code, left) => {
+  const command = `'${process.execPath}' '${MAIN}' deletions approve ${fullSync}`;
+  const child = spawn('script', ['-qefc', command, '/dev/null'], {
+    cwd: folder,
+    env: { PATH: process.env['PATH'], TERM: 'dumb', ...settings },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  let screen = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    screen += text;
+    if (screen.endsWith('Type yes to approve: ')) child.stdin.write(`${answer}\r`);
+  });
+  expect([(await once(child, 'close'))[0], await waiting()]).toEqual([code, left]);
 });

@@ -385,6 +385,29 @@ describe('doctor on the running configuration', () => {
     }).finally(() => busy.close());
   });
 
+  it('tells by its answer what is not the API, and by what they show pages that go by another name', async () => {
+    const rows = Array.from({ length: 30 }, (_, n) => ({ id: `v-${n}`, policyId: `v-${n}`, name: 'N' }));
+    let isApi = false;
+    const other = await startUpstream((response, { url }) => {
+      const page = Number(new URL(url, 'http://localhost').searchParams.get('pageNumber') ?? 1);
+      const data = rows.slice(10 * (page - 1), 10 * page);
+      if (isApi) json(response, 200, { data, meta: { total: rows.length } });
+      else response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Hello</h1>');
+    });
+    await inTemporaryDirectory(async (directory) => {
+      const settings = {
+        DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+        COMPLIANCE_BASE_URL: other.settings.baseUrl.href,
+        COMPLIANCE_API_KEY: API_KEY,
+      };
+      expect((await cli(['doctor'], settings)).out).toMatch(
+        /WRONG +base URL +GET .*: the answer is not JSON/,
+      );
+      isApi = true;
+      expect((await cli(['doctor'], settings)).out).toContain('set COMPLIANCE_PAGE_PARAM=pageNumber');
+    }).finally(() => other.close());
+  });
+
   it('asks for an assessment that is known, and says whether what was granted may write; it posts nothing', async () => {
     await inTemporaryDirectory(async (directory) => {
       const oauth = await startOauthServer();
