@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { Context, MiddlewareHandler } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { AddressedRequest } from '../platform/addresses.ts';
@@ -208,6 +209,20 @@ function staleForm(): Response {
 
 function changes(c: OpsHandlerContext): boolean {
   return c.req.method !== 'GET' && c.req.method !== 'HEAD';
+}
+
+/** Aborts when whoever asked has gone. The listener goes on for a client that has ended its side, so that counts as gone too. */
+export function askerGone(c: OpsHandlerContext): Disposable & { signal: AbortSignal } {
+  const ended = new AbortController();
+  const end = () => ended.abort();
+  const socket = c.env?.incoming?.socket as Partial<Pick<Socket, 'once' | 'off'>> | undefined;
+  socket?.once?.('end', end);
+  return {
+    signal: AbortSignal.any([ended.signal, c.req.raw.signal]),
+    [Symbol.dispose]() {
+      socket?.off?.('end', end);
+    },
+  };
 }
 
 /** A person's browser opening a page, as opposed to a script or an event stream. */

@@ -1,13 +1,14 @@
 import { once } from 'node:events';
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import { isUsableId } from '../../src/compliance/pointers.ts';
+import { WAITING_MAX_OF_ONE } from '../../src/ops/api/feed.ts';
 import { createOps } from '../../src/ops/app.ts';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
+import { listen } from '../../src/receive/server.ts';
 import { EVENTS_LOOKED_AT, PAGE_LIMIT_MAX } from '../../src/store/reports.ts';
 import type { GapReason } from '../../src/store/store.ts';
-import { listen } from '../browser/listener.ts';
 import { bearer, type Harness, incoming, OPERATE, opsHarness } from './harness.ts';
 
 let h: Harness;
@@ -529,8 +530,9 @@ describe('changes', () => {
   });
 });
 
-test('whoever hangs up ends the dry run that he asked for', async () => {
-  const { url, close } = await listen(h);
+test('whoever hangs up ends the dry run that he asked for, and leaves no error in the log', async () => {
+  const { port, close } = await listen({ fetch: h.app.fetch, host: '127.0.0.1', port: 0 });
+  const errors = vi.spyOn(h.context.logger, 'error');
   try {
     const begun = Promise.withResolvers<AbortSignal>();
     h.context.actions.dryRun = async (_, signal) => {
@@ -539,7 +541,7 @@ test('whoever hangs up ends the dry run that he asked for', async () => {
       throw signal.reason;
     };
     const leaving = new AbortController();
-    const asked = fetch(`${url}/api/sync-runs`, {
+    const asked = fetch(`http://127.0.0.1:${port}/api/sync-runs`, {
       ...{ method: 'POST', headers: bearer(OPERATE), body: '{"dry_run":true}', signal: leaving.signal },
     });
     const signal = await begun.promise;
@@ -547,7 +549,26 @@ test('whoever hangs up ends the dry run that he asked for', async () => {
     await expect(asked).rejects.toThrow();
     await expect.poll(() => signal.aborted).toBe(true);
   } finally {
-    await close();
+    await close(0);
+  }
+});
+
+test('whoever hangs up gives back the place at which he waited for a change', async () => {
+  const { port, close } = await listen({ fetch: h.app.fetch, host: '127.0.0.1', port: 0 });
+  const changes = (wait: number, signal?: AbortSignal) =>
+    fetch(`http://127.0.0.1:${port}/api/changes?wait=${wait}`, {
+      headers: bearer(OPERATE),
+      signal: signal ?? null,
+    });
+  try {
+    const leaving = new AbortController();
+    const waiting = Array.from({ length: WAITING_MAX_OF_ONE }, () => changes(30, leaving.signal));
+    await expect.poll(async () => (await changes(0.01)).status).toBe(503);
+    leaving.abort();
+    await Promise.allSettled(waiting);
+    await expect.poll(async () => (await changes(0.01)).status, { timeout: 5_000 }).toBe(200);
+  } finally {
+    await close(0);
   }
 });
 
@@ -565,6 +586,7 @@ test.each(['', '?wait=0'])(
   async (query) => {
     const gate = Promise.withResolvers<void>();
     let reading = 0;
+    expect(errors).not.toHaveBeenCalled();
     h.context.store.listChanges = async () => {
       reading += 1;
       await gate.promise;

@@ -1,7 +1,7 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError, StoreUnavailable } from '../../platform/errors.ts';
-import type { OpsEnv, OpsHandlerContext } from '../access.ts';
+import { askerGone, type OpsEnv, type OpsHandlerContext } from '../access.ts';
 import type { Compared, Operations } from '../operations.ts';
 import { refusal } from './answers.ts';
 import * as routes from './routes.ts';
@@ -14,6 +14,7 @@ export function createChanges(operations: Operations) {
     try {
       return await operations.dryRun(kinds, signal);
     } catch (error) {
+      if (signal.aborted) throw refusal(502, 'interrupted', 'Whoever asked has gone.');
       if (!(error instanceof MirrorError) || error instanceof StoreUnavailable) throw error;
       const { code, message, remedy } = error;
       const detail = remedy === undefined ? message : `${message} (${remedy})`;
@@ -41,7 +42,8 @@ export function createChanges(operations: Operations) {
       .openapi(routes.startSyncRun, async (c) => {
         const { kinds, dry_run: isDryRun } = c.req.valid('json');
         if (isDryRun === true) {
-          const compared = await dryRun(kinds, c.req.raw.signal);
+          using gone = askerGone(c);
+          const compared = await dryRun(kinds, gone.signal);
           const in_sync = compared.every(isInSync);
           return c.json({ status: 'compared' as const, in_sync, kinds: compared }, 200);
         }

@@ -1,7 +1,7 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import { isKind, KINDS, type Kind } from '../../compliance/kinds.ts';
 import { type ChangeReport, PAGE_LIMIT_MAX, type RecordReport } from '../../store/reports.ts';
-import type { OpsEnv } from '../access.ts';
+import { askerGone, type OpsEnv } from '../access.ts';
 import { cached } from '../cached.ts';
 import type { ApiContext, OpsStore } from '../context.ts';
 import { refusal } from './answers.ts';
@@ -78,7 +78,8 @@ export function createFeed({ store, clock, signal }: ApiContext) {
           });
         }
         const until = clock.steady() + (isWaiting ? wait * 1000 : 0);
-        const ended = isWaiting ? AbortSignal.any([signal, c.req.raw.signal]) : signal;
+        using gone = askerGone(c);
+        const ended = isWaiting ? AbortSignal.any([signal, gone.signal]) : signal;
         if (isWaiting) waiting.push(name);
         try {
           for (let from = start; ; ) {

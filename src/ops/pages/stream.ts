@@ -1,6 +1,5 @@
-import type { Socket } from 'node:net';
 import { problem } from '../../platform/problem.ts';
-import type { OpsHandlerContext } from '../access.ts';
+import { askerGone, type OpsHandlerContext } from '../access.ts';
 import type { OpsContext } from '../context.ts';
 
 /** How often a page may change. */
@@ -35,11 +34,8 @@ export function createStream(
     // Others may have taken the last place since the request came.
     if (isFull(name)) return;
     open.push(name);
-    const ended = AbortSignal.any([left.signal, signal]);
-    // The listener goes on writing to a client that has ended its side. A browser that does so has closed the page.
-    const leave = () => left.abort();
-    const socket = c.env?.incoming?.socket as Partial<Pick<Socket, 'once' | 'off'>> | undefined;
-    socket?.once?.('end', leave);
+    using gone = askerGone(c);
+    const ended = AbortSignal.any([left.signal, gone.signal, signal]);
     try {
       let sent: string | null = null;
       let lookedAt = 0;
@@ -56,7 +52,6 @@ export function createStream(
       }
     } finally {
       open.splice(open.indexOf(name), 1);
-      socket?.off?.('end', leave);
     }
   }
 
