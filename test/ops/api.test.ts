@@ -349,6 +349,25 @@ describe('changes', () => {
     expect((await post('/api/sync-runs', { kinds: ids })).status).toBe(413);
   });
 
+  test.each(['ra_17\r', 'a\0b', '\ud800'])(
+    'an id that no record can have (%j) is not read again',
+    async (id) => {
+      expect(await post('/api/records/vendor/refetch', { ids: ['v1', id] })).toMatchObject({
+        status: 400,
+        body: { detail: '`ids.1`: no record can have this id.' },
+      });
+      // No path can have half of a surrogate pair.
+      const inPath = encodeURIComponent(id.toWellFormed().replace('\ufffd', '\n'));
+      expect((await post(`/api/records/vendor/${inPath}/refetch`)).status).toBe(404);
+      const form = await h.app.request('/actions/refetch', {
+        ...{ method: 'POST', headers: bearer(OPERATE) },
+        body: new URLSearchParams({ kind: 'vendor', id: id.isWellFormed() ? id : '\n' }),
+      });
+      expect(form.status).toBe(400);
+      expect(h.asked).toEqual([]);
+    },
+  );
+
   test('without credentials there is nothing to compare or fetch', async () => {
     h.live.eventsOnly = true;
     expect((await post('/api/sync-runs')).body).toMatchObject({ status: 409, code: 'events_only' });

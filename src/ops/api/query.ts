@@ -1,5 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import { KINDS } from '../../compliance/kinds.ts';
+import { isUsableId } from '../../compliance/pointers.ts';
 import { eventState, listedOutcome } from '../../store/report-rows.ts';
 import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
 
@@ -173,7 +174,7 @@ export const retryRequest = z.strictObject({
 });
 
 export const refetchRequest = z.strictObject({
-  ids: z.array(some).min(1).max(PAGE_LIMIT_MAX),
+  ids: z.array(some.refine(isUsableId, 'no record can have this id')).min(1).max(PAGE_LIMIT_MAX),
 });
 
 export const approveRequest = z.strictObject({

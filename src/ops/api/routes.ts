@@ -1,4 +1,5 @@
 import { createRoute, type RouteConfig, z } from '@hono/zod-openapi';
+import { isUsableId } from '../../compliance/pointers.ts';
 import * as rows from '../../store/report-rows.ts';
 import { idFromPath } from './ids.ts';
 import { approveRequest, queries, refetchRequest, retryRequest, rowId, syncRequest } from './query.ts';
@@ -9,7 +10,7 @@ import * as schemas from './schemas.ts';
  * document says of it, what its handler must answer, and what commands get.
  */
 
-const id = z.string().transform(idFromPath).openapi({
+const id = z.string().transform(idFromPath).refine(isUsableId).openapi({
   type: 'string',
   description:
     'Any text, percent-encoded. One that is `.` or `..` or begins with `=` is written as `=` and its base64url: `=Lg`, `=Li4`.',

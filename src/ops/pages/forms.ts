@@ -1,6 +1,7 @@
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import { HTTPException } from 'hono/http-exception';
 import { isKind, KINDS } from '../../compliance/kinds.ts';
+import { isUsableId } from '../../compliance/pointers.ts';
 import { type EventReport, PAGE_LIMIT_MAX } from '../../store/reports.ts';
 import { cookieOptions, formFields, type OpsHandlerContext, pathHere } from '../access.ts';
 import { refusal } from '../api/answers.ts';
@@ -89,7 +90,7 @@ export function createForms(
     async '/actions/refetch'(actor, fields) {
       const kind = fields.get('kind') ?? '';
       const id = fields.get('id') ?? '';
-      if (!isKind(kind) || id === '') throw invalid(STALE);
+      if (!isKind(kind) || !isUsableId(id)) throw invalid(STALE);
       await operations.refetch(actor, kind, [id]);
       return { to: recordHref(kind, id), what: 'refetched' };
     },
