@@ -601,6 +601,17 @@ test('a body that is no object is refused in words', async () => {
 });
 
 test.each(['', '?wait=0'])(
+test.each(['0000-06-01T00:00:00Z', '0001-01-01T00:00:00+01:00', '9999-12-31T23:59:59-01:00'])(
+  '%s, which one engine cannot compare, is no instant to list from',
+  async (since) => {
+    const asked = encodeURIComponent(since);
+    for (const path of ['events', 'deliveries', 'gaps', 'audit', 'changes']) {
+      const { status, body } = await get(`/api/${path}?since=${asked}`);
+      expect([status, body.detail]).toEqual([400, '`since`: an instant such as 2026-11-01T12:00:00Z.']);
+    }
+  },
+);
+
   'of many pages that are asked for at once (%j) a few are read at a time, and the status is told meanwhile',
   async (query) => {
     const gate = Promise.withResolvers<void>();

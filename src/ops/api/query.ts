@@ -43,10 +43,12 @@ const numberCursor = z.string().regex(/^\d{1,15}$/, 'the value of `next` from th
 /** A number, and before it its epoch; without one, the present epoch is meant. */
 const FEED_CURSOR = /^(?:([0-9a-z]{1,64})\.)?(\d{1,15})$/;
 const feedCursor = z.string().regex(FEED_CURSOR, 'a `seq`, or the value of `next` from the page before');
-/** As the tables have it. */
+const instantWords = 'an instant such as 2026-11-01T12:00:00Z';
+/** As the tables have it: of the years 1 to 9999. PostgreSQL knows no year 0, and a longer one sorts otherwise as text. */
 const instant = z.iso
-  .datetime({ offset: true, error: 'an instant such as 2026-11-01T12:00:00Z' })
+  .datetime({ offset: true, error: instantWords })
   .transform((text) => new Date(text).toISOString())
+  .refine((text) => /^(?!0000)\d{4}-/.test(text), instantWords)
   .openapi({ type: 'string', format: 'date-time' });
 const someWords = `a text of 1 to ${CURSOR_MAX_LENGTH} characters`;
 const some = z.string(someWords).min(1, someWords).max(CURSOR_MAX_LENGTH, someWords);
