@@ -77,7 +77,8 @@ export const record = z
     last_event_at: instant.nullable(),
     cause: text.describe('The event, refetch or sync run that wrote the row.'),
   })
-  .meta({ id: 'Record' });
+  // Not `Record`: a client in TypeScript would then have none of its own.
+  .meta({ id: 'MirrorRecord' });
 
 export const change = z
   .object({

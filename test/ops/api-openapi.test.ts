@@ -55,6 +55,30 @@ describe('the OpenAPI document', () => {
     }
   });
 
+  it('asks for a body wherever none is refused, and for none elsewhere', async () => {
+    for (const [path, methods] of Object.entries(document.paths)) {
+      // biome-ignore lint/suspicious/noExplicitAny: as above
+      const body = (methods as any).post?.requestBody;
+      if (body === undefined) continue;
+      const address = path.replace('{kind}', 'vendor');
+      const { status } = await h.app.request(address, { method: 'POST', headers: bearer(OPERATE) });
+      expect([path, body.required === true]).toEqual([path, status === 400]);
+    }
+  });
+
+  it('has the answer to those who presented wrong tokens too often, wherever a token is taken', () => {
+    for (const methods of Object.values(document.paths)) {
+      // biome-ignore lint/suspicious/noExplicitAny: as above
+      for (const { responses } of Object.values(methods as Record<string, any>))
+        expect('429' in responses).toBe('401' in responses);
+    }
+  });
+
+  it('names no schema as TypeScript names a type of its own that generated clients use', () => {
+    const names = Object.keys(document.components.schemas);
+    for (const name of ['Record', 'Promise', 'Array', 'Partial']) expect(names).not.toContain(name);
+  });
+
   it('wants a token, as what it describes does', async () => {
     expect((await h.app.request('/openapi.json')).status).toBe(401);
   });

@@ -61,8 +61,10 @@ const deliveriesCursor = (words: string) =>
     .optional();
 
 const pagedByNumber = { limit, after: numberCursor.optional() };
-/** From `since` on, and before `until`. */
-const period = { since: instant.optional(), until: instant.optional() };
+const period = {
+  since: instant.optional().describe('From then on.'),
+  until: instant.optional().describe('Before then.'),
+};
 
 export const queries = {
   events: z.strictObject({
@@ -75,7 +77,9 @@ export const queries = {
   deliveries: z.strictObject({
     limit,
     after: deliveriesCursor('the value of `next` from the page before'),
-    above: deliveriesCursor('the value of `newest` of a page'),
+    above: deliveriesCursor('the value of `newest` of a page').describe(
+      'The `newest` of a page: only what came later.',
+    ),
     outcome: listedOutcome.optional(),
     type: some.optional(),
     kind: kind.optional(),
@@ -116,7 +120,7 @@ export const queries = {
       .default(0)
       .transform((wanted) => Math.min(wanted, WAIT_MAX))
       .openapi({
-        type: 'number',
+        ...{ type: 'number', minimum: 0, default: 0 },
         description: `Seconds to wait for a change where there is none yet. More than ${WAIT_MAX} count as ${WAIT_MAX}.`,
       }),
   }),
@@ -159,10 +163,8 @@ export function readFeedCursor(text: string): FeedCursor | null {
 export const syncRequest = z
   .strictObject({
     kinds: z.array(kind).min(1).max(KINDS.length).optional(),
-    /** One alone, by the name that a kind has everywhere else. */
-    kind: kind.optional(),
-    /** Compare, write nothing, and answer with what differs. */
-    dry_run: z.boolean().optional(),
+    kind: kind.optional().describe('One alone, instead of `kinds`. With neither: all.'),
+    dry_run: z.boolean().optional().describe('Compare, write nothing, and answer with what differs.'),
   })
   .refine(({ kind, kinds }) => kind === undefined || kinds === undefined, {
     path: ['kind'],
@@ -171,8 +173,7 @@ export const syncRequest = z
   .transform(({ kind: one, kinds, dry_run }) => ({ kinds: one === undefined ? kinds : [one], dry_run }));
 
 export const retryRequest = z.strictObject({
-  /** The gap that they opened as they failed. */
-  failed_for: z.literal('no_record_id'),
+  failed_for: z.literal('no_record_id').describe('The reason of the gap that they opened as they failed.'),
 });
 
 export const refetchRequest = z.strictObject({
@@ -180,6 +181,5 @@ export const refetchRequest = z.strictObject({
 });
 
 export const approveRequest = z.strictObject({
-  /** As the pending deletions were shown with. */
-  digest: some,
+  digest: some.describe('As /api/deletions shows it for a sync run.'),
 });

@@ -21,7 +21,9 @@ const byKind = { params: z.object({ kind: rows.kind }) };
 const byRecord = { params: z.object({ kind: rows.kind, id }) };
 
 const json = <Schema extends z.ZodType>(schema: Schema) => ({ 'application/json': { schema } });
-const body = <Schema extends z.ZodType>(schema: Schema) => ({ body: { content: json(schema) } });
+const body = <Schema extends z.ZodType>(schema: Schema) => ({
+  body: { required: !schema.safeParse({}).success, content: json(schema) },
+});
 const answer = <Schema extends z.ZodType>(schema: Schema, description = 'Done.') => ({
   200: { description, content: json(schema) },
 });
@@ -39,6 +41,7 @@ const expired = { 410: problem('`cursor_expired`: take a snapshot and follow fro
 const unread = { 502: problem('The compliance service could not be read.') };
 const always = {
   401: problem('No token, or none that opens anything.'),
+  429: problem('Wrong tokens too often from this address; see Retry-After. A right one is always taken.'),
   503: problem('The database cannot be used now; try again.'),
 };
 
