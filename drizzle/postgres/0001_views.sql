@@ -325,3 +325,46 @@ SELECT kind, verdict, CASE WHEN verdict = 'in_sync' THEN coalesce(since, date_tr
     WHEN listed IS NULL THEN 'what the API lists, not read in full yet'
     ELSE listed || ' listed by the API at the last full sync' END AS coverage
 FROM judged ORDER BY kind;
+
+--> statement-breakpoint
+-- For the tools of analysts, which show them beside the columns; the words are those of docs/tables.md.
+DO $$
+DECLARE
+  told record;
+BEGIN
+  FOR told IN SELECT * FROM (VALUES
+    ('TABLE', 'changes', 'who changed what, when and why; rows are only added, in the order of commits'),
+    ('TABLE', 'events', 'each accepted event and its state'),
+    ('TABLE', 'fields', 'the columns of the views …_flat, and where in data they are'),
+    ('VIEW', 'deliveries', 'all that came in, whatever its outcome'),
+    ('VIEW', 'sync_status', 'one row for each kind: how far its rows can be trusted')) AS named(what, relation, meaning)
+  LOOP
+    EXECUTE format('COMMENT ON %s %I IS %L', told.what, told.relation, told.meaning);
+  END LOOP;
+  FOR told IN SELECT c.table_name, c.column_name, d.meaning FROM information_schema.columns c JOIN (VALUES
+    ('%', 'id', 'as the service has it'), ('%', 'name', 'as the service has it'), ('%', 'version', 'as the service has it'),
+    ('%', 'status', 'as the service has it; a status never seen before is stored as it is'),
+    ('%', 'data', 'the whole record, JSON'),
+    ('%', 'first_seen_at', 'when the row was made'), ('%', 'synced_at', 'when the row was last written'),
+    ('%', 'verified_at', 'when the API last confirmed it; null: known from events only'),
+    ('%', 'unverified_since', 'null: nothing is outstanding. Otherwise: since when the row may be out of date'),
+    ('%', 'deleted_at', 'null: not deleted. Deleted records keep their row'),
+    ('%', 'last_event_id', 'the last processed event about it'), ('%', 'last_event_at', 'the last processed event about it'),
+    ('%', 'cause', 'what wrote the row: event:ID, refetch or sync:NUMBER'),
+    ('%', 'change_seq', 'the seq of the change in changes that wrote its content'),
+    ('%', 'provisional_created', 'internal: the time of the newest event whose payload is shown, milliseconds since 1970'),
+    ('%', 'shown', 'internal: the fields from events that no read has confirmed yet'),
+    ('sync_status', 'verdict', 'in_sync: the present credentials have read it, a complete full sync is recent enough, and nothing is outstanding. Otherwise why not'),
+    ('sync_status', 'in_sync_since', 'begins again when a full sync finds a difference that no event had announced'),
+    ('sync_status', 'unverified', 'records that are still to be read'),
+    ('sync_status', 'last_full_sync_at', 'end of the last complete full sync'),
+    ('sync_status', 'complete_through', 'everything that the service held at that moment is in the mirror'),
+    ('sync_status', 'readable_since', 'since when the present credentials have been seen to read the kind'),
+    ('sync_status', 'coverage', 'what the kind''s records are compared with: the API''s list, or the known ids only')
+    ) AS d(relation, column_name, meaning) USING (column_name)
+    WHERE c.table_schema = current_schema() AND CASE d.relation WHEN '%' THEN c.table_name ~ '^(current_)?(policies|risk_assessments|vendors)(_flat)?$'
+      ELSE c.table_name = d.relation END
+  LOOP
+    EXECUTE format('COMMENT ON COLUMN %I.%I IS %L', told.table_name, told.column_name, told.meaning);
+  END LOOP;
+END $$;

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { StoreUnavailable } from '../../src/platform/errors.ts';
@@ -81,4 +82,22 @@ describe('a new field', () => {
     const look = { ...(await scene.store.seeFields(null, 100)), seen: [], through: 1_000_000 };
     expect((await scene.store.seeFields(look, 100)).seen).toMatchObject([{ keys: ['tier'] }]);
   });
+});
+
+it('every column of a record says in the database what it means, in the words of docs/tables.md', async () => {
+  const tables = readFileSync(new URL('../../docs/tables.md', import.meta.url), 'utf8').replaceAll('`', '');
+  const told = await database.query(
+    `SELECT c.table_name, c.column_name, col_description(format('%I', c.table_name)::regclass, c.ordinal_position) AS meaning
+     FROM information_schema.columns c WHERE c.table_schema = current_schema()
+       AND c.table_name IN ('policies', 'current_vendors', 'risk_assessments_flat', 'sync_status')`,
+  );
+  const ofRecords = told.filter(({ table_name }) => table_name !== 'sync_status');
+  expect(ofRecords.length).toBeGreaterThan(40);
+  expect(ofRecords.filter(({ meaning }) => meaning === null)).toEqual([]);
+  const ofTrust = told.filter(({ table_name, meaning }) => table_name === 'sync_status' && meaning !== null);
+  expect(ofTrust.map(({ column_name }) => column_name)).toEqual(
+    expect.arrayContaining(['verdict', 'complete_through', 'coverage']),
+  );
+  for (const name of ['verified_at', 'unverified_since', 'deleted_at', 'cause', 'complete_through'])
+    expect(tables).toContain(told.find(({ column_name }) => column_name === name)!['meaning']);
 });
