@@ -143,6 +143,8 @@ export class GrantRefused extends UpstreamError {
 
 const CLIENT_REMEDY =
   'Check COMPLIANCE_CLIENT_ID, COMPLIANCE_CLIENT_SECRET and what the compliance service allows this client.';
+const ADDRESS_REMEDY =
+  'Check COMPLIANCE_AUTH_URL: it is the address without /oauth/token, which is added to it.';
 const GRANT_REMEDY = 'Consent is needed again: run `compliance-mirror login`.';
 
 /** After an abort a request may take this much longer, because its answer may hold a rotated token. */
@@ -263,8 +265,11 @@ function answerOf(reply: Answer | ExchangeFailure, wallMs: number): unknown {
     const retryAfterMs = retryAfterIn(reply, wallMs);
     throw failed(status === 429 ? 'rate_limited' : 'server', `answered ${status}`, { status, retryAfterMs });
   }
-  const reason = codeIn(parse(reply.body)) ?? `http_${status}`;
-  throw new GrantRefused(reason, status, reason === 'invalid_grant' ? GRANT_REMEDY : CLIENT_REMEDY);
+  const code = codeIn(parse(reply.body));
+  // No authorization server answers so at its own address.
+  const isElsewhere = code === null && (status === 404 || status === 405);
+  const remedy = isElsewhere ? ADDRESS_REMEDY : code === 'invalid_grant' ? GRANT_REMEDY : CLIENT_REMEDY;
+  throw new GrantRefused(code ?? `http_${status}`, status, remedy);
 }
 
 function parse(body: Uint8Array): unknown {

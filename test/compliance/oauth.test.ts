@@ -155,6 +155,7 @@ describe('the token exchange', () => {
     [400, { error: 'invalid_grant' }, 'unauthorized', 'login'],
     [401, { error: 'invalid_client' }, 'unauthorized', 'COMPLIANCE_CLIENT_SECRET'],
     [400, 'not what RFC 6749 says', 'unauthorized', 'COMPLIANCE_CLIENT_ID'],
+    [404, 'a page that is not there', 'unauthorized', 'COMPLIANCE_AUTH_URL'],
     [503, {}, 'server', 'COMPLIANCE_AUTH_URL'],
     [429, {}, 'rate_limited', 'COMPLIANCE_AUTH_URL'],
     [200, { token: 'elsewhere' }, 'malformed', 'COMPLIANCE_AUTH_URL'],

@@ -89,6 +89,8 @@ async function look(talk: Talk, riskId: string): Promise<void> {
   }
 }
 
+const AUTH_URL = 'Address of its authorization server, without /oauth/token';
+
 const askForAddress = (talk: Talk) =>
   settle(talk, 'COMPLIANCE_BASE_URL', 'Address of the API, ending in /v1', 'baseUrl');
 
@@ -97,7 +99,7 @@ async function askForCredentials(talk: Talk): Promise<void> {
   await settle(talk, 'COMPLIANCE_AUTH', ways, 'auth');
   const auth = talk.draft.get('COMPLIANCE_AUTH') ?? 'api_key';
   if (auth === 'api_key') return await settle(talk, 'COMPLIANCE_API_KEY', 'API key', 'apiKeyFile');
-  await settle(talk, 'COMPLIANCE_AUTH_URL', 'Address of its sign-in', 'authUrl');
+  await settle(talk, 'COMPLIANCE_AUTH_URL', AUTH_URL, 'authUrl');
   await settle(talk, 'COMPLIANCE_CLIENT_ID', 'Client id', 'clientId');
   await settle(talk, 'COMPLIANCE_CLIENT_SECRET', 'Client secret', 'clientSecretFile');
   if (auth === 'oauth')
