@@ -200,7 +200,10 @@ async function explainRejection(
       "--header takes others beside --delivery, as 'Name: value'",
     );
   }
-  return allAtOnce(diagnoseRejection(rejection, secrets, config.webhook, headers));
+  const diagnosis = allAtOnce(diagnoseRejection(rejection, secrets, config.webhook, headers));
+  if (!diagnosis.healthy) return diagnosis;
+  const known = `Its signature is right by the present settings. It was rejected at ${rejection.at}, so the service had others then: if it was not started again since, restart it.`;
+  return { ...diagnosis, known: [known] };
 }
 
 /** The newest rejected delivery whose body, as far as it was kept, names this event. */

@@ -232,7 +232,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     );
   }),
 
-  'signing secrets'({ secrets: { configured, stored, unusable }, stored: database }) {
+  'signing secrets'({ secrets: { configured, stored, unusable }, stored: database, service }) {
     if (unusable.length > 0) {
       const joined = (key: 'what' | 'remedy') => [...new Set(unusable.map((each) => each[key]))].join('; ');
       return wrong(joined('what'), joined('remedy'));
@@ -241,6 +241,8 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     // A running service goes on with what it has open. To register again would make a second registration.
     if (configured + stored === 0 && isClosed)
       return wrong('none that opens with CREDENTIALS_KEY', 'see “stored secrets”, just above');
+    if (configured === 0 && database === null && service === undefined)
+      return skipped(`none in WEBHOOK_SECRETS; those of registrations are not known: ${NO_DATABASE}`);
     return configured + stored > 0
       ? ok(`${configured} in WEBHOOK_SECRETS, ${stored} of registrations`)
       : wrong('none: every delivery is answered 503', 'set WEBHOOK_SECRETS, or run "register --url …"');
@@ -342,13 +344,19 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     if (stored === null) return skipped(NO_DATABASE);
     if (settings.fullSyncMs === 0) return skipped('no timer: SYNC_FULL_MINUTES is 0');
     const limitMs = LATE_AFTER_SYNC_RUNS * settings.fullSyncMs + MINUTE_MS;
-    const late = stored.summary.kinds.flatMap(({ kind, last_full_sync_at: last }) =>
-      last !== null && now - Date.parse(last) <= limitMs ? [] : [`${kind}: ${last ?? 'never complete'}`],
+    const { kinds } = stored.summary;
+    const late = kinds.filter(
+      ({ last_full_sync_at: last }) => last === null || now - Date.parse(last) > limitMs,
     );
     if (late.length === 0) return ok('each kind has a recent complete full sync');
+    const whatIsLate = late.map(
+      ({ kind, last_full_sync_at: last }) => `${kind}: ${last ?? 'never complete'}`,
+    );
+    if (late.every(({ last_full_sync_at: last, verdict }) => last === null && verdict === 'catching_up'))
+      return warning(whatIsLate.join(', '), 'wait: the status page shows how far the first full sync is');
     const remedy =
       'see "sync-runs list" and "gaps list --open" for what stops them; "sync --wait" begins one';
-    return wrong(late.join(', '), remedy);
+    return wrong(whatIsLate.join(', '), remedy);
   },
 
   'record ids': ofStored(({ summary, toSet }) => {

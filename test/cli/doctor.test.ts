@@ -246,6 +246,9 @@ describe('doctor where a header is signed too', () => {
       ]);
       const given = await doctor(directory, '--delivery', 'rejection:1', '--header', 'X-Tenant: north');
       expect(codes(given.out)).toEqual([]);
+      // What is read here is not what the service has read.
+      expect(given.out).toContain('restart it');
+      expect(given.out).toContain('It was rejected at');
       const twice = await doctor(directory, '--delivery', 'rejection:1', '--header', header);
       expect(twice.code).toBe(2);
     });

@@ -180,6 +180,12 @@ describe('the check of a configuration', () => {
       'skipped',
     ],
     ['events only', { upstream: null }, 'sync-runs', 'skipped'],
+    [
+      'no secret in the settings, and a database that cannot say whether it has one',
+      { secrets: { configured: 0, stored: 0, unusable: [] }, stored: null, service: undefined },
+      'signing secrets',
+      'skipped',
+    ],
     ['no secret', { secrets: { configured: 0, stored: 0, unusable: [] } }, 'signing secrets', 'wrong'],
     [
       'a secret of a registration',
@@ -332,6 +338,12 @@ describe('the check of a configuration', () => {
     ['a full sync within two intervals', summed({ kinds: kinds(isoAgo(2 * HOUR_MS)) }), 'sync-runs', 'ok'],
     ['a full sync that is late', summed({ kinds: kinds(isoAgo(2.1 * HOUR_MS)) }), 'sync-runs', 'wrong'],
     ['no complete full sync', summed({ kinds: kinds(null) }), 'sync-runs', 'wrong'],
+    [
+      'a first full sync that is under way',
+      summed({ kinds: kinds(null).map((kind) => ({ ...kind, verdict: 'catching_up' })) }),
+      'sync-runs',
+      'warning',
+    ],
     [
       'events that name no record',
       summed({ open_gaps_by: [openGap('no_record_id', 'vendor')] }),
