@@ -260,9 +260,9 @@ export async function keepRunning(screen: Printer, services: Services, signal: A
       const { events, redeliveries } = await services.tables.countEvents();
       const records = Object.values(comparison.mirror).reduce((sum, rows) => sum + rows.size, 0);
       const resolved = comparer.log.takeEnded();
-      const ended = resolved.length > 0 ? `; since the last line ended ${tally(resolved)}` : '';
+      const ended = resolved.length > 0 ? `; resolved since the last line: ${tally(resolved)}` : '';
       say(
-        `${records} records, ${events} events and ${redeliveries} redeliveries so far; ${comparison.differences.length} differ right now${ended}`,
+        `records: ${records}, events: ${events}, redeliveries: ${redeliveries}; records that differ now: ${comparison.differences.length}${ended}`,
       );
     },
   );
@@ -276,6 +276,6 @@ function introduce(screen: Printer, services: Services): void {
     `Status page of the mirror, sign in: ${services.signInLink}`,
     `One more event: npm run cli -- trigger policy.updated --sandbox ${sandboxUrl} (or: compliance-mirror trigger …)`,
     `The sandbox answers in a form that it draws anew at each start; the same once more: --shapes ${shapesNumber}`,
-    `setup has found out ${found.length === 0 ? 'that the defaults fit' : `what differs from the defaults: ${found.join(', ')}`}`,
+    `setup has found ${found.length === 0 ? 'nothing that differs from the defaults' : `what differs from the defaults: ${found.join(', ')}`}`,
   );
 }
