@@ -75,6 +75,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     ...{ version: version(), startedAt, ...config.sync },
     ...{ eventsOnly: rules.eventsOnly, idPointers: rules.pointers },
     ...{ state: isServed ? 'elsewhere' : 'stopped', pausedSince, unwritableSince: null },
+    ...{ databaseError: null, untimelySince: null },
     ...{ rejectsSignatures: false, lacksCredentials: false },
     secrets: config.webhook.secrets().map((_, index) => ({
       ...{ position: index + 1, registration: null, lastUsedAt: null },

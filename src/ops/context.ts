@@ -80,9 +80,13 @@ export interface LiveFacts {
   pausedSince: number | null;
   /** Wall-clock milliseconds since which no heartbeat could be written, or no delivery be kept; null: the last one was. */
   unwritableSince: number | null;
+  /** What the database said when the last heartbeat could not be written, and what to do; null: nothing. */
+  databaseError: string | null;
   eventsOnly: boolean;
   /** The last deliveries were rejected for their signature, several in a row. */
   rejectsSignatures: boolean;
+  /** Wall-clock milliseconds since which all that is signed correctly was rejected for its time, several in a row; null: it is not. */
+  untimelySince: number | null;
   /** The API was not asked last time, because there is no token or key that can be used. */
   lacksCredentials: boolean;
   /** Signing secrets that may verify a delivery now, configured and stored. None: every delivery is rejected. */

@@ -50,19 +50,19 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   credentials_rejected: {
     title: 'The compliance service rejects the credentials',
     remedy:
-      'Make new credentials in the compliance service, allow them to read, and set COMPLIANCE_API_KEY (or the OAuth settings). For a person’s consent: compliance-mirror login.',
+      'Make new credentials in the compliance service, allow them to read, set COMPLIANCE_API_KEY (or the OAuth settings), and restart; a file that holds one is read again by itself. For a person’s consent: compliance-mirror login.',
     needsPerson: true,
     symptom:
       'The compliance service answers 401 or 403, or no stored token can be used to ask it. Nothing is verified, and nothing is deleted.',
     check:
       'Was the key revoked, has it expired, or may it not read this kind? Does CREDENTIALS_KEY open the tokens? The audit says since when.',
     command: `${CLI} doctor`,
-    note: 'Put a new key into COMPLIANCE_API_KEY, or into its file, which is read again by itself. With OAuth, a person signs in with “login”.',
+    note: 'Put a new key into COMPLIANCE_API_KEY and restart, or into its file, which is read again by itself. With OAuth, a person signs in with “login”.',
   },
   rejected_timestamp: {
     title: 'Correctly signed deliveries were rejected for their time',
     remedy:
-      "Compare this machine's clock with the sender's. The full sync that follows reads what was rejected.",
+      'Compare this machine’s clock (date -u) with the sender’s, and correct the one that is wrong: the next delivery is then accepted. A full sync reads what was rejected.',
     symptom:
       'The timestamps of correctly signed deliveries are too far from our clock (WEBHOOK_TOLERANCE_SECONDS).',
     check:
@@ -73,25 +73,25 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   rejected_signatures: {
     title: 'Deliveries were rejected for their signature',
     remedy:
-      'If the sender changed its secret, add the new one to WEBHOOK_SECRETS. Otherwise a stranger is sending them.',
+      'If the sender changed its secret, add the new one to WEBHOOK_SECRETS and restart; its file is read again by itself. Otherwise a stranger is sending them.',
     needsPerson: true,
     symptom:
       'Five or more deliveries in a row had a signature that fits no known secret: the sender changed its secret, or a stranger is sending them.',
     check:
       'The newest rejection from the sender’s address, on the page Rejections: a new secret, a changed body, or a stranger?',
     command: `${CLI} doctor --delivery rejection:NUMBER`,
-    note: 'Add a new secret to WEBHOOK_SECRETS, or to its file, beside the old one. The first accepted delivery starts a full sync and resolves the gap: at most once in 10 minutes, or in SYNC_FULL_MINUTES if that is longer, since strangers can cause it.',
+    note: 'Add a new secret to WEBHOOK_SECRETS beside the old one and restart, or to its file, which is read again by itself. The first accepted delivery starts a full sync and resolves the gap: at most once in 10 minutes, or in SYNC_FULL_MINUTES if that is longer, since strangers can cause it.',
   },
   no_signing_secret: {
     title: 'Deliveries came before a signing secret was known',
     remedy:
-      'They were answered 503, so the sender tries again. If it goes on: “register --secret-at”, or set WEBHOOK_SECRETS.',
+      'They were answered 503, so the sender tries again. If it goes on: “register --secret-at”, or set WEBHOOK_SECRETS and restart.',
     needsPerson: true,
     symptom:
       'Deliveries came while no signing secret was known for them, and were answered 503. A sender tries again for some time.',
     check: 'Did it happen once, during “register”, or does it go on because no secret is known?',
     command: `${CLI} doctor`,
-    note: 'The first accepted delivery resolves the gap and starts a full sync. If the secret is missing: “register --secret-at PLACE”, or WEBHOOK_SECRETS.',
+    note: 'The first accepted delivery resolves the gap and starts a full sync. If the secret is missing: “register --secret-at PLACE”, or WEBHOOK_SECRETS and a restart.',
   },
   unresolved: {
     title: 'The API does not know this record',

@@ -22,6 +22,7 @@ const RULES: readonly (readonly [VerdictName, reason: string, Rule])[] = [
   ['stale', 'verification_overdue', rules.verificationOverdue],
   ['stale', 'backlog_overdue', rules.backlogOverdue],
   ['stale', 'rejected_signatures', rules.rejectedSignatures],
+  ['stale', 'rejected_timestamp', rules.rejectedTimestamp],
   ['stale', 'silence', rules.silence],
   ['stale', 'heartbeat_missed', rules.heartbeatMissed],
   ['unverified', 'events_only', rules.eventsOnly],
@@ -47,8 +48,7 @@ export function judge(input: VerdictInput): Verdict {
   if (summary === null) {
     return say('action_required', 'database_unreadable', {
       sentence: 'The database cannot be read.',
-      remedy:
-        'Look at the disk it is on and at the log. Deliveries are answered 503, so that the sender tries again.',
+      remedy: rules.databaseRemedy(live, 'Look at its disk or its server, and at the log.'),
     });
   }
   const facts = { ...input, summary, gaps: summary.open_gaps_by };
@@ -67,7 +67,8 @@ function unasked(state: 'stopped' | 'elsewhere', summary: StoreSummary | null): 
     state === 'stopped'
       ? ['not_running', 'No service is running on this database.']
       : ['not_asked', 'Services run on this database, and none of them was asked.'];
-  return say(worst, reason, { sentence });
+  const remedy = state === 'stopped' ? 'Start it (“serve”). Its last log line says why it ended.' : null;
+  return say(worst, reason, { sentence, remedy });
 }
 
 function say(

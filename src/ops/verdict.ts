@@ -68,25 +68,32 @@ export type Rule = (facts: Facts, reason: string) => Finding | false;
 export const sumOf = (counted: readonly { count: number }[]) =>
   counted.reduce((sum, { count }) => sum + count, 0);
 
-export const unwritable: Rule = ({ live: { unwritableSince: since }, now }) =>
-  since !== null &&
-  now - since >= UNWRITABLE_BLOCKS_MS && {
+/** `otherwise`: what to look at where no error is known. */
+export const databaseRemedy = ({ databaseError }: LiveFacts, otherwise: string) =>
+  `${databaseError ?? otherwise} Deliveries are answered 503, so that the sender tries again.`;
+
+export const unwritable: Rule = ({ live, now }) =>
+  live.unwritableSince !== null &&
+  now - live.unwritableSince >= UNWRITABLE_BLOCKS_MS && {
     sentence: 'The database takes no writes, so nothing that is delivered can be kept.',
-    remedy:
-      'See whether its disk is full, whether another program holds it, or whether its server is read-only; the log has its answer. Deliveries are answered 503, so that the sender tries again.',
-    since,
+    remedy: databaseRemedy(
+      live,
+      'See whether its disk is full, whether another program holds it, or whether its server is read-only; the log has its answer.',
+    ),
+    since: live.unwritableSince,
   };
 
 export const noSigningSecret: Rule = ({ live }) =>
   live.secrets.length === 0 && {
     sentence: 'No signing secret is known, so every delivery is rejected.',
-    remedy: 'Set WEBHOOK_SECRETS, or register the webhook with compliance-mirror register.',
+    remedy: 'Set WEBHOOK_SECRETS and restart, or register the webhook with compliance-mirror register.',
   };
 
 export const paused: Rule = ({ summary, live: { pausedSince: since } }) =>
   since !== null && {
     sentence: `The mirror is paused; ${count(summary.events.pending, 'event waits', 'events wait')}.`,
-    remedy: 'Deliveries are still received and kept. Resume when the reason for the pause is over.',
+    remedy:
+      'Deliveries are still received and kept. The audit says who paused it. Resume when the reason for the pause is over.',
     action: 'resume',
     since,
   };
@@ -263,6 +270,15 @@ export const rejectedSignatures: Rule = (facts, reason) => {
   );
 };
 
+/** Only the sender can sign them. Old ones sent again by a stranger end it with the next one in time. */
+export const rejectedTimestamp: Rule = (facts, reason) =>
+  facts.live.untimelySince !== null && {
+    sentence: 'Deliveries are rejected for their time, so the mirror does not hear of changes.',
+    remedy: gapText(reason).remedy,
+    action: syncUnlessEventsOnly(facts),
+    since: facts.live.untimelySince,
+  };
+
 export const silence: Rule = (facts) => {
   const { summary, gaps, live, now } = facts;
   const { last_delivery_at: since } = summary;
@@ -294,7 +310,7 @@ export const eventsOnly: Rule = ({ live, summary: { events } }) => {
     live.eventsOnly && {
       sentence: `The mirror shows what the deliveries said, and cannot check it${left}.`,
       remedy:
-        'Set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY to have every record verified and lost deliveries repaired.',
+        'Set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY, and restart, to have every record verified and lost deliveries repaired.',
       since: live.startedAt,
     }
   );

@@ -13,7 +13,7 @@ const FORGEABLE_FULL_SYNC_DISTANCE_MS = 10 * 60_000;
 const UNKEPT_AFTER_MS = 6_000;
 /** What the last of them showed still holds for so long: a sender that found another replica comes here no more. */
 const UNKEPT_HOLDS_MS = 60_000;
-/** So many rejected signatures in a row look like a rotated secret rather than a stranger. */
+/** So many rejections in a row look like a rotated secret, or a wrong clock, rather than a stranger. */
 const REJECTED_BURST = 5;
 
 /** Deliveries from which the usual pause is computed. More would include what was usual long ago. */
@@ -104,6 +104,8 @@ export function createDeliveryWatch(options: {
   /** The last process may have left gaps open that only an accepted delivery closes. */
   let isFirst = true;
   let rejectedTimestamp: string | null = null;
+  /** Correctly signed ones rejected for their time, since one came in time. `since`: wall. */
+  let untimely: { since: number; count: number } | null = null;
   let lastReplayFullSync = Number.NEGATIVE_INFINITY;
   let wasSilent = false;
   /** Deliveries that could not be kept, since one was; steady, but for `wall`. */
@@ -182,8 +184,10 @@ export function createDeliveryWatch(options: {
       if (outcome === 'accepted') onAccepted();
       else if (outcome === 'rejected') onRejected(reason);
       else if (outcome === 'failed' || reason === 'store_unavailable') onUnkept();
-      if (outcome === 'accepted' || outcome === 'duplicate' || outcome === 'quarantined')
+      if (outcome === 'accepted' || outcome === 'duplicate' || outcome === 'quarantined') {
+        untimely = null;
         openUnkept(true).catch(onError);
+      }
     },
 
     /** Wall-clock milliseconds since which no delivery could be kept; null: the last one was, or none comes. */
@@ -195,9 +199,14 @@ export function createDeliveryWatch(options: {
     /** Several deliveries in a row were rejected for their signature, and none has been accepted since. */
     isRejecting,
 
+    /** Wall-clock milliseconds since which each of several correctly signed deliveries was rejected for its time; null: they are not. */
+    untimelySince: () => (untimely !== null && untimely.count >= REJECTED_BURST ? untimely.since : null),
+
     /** A correctly signed delivery came at the wrong time, so what it said is lost: put off where it comes too soon, not dropped. */
     onRejectedTimestamp(reason: string): void {
       rejectedTimestamp = reason;
+      untimely ??= { since: clock.wall(), count: 0 };
+      untimely.count += 1;
       openRejectedTimestamp().catch(onError);
     },
 

@@ -35,7 +35,7 @@ interface OperatorsOptions extends Base {
   replicas: Replicas;
   secrets: Pick<SigningSecrets, 'keys' | 'facts'>;
   telemetry: Pick<Telemetry, 'traffic' | 'answerTimes'>;
-  watch: Pick<DeliveryWatch, 'unkeptSince' | 'isRejecting'>;
+  watch: Pick<DeliveryWatch, 'unkeptSince' | 'isRejecting' | 'untimelySince'>;
   /** Their listener, as they reach it. */
   operatorsUrl: string;
   receiverUrl: string;
@@ -83,6 +83,7 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
     ...{ version: version(), ...own, eventsOnly: config.compliance === null, ...config.sync },
     unwritableSince: own.unwritableSince ?? watch.unkeptSince(),
     rejectsSignatures: watch.isRejecting(),
+    untimelySince: watch.untimelySince(),
     lacksCredentials: repairs.backfill?.health().lacksCredentials ?? false,
     secrets: secrets.facts(),
     runningSyncRuns: (repairs.backfill?.runningSyncRuns() ?? []).map(({ id, kind, pages, seen, ...run }) => ({

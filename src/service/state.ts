@@ -3,6 +3,7 @@ import { unreachableSince } from '../backfill/upstream.ts';
 import { KINDS } from '../compliance/kinds.ts';
 import type { LiveFacts } from '../ops/context.ts';
 import { type Clock, createNap, momentOf } from '../platform/clock.ts';
+import { describeError, MirrorError } from '../platform/errors.ts';
 import { type Logger, stage } from '../platform/logger.ts';
 import type { ReadingFact, Store } from '../store/store.ts';
 import { READER_LEASE } from './leader-backfill.ts';
@@ -52,6 +53,7 @@ export function createServiceState(
   let phase: 'starting' | 'running' | 'draining' = 'starting';
   let pausedSince: number | null = null;
   let unwritableSince: number | null = null;
+  let databaseError: string | null = null;
   let writtenWith: string | null = null;
   let wasRefused = false;
   const noteOthersSettings = createSettingsWatch(stage(options.logger, 'service'));
@@ -80,7 +82,10 @@ export function createServiceState(
 
   return {
     /** For the operators' listener. */
-    facts: () => ({ startedAt, state: phase as LiveFacts['state'], unwritableSince, pausedSince }),
+    facts: () => ({
+      ...{ startedAt, state: phase as LiveFacts['state'], pausedSince },
+      ...{ unwritableSince, databaseError },
+    }),
     at(to: 'running' | 'draining'): void {
       phase = to;
     },
@@ -97,8 +102,11 @@ export function createServiceState(
         await replicas.beat();
         await write();
         unwritableSince = null;
+        databaseError = null;
       } catch (error) {
         unwritableSince ??= clock.wall();
+        const remedy = (error instanceof MirrorError && error.remedy) || null;
+        databaseError = `Its error: ${describeError(error)}${remedy === null ? '' : ` (${remedy})`}.`;
         throw error;
       }
     },

@@ -253,6 +253,13 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     /./,
   ],
   [
+    'all that is signed correctly is rejected for its time',
+    input({}, { untimelySince: NOW - 3 * MINUTE }),
+    'stale',
+    'rejected_timestamp',
+    /rejected for their time/,
+  ],
+  [
     'events wait for long',
     input({ summary: summary({ events: backlog, oldest_pending_at: ago(9) }) }),
     'stale',
@@ -445,4 +452,31 @@ test('every reason for a gap has words and a remedy', () => {
     expect(text.title, reason).toMatch(/^[A-Z].*[^.]$/);
     expect(text.remedy, reason).toMatch(/^[A-Z].*\.$/);
   }
+});
+
+test('where the database said what is wrong, the remedy has its words and not a list of guesses', () => {
+  const databaseError = 'Its error: the disk is full (free space; nothing acknowledged is lost).';
+  const [unwritable, unreadable] = [
+    judge(input({}, { unwritableSince: NOW - 20_000, databaseError })),
+    judge(input({ summary: null }, { databaseError })),
+  ];
+  expect([unwritable.remedy, unreadable.remedy]).toEqual(
+    Array(2).fill(expect.stringContaining(databaseError)),
+  );
+  expect(unwritable.remedy).not.toContain('See whether');
+});
+
+test('where no service runs, the remedy says to start it', () => {
+  expect(judge(input({}, { state: 'stopped' })).remedy).toContain('serve');
+  expect(judge(input({}, { state: 'elsewhere' })).remedy).toBeNull();
+});
+
+test('a remedy that has a setting changed says what takes it up', () => {
+  const remedies = [
+    judge(input({ gaps: [gap('credentials_rejected')] })),
+    judge(input({ gaps: [gap('rejected_signatures')], summary: summary({ last_delivery_at: null }) })),
+    judge(input({}, { secrets: [] })),
+    judge(input({}, { eventsOnly: true })),
+  ].map(({ remedy }) => remedy);
+  expect(remedies).toEqual(Array(4).fill(expect.stringContaining('restart')));
 });

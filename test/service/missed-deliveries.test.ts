@@ -116,6 +116,18 @@ it('a delivery rejected for its time soon after another is put off, and not forg
   expect([...here.open]).toEqual(['rejected_timestamp']);
 });
 
+it('several deliveries in a row that are rejected for their time are told of, until one comes in time', () => {
+  const here = scene(0);
+  for (let count = 1; count < 5; count += 1) here.watch.onRejectedTimestamp('timestamp_too_new');
+  expect(here.watch.untimelySince()).toBeNull();
+  here.watch.onRejectedTimestamp('timestamp_too_new');
+  expect(here.watch.untimelySince()).not.toBeNull();
+  here.watch.onDelivery('rejected', 'bad_signature');
+  expect(here.watch.untimelySince()).not.toBeNull();
+  here.deliver();
+  expect(here.watch.untimelySince()).toBeNull();
+});
+
 it('a delivery without a known secret opens a gap, which the first accepted one closes with a full sync', () => {
   const here = scene(MINUTE_MS);
   here.watch.onDelivery('rejected', 'no_signing_secret');
