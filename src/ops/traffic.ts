@@ -8,8 +8,6 @@ import type { OpsContext } from './context.ts';
 
 /** What the longest chart shows, its first bar whole. */
 const TRAFFIC_KEPT_MS = (7 * 24 + 2) * 3_600_000;
-/** Reasons are our own words; the limit only protects against a caller that passes a sender's text. */
-const MAX_REASONS = 64;
 
 /** Ten seconds: fine enough that "the last minute" is true to within one bucket. */
 const BUCKET_MS = 10_000;
@@ -27,7 +25,6 @@ const isCounted = (what: string): what is CountedOutcome => OUTCOMES.some((outco
  */
 export function createTraffic(store: Pick<Store, 'addTraffic' | 'listTraffic'>, clock: Clock) {
   const recent = createRecent(clock);
-  const reasons = new Set<string>();
   let unwritten = new Map<string, TrafficReport>();
   /** The current minute's rows by what they count: building the key for each delivery cost a microsecond. */
   let current = { began: Number.NaN, rows: new Map<string, TrafficReport>() };
@@ -58,11 +55,10 @@ export function createTraffic(store: Pick<Store, 'addTraffic' | 'listTraffic'>, 
       recent.counts()[outcome] += 1;
       count(outcome);
     },
+    /** `reason`: a word of our own, of which there are few. */
     rejected(reason: string): void {
-      if (reasons.size < MAX_REASONS) reasons.add(reason);
-      const known = reasons.has(reason) ? reason : 'other';
-      addRejected(recent.counts(), known, 1);
-      count(`rejected:${known}`);
+      addRejected(recent.counts(), reason, 1);
+      count(`rejected:${reason}`);
     },
     /** `ms` after the record became unverified. */
     verified: (ms: number): void => count('lag:verification', Math.max(0, ms)),
@@ -103,7 +99,7 @@ export function noDeliveries(): DeliveryCounts {
 }
 
 function addRejected({ rejected }: DeliveryCounts, reason: string, times: number): void {
-  rejected[reason] = (Object.hasOwn(rejected, reason) ? rejected[reason]! : 0) + times;
+  rejected[reason] = (rejected[reason] ?? 0) + times;
 }
 
 /** Deliveries of the last hour, in memory of constant size. Lost with a restart: what must last is in the database. */
