@@ -119,6 +119,12 @@ describe('on an empty database with no service running', () => {
     expect({ code, list: JSON.parse(out) }).toEqual({ code: 0, list: { items: [], next: null } });
   });
 
+  it('a value that only the API can judge exits 2 as well, and is named', async () => {
+    const { code, err } = await cli(['events', 'list', '--after', 'the-last'], settings);
+    expect(code).toBe(2);
+    expect(err).toContain('`after`: the value of `next` from the page before');
+  });
+
   it('a status that cannot be read is an error, and not a row of zeros', async () => {
     const path = join(directory, 'broken.db');
     expect((await cli(['migrate'], { DATABASE_URL: `file:${path}` })).code).toBe(0);

@@ -135,6 +135,21 @@ describe('the page', () => {
     });
   });
 
+  test('shows to whom deliveries went, what became of them, and who wants no more', async () => {
+    const { url, control, register, quiesce } = await testSandbox();
+    const [willing, gone] = [await testReceiver(), await testReceiver(() => 410)];
+    for (const receiver of [willing, gone]) await register(receiver.url, ['vendor.*']);
+    await control('POST', '/faults', { duplicate: 1 });
+    await control('POST', '/mutate', { kind: 'vendor', op: 'add', fields: { name: 'Twice' } });
+    await quiesce();
+    const { html } = await get(url);
+    for (const receiver of [willing, gone]) expect(html).toContain(`<td><code>${receiver.url}</code></td>`);
+    for (const words of ['>delivered<', '>cancelled<', '<small>duplicate</small>'])
+      expect(html).toContain(words);
+    expect(html.match(/Disabled: it answered 410/g)).toHaveLength(1);
+    expect((await get(`${url}/?q=nobody`)).html).toContain('Nothing matches “nobody”.');
+  });
+
   test('is told of changes while it is open', async () => {
     const { url, control } = await testSandbox();
     const stream = await fetch(`${url}/parts?kind=vendor`);

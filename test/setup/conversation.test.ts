@@ -306,6 +306,21 @@ describe('setting up against a compliance service', () => {
     expect(output).toContain('A delivery was taken: its signature fits.');
   });
 
+  it('a webhook that is registered by other means is not registered again, and its secret is asked for', async () => {
+    upstream = await startShaped(PLAIN);
+    upstream.registered.push(`http://127.0.0.1:${environment['PORT']}/webhooks`);
+    const asker = person({
+      ...answersFor(upstream),
+      '--url, or --no-register': ['no address', '-'],
+      '--webhook-secrets-file': [PLAIN.signing.secret],
+    });
+    await run(asker);
+    expect(output).toContain('That is no address');
+    expect(output).toContain('A delivery was taken: its signature fits.');
+    expect(written()['WEBHOOK_SECRETS']).toBe(PLAIN.signing.secret);
+    expect(upstream.seen.filter((request) => request.startsWith('POST'))).toEqual([]);
+  });
+
   it('a script is told what is missing where the answer holds no secret', async () => {
     upstream = await startShaped({ ...PLAIN, registration: (id) => ({ data: { id } }) });
     const keyFile = join(folder, 'key');
