@@ -184,6 +184,30 @@ describe('the records', () => {
     expect(h.asked).toEqual(['refetch vendor v1']);
   });
 
+  test('whose history is trimmed say so, whether a part of it is left or not', async () => {
+    await h.mirror('vendor', 'v1', { name: 'Acme' });
+    const trimmed = 'are trimmed.';
+    expect((await page('/records/vendor/v1')).text).not.toContain(trimmed);
+    const later = h.now().steady + 60_000;
+    await h.store.applyReads(
+      'vendor',
+      [{ id: 'v1', data: { id: 'v1', name: 'Acme Ltd' } }],
+      { number: await h.store.currentNumber(), beganAt: later, endedAt: later, endedWall: h.now().wall },
+      {
+        ...{ cause: 'sync:2', syncRunId: null, timing: { settleMs: 0 } },
+        pointers: { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] },
+      },
+    );
+    const [, first] = await h.store.recordHistory('vendor', 'v1', { limit: 9 });
+    const trim = { before: Date.parse(first!.at) + 86_400_000, after: 0, limit: 1 };
+    await h.store.trim('changes', trim);
+    const { text } = await page('/records/vendor/v1');
+    expect(text).toContain('>Changed <small>');
+    expect(text).toContain(trimmed);
+    await h.store.trim('changes', trim);
+    expect((await page('/records/vendor/v1')).text).toContain(trimmed);
+  });
+
   test('have long names shortened where they head a page or stand in a list, and whole among their data', async () => {
     const name = Array.from({ length: 600 }, (_, n) => `word ${n}`).join(' ');
     await h.mirror('vendor', 'v1', { name });

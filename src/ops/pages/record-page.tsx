@@ -58,11 +58,12 @@ export async function recordPage({ store, facts }: OpsContext, c: OpsHandlerCont
       <h2>Data</h2>
       <Text text={JSON.stringify(record.data)} label="Data" />
       <h2>History</h2>
-      {changes.length === 0 ? (
-        <Empty>No change is kept. Those older than RETENTION_HISTORY_DAYS are trimmed.</Empty>
-      ) : (
-        changes.map((change) => <Change change={change} />)
-      )}
+      {changes.map((change) => (
+        <Change change={change} />
+      ))}
+      {links.next === null && changes.at(-1)?.operation !== 'insert' ? (
+        <Empty>No earlier change is kept. Those older than RETENTION_HISTORY_DAYS are trimmed.</Empty>
+      ) : null}
       <Pager {...links} words="Earlier changes" />
     </OneThing>
   );
