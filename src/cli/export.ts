@@ -80,12 +80,13 @@ async function exportTable(
   const { header, line } = writerOf(await table.columns(), flags.format ?? formatOf(file), flags);
   const total = (await table.total?.(api)) ?? null;
   using progress = progressOn(cli.err);
-  using stop = flags.follow ? stopSignals() : null;
+  // What only writes rows to standard output may end anywhere.
+  using stop = flags.follow || file !== STANDARD_OUTPUT ? stopSignals() : null;
   const { since } = flags;
   const source =
-    stop === null
-      ? rowsOf(table, api, { bodies: flags.bodies === true, since })
-      : changesAsTheyCome(api, { since, signal: stop.signal });
+    flags.follow && stop !== null
+      ? changesAsTheyCome(api, { since, signal: stop.signal })
+      : rowsOf(table, api, { bodies: flags.bodies === true, since });
   let rows = 0;
   async function* lines() {
     yield header;
@@ -95,8 +96,8 @@ async function exportTable(
       progress.show(() => progressText(`Exporting ${name}`, rows, total, cli.err.isTerminal));
     }
   }
-  if (file === STANDARD_OUTPUT) await print(lines(), cli.out);
-  else await writeFile(file, lines());
+  if (file === STANDARD_OUTPUT || stop === null) await print(lines(), cli.out);
+  else await writeFile(file, lines(), stop.signal);
   progress.end();
   const where = file === STANDARD_OUTPUT ? '' : ` to ${printable(file)}`;
   cli.err.write(`Exported ${rows} ${rows === 1 ? 'row' : 'rows'} of ${name}${where}\n`);
@@ -117,17 +118,17 @@ async function print(lines: AsyncIterable<string>, { isTerminal }: Cli['out']): 
 const GATHERED = 64 * 1024;
 
 /** A file that is there whole or not at all, readable for its owner alone: it holds what the database does. */
-async function writeFile(path: string, lines: AsyncIterable<string>): Promise<void> {
+async function writeFile(path: string, lines: AsyncIterable<string>, signal: AbortSignal): Promise<void> {
   const partial = `${path}.${randomBytes(4).toString('hex')}.partial`;
   const file = await open(partial, 'wx', 0o600).catch((error: unknown) => {
     throw new UsageError(`cannot write ${path}: ${describeError(error)}`, 'name a file in a writable folder');
   });
   try {
-    await pipeline(lines, file.createWriteStream({ flush: true, highWaterMark: GATHERED }));
+    await pipeline(lines, file.createWriteStream({ flush: true, highWaterMark: GATHERED }), { signal });
     await rename(partial, path);
   } catch (error) {
     await rm(partial, { force: true });
-    throw error;
+    throw signal.aborted ? new MirrorError('stopped', 'stopped; nothing is left of the attempt') : error;
   }
 }
 

@@ -1,13 +1,13 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer as createPlainServer } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { cli } from './executable.ts';
+import { cli, start } from './executable.ts';
 
 test.each([
   [['migrate']],
@@ -107,4 +107,28 @@ test('status --check goes by the verdict that the service tells, too', async () 
   verdict = 'unreachable';
   expect(await asked()).toMatchObject({ code: 3, err: expect.stringContaining('not in sync: So it is.') });
   server.close();
+});
+
+test('an export that is stopped leaves no part of its file', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'afar-'));
+  let asked = 0;
+  // After a full page it waits for ever.
+  const server = createPlainServer((request, response) => {
+    asked += 1;
+    const items = Array.from({ length: 500 }, (_, id) => ({ id }));
+    response.setHeader('content-type', 'application/json');
+    if (!request.url?.includes('after=')) response.end(JSON.stringify({ items, next: 'more' }));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const settings = { OPS_URL: url, OPS_TOKEN: 'a-token-of-the-tests' };
+  const running = start(['export', 'audit', join(folder, 'audit.csv')], settings);
+  await expect.poll(() => asked).toBe(2);
+  expect(readdirSync(folder)).toHaveLength(1);
+  expect(await running.stop()).toBe(1);
+  expect(await running.line('stopped')).toContain('nothing is left of the attempt');
+  expect(readdirSync(folder)).toEqual([]);
+  server.closeAllConnections();
+  server.close();
+  rmSync(folder, { recursive: true, force: true });
 });
