@@ -34,7 +34,7 @@ export function backupCommand(cli: Cli): Command {
         to: file,
         force: flags.force === true,
         signal: stop.signal,
-        onProgress: (done) => progress.show(() => textOf(done)),
+        onProgress: (done) => progress.show(() => textOf(done), isCopied(done)),
       });
       progress.end();
       if (flags.json) writeJson(cli.out, { file, ...result });
@@ -46,8 +46,12 @@ export function backupCommand(cli: Cli): Command {
     });
 }
 
-function textOf({ doneBytes, totalBytes }: BackupProgress): string {
-  const percent = totalBytes === 0 ? 100 : Math.floor((100 * doneBytes) / totalBytes);
+const isCopied = ({ doneBytes, totalBytes }: BackupProgress) => doneBytes === totalBytes;
+
+function textOf(progress: BackupProgress): string {
+  const { doneBytes, totalBytes } = progress;
+  if (isCopied(progress)) return `Checking the copy of ${mebibytes(totalBytes)}`;
+  const percent = Math.floor((100 * doneBytes) / totalBytes);
   return `Backing up: ${percent} % of ${mebibytes(totalBytes)}`;
 }
 

@@ -20,10 +20,11 @@ export function progressOn(screen: Screen) {
     /** Clears the terminal's line, as disposing does. */
     end,
     [Symbol.dispose]: end,
-    /** Asks for the text only when it is time for one. */
-    show(text: () => string): void {
+    /** Asks for the text only when it is time for one. On a terminal at once if `isNews`, as what begins may take long. */
+    show(text: () => string, isNews = false): void {
       const now = performance.now();
-      if (now - shownAt < (screen.isTerminal ? REDRAW_EVERY_MS : LINE_EVERY_MS)) return;
+      const everyMs = screen.isTerminal ? REDRAW_EVERY_MS : LINE_EVERY_MS;
+      if (now - shownAt < everyMs && !(isNews && screen.isTerminal)) return;
       shownAt = now;
       end();
       const shown = text();

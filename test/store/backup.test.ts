@@ -298,6 +298,19 @@ describe('a backup', () => {
     expect(leftovers(folder)).toEqual([]);
   });
 
+  it('is not made any more when it is stopped while it is checked', async () => {
+    const { from, folder, to } = await filled();
+    const stop = new AbortController();
+    const onProgress = ({ doneBytes, totalBytes }: Record<'doneBytes' | 'totalBytes', number>) => {
+      // As a signal comes: it is heard once nothing else runs.
+      if (doneBytes === totalBytes) setImmediate(() => stop.abort());
+    };
+    const options = { from, to, onProgress, signal: stop.signal };
+    await expect(backUpSqlite(options)).rejects.toMatchObject({ code: 'stopped' });
+    expect(existsSync(to)).toBe(false);
+    expect(leftovers(folder)).toEqual([]);
+  });
+
   it('of a damaged database is not believed', async () => {
     const { from, folder, to } = await filled();
     const file = openSync(from, 'r+');

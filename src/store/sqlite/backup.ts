@@ -10,6 +10,7 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { describeError, MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import { type Connection, connect, guarded } from './connection.ts';
@@ -25,6 +26,7 @@ export interface BackupOptions {
   signal?: AbortSignal;
 }
 
+/** Once all is done, the copy is being checked. */
 export type BackupProgress = Record<'doneBytes' | 'totalBytes', number>;
 export type BackupResult = Record<'bytes' | 'tables' | 'rows', number>;
 
@@ -71,7 +73,12 @@ export async function backUpSqlite(options: BackupOptions): Promise<BackupResult
     source.exec('BEGIN');
     const expected = guarded(() => inventory(source));
     await copy(source, partial, options);
+    const { size } = statSync(partial);
+    options.onProgress?.({ doneBytes: size, totalBytes: size });
     const result = verify(partial, expected, at);
+    // The check of a large copy takes long, and nobody is heard meanwhile.
+    await setImmediate();
+    refuseStopped(options);
     flush(partial);
     publish(partial, to, force);
     return result;
@@ -119,10 +126,14 @@ function makeFile(partial: string, to: string): void {
   }
 }
 
+function refuseStopped({ signal }: Pick<BackupOptions, 'signal'>): void {
+  if (signal?.aborted) throw new MirrorError('stopped', 'stopped; nothing is left of the attempt');
+}
+
 async function copy(source: Connection, partial: string, options: BackupOptions): Promise<void> {
   const pageBytes = source.pragma('page_size', { simple: true }) as number;
   const progress = ({ totalPages, remainingPages }: Database.BackupMetadata): number => {
-    if (options.signal?.aborted) throw new MirrorError('stopped', 'stopped; nothing is left of the attempt');
+    refuseStopped(options);
     options.onProgress?.({
       doneBytes: (totalPages - remainingPages) * pageBytes,
       totalBytes: totalPages * pageBytes,
