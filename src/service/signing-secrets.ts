@@ -36,22 +36,28 @@ export function stateOfSecret(
   registration: StoredRegistration,
   { key, encoding, now }: { key: Uint8Array | null; encoding: SecretEncoding; now: number },
 ): { state: SecretState; fits: readonly SecretEncoding[] } {
-  const { sealedSecret } = registration;
   const none = (state: SecretState) => ({ state, fits: [] });
-  if (sealedSecret === null) return none('not_stored');
+  if (registration.sealedSecret === null) return none('not_stored');
   if (isOver(registration, now)) return none('expired');
-  if (key === null) return none('unreadable');
+  const text = readableSecret(key, registration);
+  if (text === null) return none('unreadable');
+  const { flaw } = decodeSigningSecret(text, encoding);
+  return { state: flaw ?? 'verifies', fits: fittingEncodings(text) };
+}
+
+/** Null: none is stored, or not under this key. */
+function readableSecret(key: Uint8Array | null, registration: StoredRegistration): string | null {
+  const { sealedSecret } = registration;
+  if (key === null || sealedSecret === null) return null;
   try {
-    const text = secretOf(key, sealedSecret, registration);
-    const { flaw } = decodeSigningSecret(text, encoding);
-    return { state: flaw ?? 'verifies', fits: fittingEncodings(text) };
+    return secretOf(key, sealedSecret, registration);
   } catch (error) {
-    if (error instanceof MirrorError) return none('unreadable');
+    if (error instanceof MirrorError) return null;
     throw error;
   }
 }
 
-/** For `doctor`: every secret in use, and those of expired registrations, each by the name under which an operator knows it. */
+/** For `doctor`: every secret that can be read, those of expired registrations too, each by the name under which an operator knows it. */
 export function candidateSecrets(
   { webhook, credentialsKey }: Pick<Config, 'webhook' | 'credentialsKey'>,
   registrations: readonly StoredRegistration[],
@@ -64,14 +70,14 @@ export function candidateSecrets(
       name: `WEBHOOK_SECRETS number ${index + 1}`,
     }),
   );
-  for (const registration of credentialsKey === null ? [] : registrations) {
-    const { sealedSecret, upstreamId } = registration;
-    if (sealedSecret === null) continue;
+  for (const registration of registrations) {
+    const text = readableSecret(credentialsKey, registration);
+    if (text === null) continue;
     const retired = isOver(registration, now);
     candidates.push({
-      text: secretOf(credentialsKey!, sealedSecret, registration),
+      text,
       isInUse: !retired,
-      name: `of the registration ${upstreamId}${retired ? ', which has expired' : ''}`,
+      name: `of the registration ${registration.upstreamId}${retired ? ', which has expired' : ''}`,
     });
   }
   return candidates;

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { sealSecret } from '../../src/compliance/secrets.ts';
 import type { Logger } from '../../src/platform/logger.ts';
-import { createSigningSecrets, stateOfSecret } from '../../src/service/signing-secrets.ts';
+import { candidateSecrets, createSigningSecrets, stateOfSecret } from '../../src/service/signing-secrets.ts';
 import type { StoredRegistration } from '../../src/store/store.ts';
 
 const KEY = randomBytes(32);
@@ -117,6 +117,23 @@ test('a secret does not open in the row of another registration', () => {
     fits: ['utf8', 'hex', 'base64'],
   });
   expect(stateOfSecret(registration('wh_2', null, { sealedSecret }), settings).state).toBe('unreadable');
+});
+
+test('doctor tries the secrets that it can read, the expired ones too', () => {
+  const sealedSecret = sealSecret(randomBytes(32), SECRET, { table: 'registrations', row: 'wh_other_key' });
+  const held = [
+    registration('wh_other_key', null, { sealedSecret }),
+    registration('wh_not_stored', null),
+    registration('wh_old', 'old', { expiresWall: NOW }),
+    registration('wh_new', 'new'),
+  ];
+  const webhook = { secrets: () => [Buffer.from('set')], secretEncoding: 'utf8' } as never;
+  expect(candidateSecrets({ webhook, credentialsKey: KEY }, held, NOW)).toEqual([
+    { text: 'set', isInUse: true, name: 'WEBHOOK_SECRETS number 1' },
+    { text: 'old', isInUse: false, name: 'of the registration wh_old, which has expired' },
+    { text: 'new', isInUse: true, name: 'of the registration wh_new' },
+  ]);
+  expect(candidateSecrets({ webhook, credentialsKey: null }, held, NOW)).toHaveLength(1);
 });
 
 test('a secret is awaited from the look that finds it asked for until the look that finds it here, or its time is over', async () => {
