@@ -21,7 +21,7 @@ export interface OauthServer {
   returnsState: boolean;
   /** Told of every call of the API before it is answered. */
   onCall: (count: number) => void;
-  /** While it is not settled the API holds every answer back; what has expired meanwhile counts. */
+  /** While it is not settled every answer is held back; what has expired meanwhile counts. */
   gate: Promise<void> | null;
   /** No access token issued so far is good any more. */
   expireAccess(): void;
@@ -87,6 +87,7 @@ export async function startOauthServer(): Promise<OauthServer> {
     if (contentType !== 'application/json') return refuse('invalid_request');
     const body = JSON.parse(text) as Record<string, unknown>;
     self.grants.push({ body, contentType });
+    await self.gate;
     const failure = self.failures.shift();
     if (failure !== undefined) return json(response, failure.status, failure.body, failure.headers);
     if (body['client_id'] !== CLIENT_ID || body['client_secret'] !== CLIENT_SECRET) {

@@ -299,6 +299,28 @@ describe("a person's grant", () => {
     expect((await asked).message).toBe('stopping');
   });
 
+  it('waits a moment for the answer to a renewal when its caller goes away: it holds the tokens that count from then on', async () => {
+    await signIn(store);
+    await clock.advance(HOUR_MS);
+    const gate = Promise.withResolvers<void>();
+    server.gate = gate.promise;
+    const stop = new AbortController();
+    const asked = ours.authorization(stop.signal);
+    await expect.poll(refreshes).toHaveLength(1);
+    stop.abort(new Error('stopping'));
+    gate.resolve();
+    expect(await asked).toContain(ACCESS_PREFIX);
+    expect(await credentials(store).authorization(never)).toBe(await asked);
+
+    server.gate = new Promise(() => undefined);
+    await clock.advance(HOUR_MS);
+    const again = new AbortController();
+    const unanswered = failureOf(ours.authorization(again.signal));
+    await expect.poll(refreshes).toHaveLength(2);
+    again.abort(new Error('stopping'));
+    expect((await unanswered).message).toBe('stopping');
+  });
+
   it('gives way to a sign-in that came while it was being renewed', async () => {
     await signIn(store);
     await clock.advance(HOUR_MS);
