@@ -84,8 +84,7 @@ function settingsFor(config: Config): OauthSettings {
       'set COMPLIANCE_AUTH=oauth to act for a person',
     );
   }
-  if (settings.redirectUri === null) throw new UsageError('COMPLIANCE_REDIRECT_URI is not set');
-  return { ...settings, redirectUri: settings.redirectUri };
+  return { ...settings, redirectUri: settings.redirectUri! };
 }
 
 /** In the audit, for an answer with another state: somebody else's sign-in, or an attack. */

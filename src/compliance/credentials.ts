@@ -50,7 +50,7 @@ export interface CredentialStanding {
 export interface CredentialsOptions {
   settings: ComplianceSettings;
   store: TokenStore;
-  /** CREDENTIALS_KEY, for stored tokens. Asked each time, because its file may change. */
+  /** CREDENTIALS_KEY, for stored tokens: set where they are. Asked each time, because its file may change. */
   key: () => Uint8Array | null;
   clock: Clock;
   /** Who asks, for the audit: `service`, or the command. */
@@ -59,13 +59,10 @@ export interface CredentialsOptions {
   needs: Needs;
 }
 
-/** The credentials that COMPLIANCE_AUTH names. Throws UsageError where a setting for them is missing. */
+/** The credentials that COMPLIANCE_AUTH names. The settings that it needs are set, or there would be no `settings`. */
 export function credentialsFor(options: CredentialsOptions): Credentials {
   const { settings } = options;
-  if (settings.auth === 'api_key') {
-    if (settings.apiKey !== null) return apiKeyCredentials(settings.apiKey);
-    throw new UsageError('COMPLIANCE_API_KEY is not set', 'COMPLIANCE_AUTH=api_key needs it');
-  }
+  if (settings.auth === 'api_key') return apiKeyCredentials(settings.apiKey!);
   const endpoint = createTokenEndpoint(options);
   if (settings.auth === 'oauth') return grantCredentials(options, endpoint);
   return serviceAccountCredentials(options, endpoint);
@@ -191,7 +188,7 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
   function open(row: StoredTokens): Tokens {
     if (row.refusal !== null) throw consentNeeded(row.refusal);
     if (opened?.sealed !== row.sealed) {
-      opened = { sealed: row.sealed, tokens: opening(() => openTokens(options.key(), row.sealed)) };
+      opened = { sealed: row.sealed, tokens: opening(() => openTokens(options.key()!, row.sealed)) };
     }
     return opened.tokens;
   }
@@ -254,7 +251,7 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
       const isKept = unsaved?.version === row.version;
       const fresh = isKept ? unsaved!.tokens : await endpoint.refresh({ ...tokens, refreshToken }, signal);
       unsaved = { version: row.version, tokens: fresh };
-      const sealed = sealTokens(options.key(), fresh);
+      const sealed = sealTokens(options.key()!, fresh);
       const isSaved = await store.saveTokens(GRANT, sealed, row.version, { ...entry, outcome: 'ok' }, now());
       unsaved = null;
       return isSaved ? fresh : null;

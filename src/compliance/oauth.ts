@@ -2,7 +2,6 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
 import type { Clock } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
-import { MirrorError, UsageError } from '../platform/errors.ts';
 import { userAgent } from '../platform/package.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
@@ -103,29 +102,13 @@ export function isReadOnly(tokens: Tokens): boolean {
 /** The only grant of this installation: each sign-in replaces it. */
 export const GRANT = 'oauth';
 
-export function sealTokens(key: Uint8Array | null, tokens: Tokens): string {
-  return sealSecret(required(key), JSON.stringify(tokens), { table: 'tokens', row: GRANT });
+export function sealTokens(key: Uint8Array, tokens: Tokens): string {
+  return sealSecret(key, JSON.stringify(tokens), { table: 'tokens', row: GRANT });
 }
 
-/** @throws MirrorError `secret_unreadable`; UsageError without a key. */
-export function openTokens(key: Uint8Array | null, sealed: string): Tokens {
-  const text = openSecret(required(key), sealed, { table: 'tokens', row: GRANT });
-  try {
-    return JSON.parse(text) as Tokens;
-  } catch {
-    // The parser's message would quote them.
-    throw new MirrorError('secret_unreadable', 'the stored tokens are of another version', {
-      remedy: 'Sign in again: `compliance-mirror login`.',
-    });
-  }
-}
-
-function required(key: Uint8Array | null): Uint8Array {
-  if (key !== null) return key;
-  throw new UsageError(
-    'CREDENTIALS_KEY is not set, and tokens are stored encrypted or not at all',
-    'Make one with: openssl rand -base64 32',
-  );
+/** @throws MirrorError `secret_unreadable`. */
+export function openTokens(key: Uint8Array, sealed: string): Tokens {
+  return JSON.parse(openSecret(key, sealed, { table: 'tokens', row: GRANT })) as Tokens;
 }
 
 // ─── the authorization server ───────────────────────────────────────────────────────────────────────────
@@ -159,15 +142,9 @@ export type TokenEndpoint = ReturnType<typeof createTokenEndpoint>;
  */
 export function createTokenEndpoint(options: { settings: ComplianceSettings; clock: Pick<Clock, 'wall'> }) {
   const { settings, clock } = options;
-  const { authUrl, clientId, clientSecret } = settings;
-  if (authUrl === null || clientId === null || clientSecret === null) {
-    throw new UsageError(
-      'COMPLIANCE_AUTH_URL, COMPLIANCE_CLIENT_ID and COMPLIANCE_CLIENT_SECRET must be set',
-      `COMPLIANCE_AUTH=${settings.auth} needs them`,
-    );
-  }
+  const clientId = settings.clientId!;
   const addressOf = (path: string) => {
-    const url = new URL(authUrl);
+    const url = new URL(settings.authUrl!);
     url.pathname = `${url.pathname.replace(/^(.*[^/])?\/*$/s, '$1')}${path}`;
     return url;
   };
@@ -209,7 +186,7 @@ export function createTokenEndpoint(options: { settings: ComplianceSettings; clo
     }
   }
 
-  const client = () => ({ client_id: clientId, client_secret: clientSecret() });
+  const client = () => ({ client_id: clientId, client_secret: settings.clientSecret!() });
 
   return {
     /** The address at which a person consents. */
