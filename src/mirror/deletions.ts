@@ -46,12 +46,9 @@ export function decideMissing(
     return { outcome: state.dirty > 0 ? 'unresolved_again' : 'unresolved', state };
   }
 
-  const unbroken =
-    state.missingSince !== null &&
-    state.missingNumber !== null &&
-    state.dirty <= state.missingNumber &&
-    state.write <= state.missingNumber;
-  if (!unbroken) {
+  const { missingSince, missingNumber } = state;
+  const isBroken = missingNumber === null || Math.max(state.dirty, state.write) > missingNumber;
+  if (missingSince === null || isBroken) {
     const first = {
       ...answered,
       // Its end, since a witness read that began during this one may have been answered before it.
@@ -65,10 +62,10 @@ export function decideMissing(
     const settled = Math.max(read.endedAt, first.dirtyAt) + timing.settleMs;
     return { outcome: 'first', state: { ...first, dueAt: settled } };
   }
-  const settled = Math.max(state.missingSince ?? 0, state.dirtyAt ?? 0) + timing.settleMs;
+  const settled = Math.max(missingSince, state.dirtyAt ?? 0) + timing.settleMs;
   if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
 
-  const witnessFrom = Math.max(state.missingSince ?? 0, context.witnessFrom ?? 0);
+  const witnessFrom = Math.max(missingSince, context.witnessFrom ?? 0);
   const witnessed = context.witnessedAt !== null && context.witnessedAt >= witnessFrom;
   const shownAlive = row !== null && row.deletedAt === null;
   const spokenFor = state.deleteEvent !== null || context.agreed === true || !shownAlive;

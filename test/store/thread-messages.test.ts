@@ -118,7 +118,7 @@ it('deliveries cross as they are, but for what their bodies say', async () => {
 it('claimed events stay where they are, but for who holds them, and outcomes cross with what was told anew', async () => {
   const claimed = [claim(1), claim(2), claim(3)];
   const given: unknown[] = [];
-  const anew = { kind: 'policy', recordId: 'told anew' } as const;
+  const anew = { recordId: 'told anew' };
   const outcomesOf = (claimOf: (seq: number) => ClaimedEvent): ProvisionalOutcome[] => [
     { event: { ...claimOf(3), ...anew }, outcome: 'provisional', error: null },
     { event: claimOf(1), outcome: 'failed', error: 'why' },

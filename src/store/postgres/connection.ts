@@ -100,7 +100,7 @@ export function createDatabase(
   const names = statementNames();
   // Deliveries, which have a sender that waits, and all else.
   const [deliveriesInTurn, inTurn] = alternatingTurns();
-  const withRoom = room(Math.max(2, size - KEPT_FOR_UNITS), CONNECT_TIMEOUT_MS);
+  const withRoom = room(Math.max(2, size - KEPT_FOR_UNITS));
   /** The counter never falls below this by a crash. A restore may set it back, but ends all connections first. */
   let durableNumber = 0;
 
@@ -378,8 +378,8 @@ function statementNames(): (text: string) => string {
   };
 }
 
-/** At most `places` at the same time, in the order of calls. One that has waited for `waitMs` is turned away. */
-function room(places: number, waitMs: number): <T>(work: () => Promise<T>) => Promise<T> {
+/** At most `places` at the same time, in the order of calls. One that has waited for too long is turned away. */
+function room(places: number): <T>(work: () => Promise<T>) => Promise<T> {
   let free = places;
   const waiting = new Set<() => void>();
   const enter = () =>
@@ -392,7 +392,7 @@ function room(places: number, waitMs: number): <T>(work: () => Promise<T>) => Pr
       const timer = setTimeout(() => {
         waiting.delete(go);
         reject(new ConnectionLost('all connections are in use'));
-      }, waitMs);
+      }, CONNECT_TIMEOUT_MS);
       waiting.add(go);
     });
   return async (work) => {

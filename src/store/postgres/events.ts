@@ -173,7 +173,6 @@ export function createEvents(database: PostgresDatabase) {
     },
 
     async finishClaims<T extends ClaimedEvent>(unit: Sql, events: readonly T[]): Promise<T[]> {
-      if (events.length === 0) return [];
       const rows = await unit.query<{ seq: number }>(sql`${takeAway(events)} RETURNING c.seq`);
       const ours = new Set(rows.map((row) => row.seq));
       return events.filter((event) => ours.delete(event.seq));

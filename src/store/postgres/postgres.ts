@@ -117,17 +117,15 @@ function createNoticeVerbs(db: PostgresDatabase) {
       const [row] = await db.sql.query<{ wall: number; ahead: string | null }>(
         sql`SELECT ${SERVER_TIME} AS wall, (SELECT value FROM facts WHERE name = ${CLOCK_FACT}) AS ahead`,
       );
-      if (row === undefined) return null;
-      const ahead = Number(row.ahead ?? 0);
-      if (atLeast === null || atLeast - (row.wall + ahead) < BEHIND_MS) {
-        return { wall: row.wall, steady: row.wall + ahead };
-      }
+      const { wall } = row!;
+      const ahead = Number(row!.ahead ?? 0);
+      if (atLeast === null || atLeast - (wall + ahead) < BEHIND_MS) return { wall, steady: wall + ahead };
       const mended = await single<string>(
         db.sql,
-        sql`INSERT INTO facts (name, value) VALUES (${CLOCK_FACT}, ${String(atLeast - row.wall)}) ON CONFLICT (name) DO UPDATE
+        sql`INSERT INTO facts (name, value) VALUES (${CLOCK_FACT}, ${String(atLeast - wall)}) ON CONFLICT (name) DO UPDATE
          SET value = greatest(facts.value::float8, excluded.value::float8)::text RETURNING value`,
       );
-      return { wall: row.wall, steady: row.wall + Number(mended ?? 0) };
+      return { wall, steady: wall + Number(mended) };
     },
 
     async notify(notice) {

@@ -71,10 +71,7 @@ export function statementsOf(db: Connection) {
       known = db.prepare(text);
       prepared.set(text, known);
     }
-    return {
-      prepared: known,
-      params: params.map((param) => (typeof param === 'boolean' ? Number(param) : param)),
-    };
+    return { prepared: known, params };
   };
 }
 

@@ -126,8 +126,8 @@ export type Columns = string;
 export const CLAIM_KEYS: readonly (keyof ClaimedEvent)[] = ['seq', 'owner'];
 
 /** An outcome, and the record of its event, which may have been recognised since it was claimed. */
-export type Outcome = Pick<ClaimedEvent, 'seq' | 'kind' | 'recordId'> & Omit<ProvisionalOutcome, 'event'>;
-export const OUTCOME_COLUMNS: readonly (keyof Outcome)[] = ['seq', 'kind', 'recordId', 'outcome', 'error'];
+export type Outcome = Pick<ClaimedEvent, 'seq' | 'recordId'> & Omit<ProvisionalOutcome, 'event'>;
+export const OUTCOME_COLUMNS: readonly (keyof Outcome)[] = ['seq', 'recordId', 'outcome', 'error'];
 
 /** Instead of the number of an accepted event. */
 const DUPLICATE = -1;

@@ -193,9 +193,7 @@ export function crossingVerbs(store: HotVerbs): CrossingVerbs {
     async applyEvents(claims, ...rest) {
       const results = await store.applyEvents(stillClaimed(claims), ...rest);
       forget(results.map(({ event }) => event));
-      const outcomes = results.map(({ event: { seq, kind, recordId }, outcome, error }) => ({
-        ...{ seq, kind, recordId, outcome, error },
-      }));
+      const outcomes = results.map(({ event: { seq, recordId }, ...rest }) => ({ seq, recordId, ...rest }));
       return toColumns<Outcome>(outcomes, OUTCOME_COLUMNS);
     },
     async releaseEvents(claims) {

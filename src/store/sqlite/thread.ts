@@ -141,8 +141,8 @@ function startThread(
   function ask(asked: Asked): void {
     try {
       worker.postMessage(asked);
-    } catch (error) {
-      if (!(error instanceof DOMException && error.name === 'DataCloneError')) throw error;
+    } catch {
+      // It has functions, which cannot be copied.
       worker.postMessage(dataOf(asked));
     }
   }
@@ -245,16 +245,10 @@ export function hotVerbs(call: CrossingVerbs): HotVerbs {
     async applyEvents(events, ...rest) {
       const outcomes = await call.applyEvents(toColumns(events, CLAIM_KEYS), ...rest);
       const bySeq = new Map(events.map((event) => [event.seq, event]));
-      return fromColumns<Outcome>(outcomes, OUTCOME_COLUMNS).map(
-        ({ seq, kind, recordId, outcome, error }) => {
-          const event = bySeq.get(seq)!;
-          return {
-            event: event.recordId === recordId ? event : { ...event, kind, recordId },
-            outcome,
-            error,
-          };
-        },
-      );
+      return fromColumns<Outcome>(outcomes, OUTCOME_COLUMNS).map(({ seq, recordId, ...outcome }) => {
+        const event = bySeq.get(seq)!;
+        return { event: event.recordId === recordId ? event : { ...event, recordId }, ...outcome };
+      });
     },
     async releaseEvents(events) {
       await call.releaseEvents(toColumns(events, CLAIM_KEYS));

@@ -66,7 +66,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
       }: { events: readonly IncomingEvent[]; unusable: readonly UnusableDelivery[] },
       now: Now,
       timing: DirtyTiming,
-      pointers?: IdPointers,
+      pointers: IdPointers = DEFAULT_ID_POINTERS,
     ): Promise<AcceptOutcome[]> {
       const atOnce = unusable.length > 0 ? null : await engine.acceptNew(arrived, now, timing);
       if (atOnce !== null) return atOnce;
@@ -300,7 +300,7 @@ async function keepUnusable(
   { conflicting, unusable }: { conflicting: readonly IncomingEvent[]; unusable: readonly UnusableDelivery[] },
   now: Now,
   timing: DirtyTiming,
-  pointers: IdPointers = DEFAULT_ID_POINTERS,
+  pointers: IdPointers,
 ): Promise<void> {
   const nowIso = iso(now.wall);
   const deliveries = [...conflicting.map(conflictOf), ...unusable];
@@ -327,7 +327,7 @@ async function makeNamedKnown(
   unit: Unit,
   { kind, body }: Pick<UnusableDelivery, 'kind'> & { body: Uint8Array | string },
   now: Now,
-  pointers: IdPointers = DEFAULT_ID_POINTERS,
+  pointers: IdPointers,
 ): Promise<void> {
   if (kind === null) return;
   const { data } = objectIn(body);
