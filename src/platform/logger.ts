@@ -46,8 +46,6 @@ export function createLogger(options: LoggerOptions): Logger {
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }), log: filter },
-      // pino would put its own description of an error here, stack and all.
-      serializers: { err: (value: unknown) => value },
       hooks: { streamWrite: createScrubber(options.secrets ?? (() => [])) },
     },
     destination,
@@ -85,9 +83,8 @@ function allowed(fields: Record<string, unknown>, withStacks: boolean): Record<s
       if (withStacks && value.stack !== undefined) kept['stack'] = value.stack;
     } else if (typeof value === 'string') {
       kept[name] = value.length > MAX_VALUE_CHARACTERS ? `${value.slice(0, MAX_VALUE_CHARACTERS)}…` : value;
-    } else if (typeof value === 'bigint') kept[name] = String(value);
-    // Objects have names that are not on the list.
-    else if (typeof value !== 'object' || value === null) kept[name] = value;
+      // Objects have names that are not on the list.
+    } else if (typeof value !== 'object' || value === null) kept[name] = value;
   }
   return kept;
 }

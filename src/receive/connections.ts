@@ -131,11 +131,10 @@ type TimedResponse = ServerResponse & { _keepAliveTimeout?: number };
 
 /** The sender of this request knows a signing secret: its connection is kept from now on, and the answer says so. */
 export function prove(request: { socket?: object }): void {
-  const socket = request.socket as KnownSocket | undefined;
-  const connection = socket?.[CONNECTION];
-  if (connection === undefined) return;
+  const socket = request.socket as KnownSocket;
+  const connection = socket[CONNECTION]!;
   connection.isProven = true;
-  const response: TimedResponse | undefined = currentResponse(socket!);
+  const response: TimedResponse | undefined = currentResponse(socket);
   if (response !== undefined) response._keepAliveTimeout = connection.provenKeepAliveMs;
 }
 
@@ -148,12 +147,12 @@ export function currentResponse(socket: Socket): ServerResponse | undefined {
  * Limits the requests in progress of one client address behind trusted proxies, to as many as it could have connections without a
  * proxy. `enter` returns false at the limit.
  */
-export function createShares(limit = MAX_CONNECTIONS_PER_ADDRESS) {
+export function createShares() {
   const inside = new Map<string, number>();
   return {
     enter(network: string): boolean {
       const count = inside.get(network) ?? 0;
-      if (count >= limit) return false;
+      if (count >= MAX_CONNECTIONS_PER_ADDRESS) return false;
       inside.set(network, count + 1);
       return true;
     },
