@@ -201,7 +201,7 @@ it('a vendor whose own address nobody understands keeps its kind from being in s
   expect(await openGaps()).toEqual([]);
 });
 
-it('a list that leaves out what a vendor’s own address shows undoes nothing, and what changes behind it is found', async () => {
+it('a list that leaves out what a vendor’s own address shows undoes nothing, and what changes behind it is found, by a dry run too', async () => {
   let whole: Record<string, unknown> = {
     id: 'ven-1',
     name: 'One',
@@ -236,12 +236,15 @@ it('a list that leaves out what a vendor’s own address shows undoes nothing, a
     await shows('all of it still');
   }
   expect(await changes()).toBe(before);
-  for (const next of [
-    { ...whole, notes: 'y' },
-    { ...whole, name: 'Two' },
-    { id: 'ven-1', name: 'Two', owner: { id: 'u', name: 'Jo' } },
-  ]) {
+  const dryRun = () => service!.post('/api/sync-runs', { dry_run: true, kinds: ['vendor'] });
+  expect(await dryRun()).toMatchObject({ in_sync: true });
+  for (const [next, fields] of [
+    [{ ...whole, notes: 'y' }, { 'data.notes': 1 }],
+    [{ ...whole, name: 'Two' }, { name: 1, 'data.name': 1, 'data.notes': 1 }],
+    [{ id: 'ven-1', name: 'Two', owner: { id: 'u', name: 'Jo' } }, { 'data.notes': 1 }],
+  ] as const) {
     whole = next;
+    expect(await dryRun()).toMatchObject({ kinds: [{ missing: 0, extra: 0, different: 1, fields }] });
     await fullSyncVendors();
     await shows(JSON.stringify(next));
     await inSync('vendor');
