@@ -103,6 +103,8 @@ export function createWorker(options: WorkerOptions) {
     } catch (error) {
       options.onError(error);
       await clock.sleep(STORE_PAUSE_MS);
+      // There may have been some to claim.
+      woken = true;
       return [];
     }
   }

@@ -24,7 +24,9 @@ function event(id: string, over: Partial<IncomingEvent> = {}): IncomingEvent {
 }
 const many = (count: number) => Array.from({ length: count }, (_, n) => event(`evt_${n}`));
 
-type Faults = { [Verb in 'claimEvents' | 'applyEvents' | 'deferEvent']?: (call: number) => Error | null };
+type Faults = {
+  [Verb in 'claimEvents' | 'applyEvents' | 'deferEvent' | 'recoverClaims']?: (call: number) => Error | null;
+};
 
 async function started(
   over: {
@@ -45,7 +47,7 @@ async function started(
   // An earlier process got this far.
   if (over.claimed) await store.claimEvents('an earlier process', 100, 60_000, now());
 
-  const calls = { claimEvents: 0, applyEvents: 0, deferEvent: 0 };
+  const calls = { claimEvents: 0, applyEvents: 0, deferEvent: 0, recoverClaims: 0 };
   const atWork = { batches: 0, most: 0 };
   function failing<Verb extends keyof Faults>(verb: Verb): Store[Verb] {
     const real = store[verb] as (...args: unknown[]) => Promise<unknown>;
@@ -65,6 +67,7 @@ async function started(
     store: {
       ...store,
       ...{ claimEvents: failing('claimEvents'), deferEvent: failing('deferEvent') },
+      recoverClaims: failing('recoverClaims'),
       async applyEvents(...args) {
         atWork.batches += 1;
         atWork.most = Math.max(atWork.most, atWork.batches);
@@ -291,13 +294,17 @@ describe('the processor', () => {
     expect(await store.showEvent('evt_0')).toMatchObject({ state: 'processed', attempts: 1, error: null });
   });
 
-  it('goes on after a claim that failed', async () => {
-    const { errors, until, counts } = await started({
-      events: many(3),
-      faults: { claimEvents: (call) => (call === 1 ? new StoreUnavailable('no') : null) },
+  it('goes on after a claim that failed, and after a start that could not take back what was claimed before', async () => {
+    const once = (call: number) => (call === 1 ? new StoreUnavailable('no') : null);
+    const { errors, until, counts, clock } = await started({
+      ...{ events: many(3), claimed: true },
+      faults: { claimEvents: once, recoverClaims: once },
     });
+    const begun = clock.steady();
     await until(async () => (await counts()).processed === 3, 250);
-    expect(errors).toHaveLength(1);
+    expect(errors).toHaveLength(2);
+    // Long before the lease of those claims would have ended.
+    expect(clock.steady() - begun).toBeLessThan(5_000);
   });
 
   it('keeps no event for itself when even its failure could not be written', async () => {
