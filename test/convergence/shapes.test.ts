@@ -240,7 +240,10 @@ it('a list that leaves out what a vendor’s own address shows undoes nothing, a
   expect(await dryRun()).toMatchObject({ in_sync: true });
   for (const [next, fields] of [
     [{ ...whole, notes: 'y' }, { 'data.notes': 1 }],
-    [{ ...whole, name: 'Two' }, { name: 1, 'data.name': 1, 'data.notes': 1 }],
+    [
+      { ...whole, name: 'Two' },
+      { name: 1, 'data.name': 1, 'data.notes': 1 },
+    ],
     [{ id: 'ven-1', name: 'Two', owner: { id: 'u', name: 'Jo' } }, { 'data.notes': 1 }],
   ] as const) {
     whole = next;

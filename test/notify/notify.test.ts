@@ -120,6 +120,11 @@ it('posts to Slack a text in which nothing of the service reads as a link or a m
       '<http://127.0.0.1:8081|Status page>',
     ].join('\n'),
   });
+  now = IN_SYNC;
+  await until(2);
+  expect(taken[1]?.body).toEqual({
+    text: '*compliance-mirror: in sync*\nIn sync.\n<http://127.0.0.1:8081|Status page>',
+  });
 });
 
 it('says nothing twice, not after a restart either', async () => {

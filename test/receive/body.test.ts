@@ -41,6 +41,15 @@ test('a body is what came, in whatever pieces, and once it is whole holds its ow
   );
 });
 
+test('a body whose sender is gone before it is read is not waited for', async () => {
+  const bodies = createBodies(MIB);
+  const incoming = request();
+  incoming.destroy();
+  await once(incoming, 'close');
+  expect(await settled(bodies.read(incoming, MIB, 5))).toBe('aborted');
+  expect(bodies.heldBytes()).toBe(0);
+});
+
 test('a body in one piece is that piece, and not a copy', async () => {
   const bodies = createBodies(MIB);
   const incoming = request();

@@ -3,7 +3,7 @@ import { createDeliveryWatch, noteDowntime } from '../../src/service/missed-deli
 
 const MINUTE_MS = 60_000;
 
-function scene(fullSyncMs: number) {
+function scene(fullSyncMs: number, takeTurn = async () => true) {
   let nowMs = Date.UTC(2026, 0, 1);
   const syncRuns: string[] = [];
   const open = new Set<string>();
@@ -18,7 +18,7 @@ function scene(fullSyncMs: number) {
     backfill: { requestFullSync: (_, reason) => void syncRuns.push(reason), wake: () => undefined },
     clock: { wall: () => nowMs, steady: () => nowMs, sleep: async () => undefined },
     startedAt: nowMs,
-    takeTurn: async () => true,
+    takeTurn,
     silenceMs: 0,
     fullSyncMs,
     onError: (error) => failures.push(error),
@@ -126,6 +126,17 @@ it('several deliveries in a row that are rejected for their time are told of, un
   expect(here.watch.untimelySince()).not.toBeNull();
   here.deliver();
   expect(here.watch.untimelySince()).toBeNull();
+});
+
+it('a delivery rejected for its time waits while another replica has the turn of all', async () => {
+  let isOurs = false;
+  const here = scene(0, async () => isOurs);
+  here.watch.onRejectedTimestamp('timestamp_too_old');
+  await here.watch.check();
+  expect([...here.open]).toEqual([]);
+  isOurs = true;
+  await here.watch.check();
+  expect([...here.open]).toEqual(['rejected_timestamp']);
 });
 
 it('a delivery without a known secret opens a gap, which the first accepted one closes with a full sync', () => {
