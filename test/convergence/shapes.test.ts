@@ -254,6 +254,24 @@ it('a list that leaves out what a vendor’s own address shows undoes nothing, a
   }
 });
 
+it('a vendor whose id no path can carry, and which the list shows no more, has a gap and keeps no full sync from its end', async () => {
+  let ids = ['ven-1', '..'];
+  await against((path, query) => {
+    const data = query.get('page') === '1' ? ids.map((id) => ({ id, name: id })) : [];
+    return path === '/vendors' ? { body: { data, meta: { total: ids.length } } } : bare(path, query);
+  });
+  await inSync('vendor');
+  ids = ['ven-1'];
+  await fullSyncVendors();
+  await eventually('its gap', async () => {
+    const gaps = await openGaps();
+    return gaps.some(({ reason, record_id }) => reason === 'unaddressable' && record_id === '..');
+  });
+  expect(await openGaps()).toHaveLength(1);
+  const { items } = await service!.get<{ items: SyncRun[] }>('/api/sync-runs?limit=20');
+  expect(items.find(({ kind }) => kind === 'vendor')).toMatchObject({ outcome: 'complete' });
+});
+
 it.each<[string, unknown]>([
   ['without an id', { data: { name: 'A', status: 'open' } }],
   ['in an array of one', { data: [{ id: 'ra-1', name: 'A', status: 'open' }] }],
