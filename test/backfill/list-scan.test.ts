@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { createListScan } from '../../src/backfill/list-scan.ts';
+import { createListScan, scanWhole } from '../../src/backfill/list-scan.ts';
 import type { Upstream } from '../../src/backfill/upstream.ts';
 import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -55,4 +55,31 @@ it('a page is saved in parts of 500, so that deliveries wait for no more, and co
     { records: 500, isCounted: false },
     { records: 200, isCounted: true },
   ]);
+});
+
+it('a list that may lack records however often it is read is given up, and proves nothing', async () => {
+  let scans = 0;
+  const whole = await scanWhole(async (seenBefore) => {
+    scans += 1;
+    expect(seenBefore.size).toBe(scans - 1);
+    const ids = new Set([`ven_${scans}`]);
+    return {
+      ids,
+      total: 9,
+      complete: true,
+      error: null,
+      mismatch: false,
+      ended: true,
+      steady: true,
+      mayLack: true,
+      shortened: false,
+      number: 0,
+      endedAt: 0,
+    };
+  }, false);
+  expect(whole).toMatchObject({
+    complete: false,
+    error: 'the list changes too fast to show all that it holds',
+  });
+  expect(scans).toBeLessThan(20);
 });
