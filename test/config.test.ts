@@ -280,6 +280,7 @@ describe('a bad setting is named, with what it takes', () => {
       /^OPS_TOKENS: entry 2 has the same token as entry 1;/,
     ],
     [{ OPS_PUBLIC_URL: 'ops.example.com' }, /^OPS_PUBLIC_URL/],
+    [{ OPS_PUBLIC_URL: 'https://ops.example/?a=1' }, /^OPS_PUBLIC_URL: .*no query/],
     [{ NOTIFY_URL: 'ftp://x' }, /^NOTIFY_URL/],
     [{ NOTIFY_URL: 'http://hooks.example/x' }, /^NOTIFY_URL.*https/],
     [{ OPS_URL: 'http://mirror.example', OPS_TOKEN: 't' }, /^OPS_URL.*https/],
@@ -442,6 +443,9 @@ it('every secret is listed in the forms it may turn up in', () => {
     OPS_TOKENS: 'a:read:the-token-of-an-operator',
     CREDENTIALS_KEY: KEY,
     DATABASE_URL: 'postgres://u:p%40ss@h/d',
+    NOTIFY_URL: 'https://hooks.example/the-token-in-the-path',
+    OPS_URL: 'https://mirror.example',
+    OPS_TOKEN: 'the-token-there',
   });
   const hex = Buffer.from(SECRET).toString('hex');
   expect(secretTexts(config)).toEqual(
@@ -454,6 +458,8 @@ it('every secret is listed in the forms it may turn up in', () => {
       KEY,
       'p@ss',
       'p%40ss',
+      'https://hooks.example/the-token-in-the-path',
+      'the-token-there',
     ]),
   );
 });

@@ -221,8 +221,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
 
   async function show(request: RefetchRequest, data: JsonObject, read: ReadMoment): Promise<RefetchOutcome> {
     const { kind, id, syncRunId } = request;
-    const [applied] = await apply(kind, [{ id, data }], read, syncRunId);
-    if (applied === undefined) throw new Error('the store judged nothing');
+    const applied = (await apply(kind, [{ id, data }], read, syncRunId))[0]!;
     if (applied.witness) upstream.witness(kind, read);
     return { outcome: 'applied', applied };
   }

@@ -304,6 +304,6 @@ function isIdentity(encoding: string | undefined): boolean {
 
 function headerIn(incoming: IncomingMessage, name: string): string | undefined {
   const value: unknown = incoming.headers[name];
-  // The only header that Node keeps as a list is Set-Cookie, and no name inherited from Object is a header.
-  return typeof value === 'string' ? value : Array.isArray(value) ? value.join(', ') : undefined;
+  // No name inherited from Object is a header.
+  return typeof value === 'string' ? value : undefined;
 }

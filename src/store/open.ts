@@ -83,9 +83,6 @@ export function sqlitePath(url: string): string {
   if (url.startsWith('file://')) return decodeURIComponent(new URL(url).pathname);
   // No path would be a temporary database, gone at the end.
   if (url.startsWith('file:') && url !== 'file:') return url.slice('file:'.length);
-  if (isPostgres(url)) {
-    throw new UsageError('this needs a SQLite file, and DATABASE_URL names a PostgreSQL database');
-  }
   throw new UsageError('DATABASE_URL must be file:PATH', 'for example file:./data/mirror.db');
 }
 
