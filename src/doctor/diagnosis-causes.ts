@@ -167,7 +167,7 @@ export function formCause(
     // A signature of another length is that of another hash, which another cause names.
     if (fit !== null && fit.algorithm !== algorithm) return null;
     const hash = hashByLength(signatures);
-    if (hash !== null) {
+    if (hash !== null && hash !== algorithm) {
       const what = `By its length, v1 is an HMAC-${hash.toUpperCase()}; here another hash is expected.`;
       return settingCause('hash_differs', what, 'WEBHOOK_SIGNATURE_ALGORITHM', hash);
     }

@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { createHmac } from 'node:crypto';
 import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -120,6 +121,50 @@ describe('the setting that doctor proposes', () => {
   });
 });
 
+describe('what a sender has made of hash and secret', () => {
+  const signed = (hash: string, key: string | Buffer) => {
+    const { body } = specimen('healthy');
+    const mac = createHmac(hash, key).update(`${ARRIVED_SECONDS}.`).update(body).digest('hex');
+    return specimen('healthy', { headerValue: `t=${ARRIVED_SECONDS}, v1=${mac}` });
+  };
+  const { text } = EXPECTED;
+  it.each([
+    [
+      'another hash',
+      signed('sha512', text),
+      [EXPECTED],
+      'hash_differs',
+      { WEBHOOK_SIGNATURE_ALGORITHM: 'sha512' },
+    ],
+    ['SHA-1', signed('sha1', text), [EXPECTED], 'hash_differs', undefined],
+    [
+      'too few bytes',
+      signed('sha256', Buffer.from('AAECAwQFBgcICQ==', 'base64')),
+      [{ ...EXPECTED, text: 'AAECAwQFBgcICQ==' }],
+      ...(['secret_too_short', undefined] as const),
+    ],
+    [
+      'a secret without the blanks that are around it here',
+      signed('sha256', text),
+      [{ ...EXPECTED, text: ` ${text} ` }],
+      ...(['secret_encoding_differs', undefined] as const),
+    ],
+    [
+      'a secret read as text where it is hex here',
+      signed('sha256', '00112233445566778899aabbccddeeff'),
+      [{ ...EXPECTED, text: '00112233445566778899aabbccddeeff' }],
+      ...(['secret_encoding_differs', { WEBHOOK_SECRET_ENCODING: 'utf8' }] as const),
+      'hex' as const,
+    ],
+  ])(
+    '%s',
+    (_, one, secrets, code, proposed, secretEncoding: DiagnosisSettings['secretEncoding'] = 'utf8') => {
+      const { causes } = diagnose(one, secrets, { ...SETTINGS, secretEncoding });
+      expect(causes.map((cause) => [cause.code, cause.settings])).toEqual([[code, proposed]]);
+    },
+  );
+});
+
 describe('several things wrong at once', () => {
   it('are all named', () => {
     const late = specimen('comma-separator', { receivedSeconds: ARRIVED_SECONDS + 86_400 });
@@ -153,6 +198,7 @@ describe('forms of the header', () => {
     ['two times', `t=1, ${right}`, 'header_malformed'],
     ['a signature as long as another hash’s', `t=${ARRIVED_SECONDS}, v1=${'0'.repeat(96)}`, 'hash_differs'],
     ['a signature as long as no hash’s', `t=${ARRIVED_SECONDS}, v1=${'0'.repeat(66)}`, 'header_malformed'],
+    ['one that is no hex beside a right one', `${right}, v1=${'z'.repeat(64)}`, 'header_malformed'],
     ['signatures of two lengths', `${right}, v1=${'0'.repeat(96)}`, 'header_malformed'],
     ['no time', `v1=${mac}`, 'no_timestamp'],
     ['a time in capitals', `T=${ARRIVED_SECONDS}, v1=${mac}`, 'no_timestamp'],
