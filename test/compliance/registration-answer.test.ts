@@ -127,6 +127,8 @@ describe('the reason of a registration that was turned away', () => {
       'exists with [hidden]',
     ],
     ['no words', { secret: S }, null],
+    ['an empty secret', { message: 'no such event', secret: '' }, 'no such event'],
+    ['a text alone', 'no such event', 'no such event'],
     ['a list of texts', { errors: ['x'], message: ['one', 'two'] }, 'one; two'],
   ])('%s', (_, body, reason) => {
     expect(reasonIn(JSON.stringify(body), asked)).toBe(reason);
