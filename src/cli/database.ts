@@ -22,9 +22,10 @@ export async function openForWriting(
   { err }: Pick<Cli, 'err'>,
   { databaseUrl, database }: Pick<Config, 'databaseUrl' | 'database'>,
 ): Promise<Store> {
+  const onMigrating = () => err.write('The database is migrated to this version, which may take long\n');
   const onBackup = (path: string) =>
     err.write(`Before it is migrated, the database was backed up to ${path}\n`);
-  return await (await engines()).openStore(databaseUrl, { postgres: database, onBackup });
+  return await (await engines()).openStore(databaseUrl, { postgres: database, onMigrating, onBackup });
 }
 
 /**

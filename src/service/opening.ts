@@ -87,7 +87,10 @@ async function openWithPatience(
       return await openStore(config.databaseUrl, {
         postgres: config.database,
         ...(options.clock === undefined ? { inThread: { onLost } } : {}),
-        onMigrating: () => listeners.at('migrating'),
+        onMigrating: () => {
+          listeners.at('migrating');
+          log.info({ outcome: 'started' }, 'migration');
+        },
         onBackup: (path) => log.info({ outcome: 'backed_up', path }, 'migration'),
       });
     } catch (error) {

@@ -5,6 +5,7 @@ import { delimiter, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore } from '../../src/store/open.ts';
+import { olderDatabase } from '../store/older-database.ts';
 import { cli } from './executable.ts';
 
 /** A Node on this machine that is too old for us, other than the one that runs the tests. */
@@ -100,6 +101,17 @@ describe('on an empty database with no service running', () => {
     expect((await cli(['migrate'], settings)).code).toBe(0);
   });
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+  it('migrating one of an earlier version says what takes so long, and then where the backup is', async () => {
+    const path = olderDatabase();
+    const { code, err } = await cli(['migrate'], { DATABASE_URL: `file:${path}` });
+    expect(code).toBe(0);
+    expect(err.split('\n')).toEqual([
+      'The database is migrated to this version, which may take long',
+      expect.stringMatching(/^Before it is migrated, the database was backed up to .*\.bak$/),
+      '',
+    ]);
+  });
 
   it('migrating again changes nothing and succeeds', async () => {
     expect((await cli(['migrate'], settings)).code).toBe(0);

@@ -1,7 +1,6 @@
 import {
   closeSync,
   copyFileSync,
-  cpSync,
   existsSync,
   linkSync,
   mkdirSync,
@@ -16,10 +15,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
-import { drizzle } from 'drizzle-orm/better-sqlite3';
-import { migrate } from 'drizzle-orm/better-sqlite3/migrator';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { KINDS } from '../../src/compliance/kinds.ts';
 import { UsageError } from '../../src/platform/errors.ts';
@@ -29,8 +25,7 @@ import { connect } from '../../src/store/sqlite/connection.ts';
 import { migrateSchema, superseded } from '../../src/store/sqlite/migrations.ts';
 import type { GapChange } from '../../src/store/store.ts';
 import { freshPath } from './folder.ts';
-
-const MIGRATIONS = fileURLToPath(new URL('../../drizzle/sqlite', import.meta.url));
+import { olderDatabase } from './older-database.ts';
 
 /** A mirror with some hundred pages in it. */
 async function filled(): Promise<{ from: string; folder: string; to: string }> {
@@ -322,22 +317,6 @@ describe('a backup', () => {
     expect(leftovers(folder)).toEqual([]);
   });
 });
-
-/** A database of the version before this one. */
-function olderDatabase(): string {
-  const path = freshPath();
-  const folder = join(dirname(path), 'migrations');
-  cpSync(MIGRATIONS, folder, { recursive: true });
-  const journalPath = join(folder, 'meta/_journal.json');
-  const journal = JSON.parse(readFileSync(journalPath, 'utf8')) as { entries: unknown[] };
-  journal.entries.pop();
-  writeFileSync(journalPath, JSON.stringify(journal));
-  const db = new Database(path);
-  migrate(drizzle(db), { migrationsFolder: folder });
-  db.exec("INSERT INTO facts (name, value) VALUES ('fact of old', 'kept')");
-  db.close();
-  return path;
-}
 
 const backupsBeside = (path: string) => readdirSync(dirname(path)).filter((name) => name.endsWith('.bak'));
 
