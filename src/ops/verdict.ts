@@ -270,7 +270,7 @@ export const rejectedSignatures: Rule = (facts, reason) => {
   );
 };
 
-/** Only the sender can sign them. Old ones sent again by a stranger end it with the next one in time. */
+/** Only the sender can sign them. Old ones that a stranger sends again are forgotten with the next one in time, or after a while. */
 export const rejectedTimestamp: Rule = (facts, reason) =>
   facts.live.untimelySince !== null && {
     sentence: 'Deliveries are rejected for their time, so the mirror does not hear of changes.',

@@ -13,6 +13,8 @@ const FORGEABLE_FULL_SYNC_DISTANCE_MS = 10 * 60_000;
 const UNKEPT_AFTER_MS = 6_000;
 /** What the last of them showed still holds for so long: a sender that found another replica comes here no more. */
 const UNKEPT_HOLDS_MS = 60_000;
+/** Rejections for their time are told of for so long after the last: a full sync has read by then what they said. */
+const UNTIMELY_HOLDS_MS = 10 * 60_000;
 /** So many rejections in a row look like a rotated secret, or a wrong clock, rather than a stranger. */
 const REJECTED_BURST = 5;
 
@@ -104,8 +106,8 @@ export function createDeliveryWatch(options: {
   /** The last process may have left gaps open that only an accepted delivery closes. */
   let isFirst = true;
   let rejectedTimestamp: string | null = null;
-  /** Correctly signed ones rejected for their time, since one came in time. `since`: wall. */
-  let untimely: { since: number; count: number } | null = null;
+  /** Correctly signed ones rejected for their time, since one came in time. `since`: wall; `last`: steady. */
+  let untimely: { since: number; last: number; count: number } | null = null;
   let lastReplayFullSync = Number.NEGATIVE_INFINITY;
   let wasSilent = false;
   /** Deliveries that could not be kept, since one was; steady, but for `wall`. */
@@ -200,13 +202,16 @@ export function createDeliveryWatch(options: {
     isRejecting,
 
     /** Wall-clock milliseconds since which each of several correctly signed deliveries was rejected for its time; null: they are not. */
-    untimelySince: () => (untimely !== null && untimely.count >= REJECTED_BURST ? untimely.since : null),
+    untimelySince(): number | null {
+      if (untimely === null || untimely.count < REJECTED_BURST) return null;
+      return clock.steady() - untimely.last < UNTIMELY_HOLDS_MS ? untimely.since : null;
+    },
 
     /** A correctly signed delivery came at the wrong time, so what it said is lost: put off where it comes too soon, not dropped. */
     onRejectedTimestamp(reason: string): void {
       rejectedTimestamp = reason;
-      untimely ??= { since: clock.wall(), count: 0 };
-      untimely.count += 1;
+      const { since, count } = untimely ?? { since: clock.wall(), count: 0 };
+      untimely = { since, last: clock.steady(), count: count + 1 };
       openRejectedTimestamp().catch(onError);
     },
 

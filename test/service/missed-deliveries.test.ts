@@ -116,13 +116,21 @@ it('a delivery rejected for its time soon after another is put off, and not forg
   expect([...here.open]).toEqual(['rejected_timestamp']);
 });
 
-it('several deliveries in a row that are rejected for their time are told of, until one comes in time', () => {
+it('several deliveries in a row that are rejected for their time are told of, until one comes in time or none comes any more', () => {
   const here = scene(0);
   for (let count = 1; count < 5; count += 1) here.watch.onRejectedTimestamp('timestamp_too_new');
   expect(here.watch.untimelySince()).toBeNull();
   here.watch.onRejectedTimestamp('timestamp_too_new');
   expect(here.watch.untimelySince()).not.toBeNull();
   here.watch.onDelivery('rejected', 'bad_signature');
+  expect(here.watch.untimelySince()).not.toBeNull();
+  here.pass(9 * MINUTE_MS);
+  here.watch.onRejectedTimestamp('timestamp_too_new');
+  here.pass(9 * MINUTE_MS);
+  expect(here.watch.untimelySince()).not.toBeNull();
+  here.pass(MINUTE_MS);
+  expect(here.watch.untimelySince()).toBeNull();
+  here.watch.onRejectedTimestamp('timestamp_too_new');
   expect(here.watch.untimelySince()).not.toBeNull();
   here.deliver();
   expect(here.watch.untimelySince()).toBeNull();
