@@ -95,6 +95,10 @@ export function createBackfill(options: BackfillOptions) {
   const upstream = createUpstream({
     ...forReads,
     onReachability: options.onReachability,
+    onUnauthorized(others) {
+      for (const kind of others) planOf(kind).reasons.add('gap');
+      wake();
+    },
     async onReadable(kind, how) {
       const access = options.access();
       if (noted.get(`${kind} ${how}`) === access) return;

@@ -122,6 +122,8 @@ export function createUpstream(
     store: Pick<BackfillStore, 'currentNumber'>;
     /** Called when a kind can be read with the present credentials, and with what showed that. */
     onReadable?: (kind: Kind, how: 'read' | 'absence') => Promise<void>;
+    /** Credentials are answered 401, which is not about one kind: `others` are those that were good until now. */
+    onUnauthorized?: (others: readonly Kind[]) => void;
     /** What `unreachableSince` says of its health is about to change. */
     onReachability?: () => void;
   },
@@ -340,6 +342,9 @@ export function createUpstream(
   async function rejected(kind: Kind, error: UpstreamError): Promise<void> {
     const before = standing.get(kind);
     standing.set(kind, 'rejected');
+    if (before !== 'rejected' && error.kind === 'unauthorized') {
+      options.onUnauthorized?.([...standing].flatMap(([other, its]) => (its === 'accepted' ? [other] : [])));
+    }
     await gaps.open({ reason: 'credentials_rejected', kind, recordId: null }, describeError(error));
     const isNoted = before === 'rejected' || before instanceof Set;
     if (!isNoted) await gaps.credentials(kind, error.status === null ? 'unusable' : `${error.status}`);

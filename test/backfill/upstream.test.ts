@@ -19,6 +19,7 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
   let failure = silent;
   const opened: string[] = [];
   const audited: string[] = [];
+  const alsoAsked: Kind[] = [];
   const fails = async () => {
     throw failure();
   };
@@ -45,6 +46,7 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
     } satisfies Clock,
     random: () => 0,
     signal: stop.signal,
+    onUnauthorized: (others) => void alsoAsked.push(...others),
   });
   const read = async (kind: Kind) =>
     kind === 'risk_assessment'
@@ -81,6 +83,7 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
     silentSince: () => upstream.health().silentSince?.wall ?? null,
     lacksCredentials: () => upstream.health().lacksCredentials,
     audited,
+    alsoAsked,
   };
 }
 
@@ -100,6 +103,13 @@ it('silence counts from when the first unanswered request left, and a refusal is
   expect(silentSince()).toBe(1_000_000);
   await fail(1_000, refusing);
   expect(silentSince()).toBeNull();
+});
+
+it('a 401 about one kind has those asked for that were readable with the same credentials, once', async () => {
+  const { fail, waits, alsoAsked } = reader({ listsAnswer: true, policiesFail: true });
+  await waits('vendor');
+  await fail(3_000, refusing, ['policy']);
+  expect(alsoAsked).toEqual(['vendor']);
 });
 
 it('a read that begins after the stop does not wait for the end of a pause', async () => {

@@ -63,7 +63,9 @@ const CASES: readonly Case[] = [
   },
   {
     reason: 'credentials_rejected',
-    when: 'a request is answered 401',
+    when: 'a request is answered 401, which is about every kind',
+    counted: 3,
+    about: 'vendor',
     async open(stage) {
       stage.upstream.faultOf = () => ({ fault: 'status', status: 401 });
       await fullSync(stage, 'vendor');

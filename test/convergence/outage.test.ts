@@ -148,3 +148,14 @@ it('a refusal that was met while nothing was to be read, and soon ends, is soon 
   await stage.leapUntil('in sync again', isNow('in_sync', ['policy']));
   expect(clock.steady() - from).toBeLessThan(5 * 60_000);
 });
+
+it('a key that is revoked while nothing is to be read leaves no listed kind in sync for long', async () => {
+  const { upstream, clock } = stage;
+  await stage.leapUntil('in sync', isNow('in_sync', LISTED));
+  upstream.faultOf = () => ({ fault: 'status', status: 401 });
+  const from = clock.steady();
+  await stage.leapUntil('refused', isNow('action_required', LISTED));
+  expect(clock.steady() - from).toBeLessThan(5 * 60_000);
+  upstream.faultOf = () => null;
+  await stage.leapUntil('in sync again', isNow('in_sync', LISTED));
+});
