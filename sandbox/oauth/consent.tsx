@@ -113,7 +113,7 @@ function ConsentPage({ request, ticket }: { request: ConsentRequest; ticket: str
             </li>
           ))}
         </ul>
-        <form method="post" action="/oauth/authorize" class="row" data-plain>
+        <form method="post" action="/oauth/authorize" class="row">
           <input type="hidden" name="ticket" value={ticket} />
           <button type="submit" name="answer" value="allow" class="first">
             Allow

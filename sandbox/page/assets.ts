@@ -22,7 +22,7 @@ export const STYLE = `
 *, *::before, *::after { box-sizing: border-box }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 400 .9375rem/1.5 var(--sans); font-variant-numeric: tabular-nums }
 body::before { content: ""; display: block; height: .4rem; background: repeating-linear-gradient(-45deg, var(--accent) 0 .7rem, var(--card) .7rem 1.4rem) }
-h1, h2, p, ul, dl, dd, table { margin: 0; padding: 0 }
+h1, h2, p, ul, table { margin: 0; padding: 0 }
 ul { list-style: none }
 a { color: inherit; text-underline-offset: .2em }
 code { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere }
@@ -108,7 +108,7 @@ const SCRIPT = `
 (() => {
   const main = document.querySelector('main[data-stream]');
   const light = document.querySelector('[data-live]');
-  if (!main || !light) return;
+  if (!main) return;
 
   const show = (state, text) => {
     light.dataset.state = state;
@@ -138,7 +138,7 @@ const SCRIPT = `
   document.addEventListener('submit', async (event) => {
     const form = event.target;
     // The attribute, because form.action is the field of that name, if there is one.
-    if (form.getAttribute('method') !== 'post' || 'plain' in form.dataset) return;
+    if (form.getAttribute('method') !== 'post') return;
     event.preventDefault();
     const body = new URLSearchParams(new FormData(form, event.submitter));
     try {

@@ -65,7 +65,7 @@ type CardProps = PropsWithChildren<{
 
 export function Card({ part, title, isTitleHidden, aside, children }: CardProps) {
   return (
-    <section class={`card ${part}`} data-part={part} aria-labelledby={`${part}-title`}>
+    <section class="card" data-part={part} aria-labelledby={`${part}-title`}>
       <header>
         <h2 id={`${part}-title`} class={isTitleHidden ? 'hidden' : undefined}>
           {title}

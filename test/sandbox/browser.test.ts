@@ -23,7 +23,7 @@ async function open(options: Parameters<Browser['newContext']>[0] = {}) {
   return { page, complaints };
 }
 
-const rowOf = (page: Page, name: string) => page.locator('.records tbody tr', { hasText: name });
+const rowOf = (page: Page, name: string) => page.locator('[data-part=records] tbody tr', { hasText: name });
 
 test('a person creates a policy, takes it through its states, and watches the deliveries go out', async () => {
   const { url, register } = await testSandbox({
@@ -51,7 +51,7 @@ test('a person creates a policy, takes it through its states, and watches the de
     await row.locator('.badge', { hasText: status }).waitFor();
   }
   expect(await row.getByRole('button').allTextContents()).toEqual(['redraft', 'delete']);
-  const delivered = page.locator('.deliveries tbody tr', { hasText: 'delivered' });
+  const delivered = page.locator('[data-part=deliveries] tbody tr', { hasText: 'delivered' });
   await delivered.nth(3).waitFor();
   expect(receiver.types()).toEqual(['policy.created', 'policy.updated', 'policy.approved', 'policy.updated']);
   expect(complaints).toEqual([]);

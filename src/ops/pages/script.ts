@@ -56,7 +56,7 @@ export const SCRIPT = `
 
   const main = document.querySelector('main[data-stream]');
   const light = document.querySelector('[data-live]');
-  if (!main || !light) return;
+  if (!main) return;
 
   const show = (state, text) => {
     if (light.dataset.state === state) return;
