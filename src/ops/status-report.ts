@@ -71,7 +71,8 @@ export function cycleOf({ summary, live, at }: Pick<Snapshot, 'summary' | 'live'
 
 /** As a person reads it: `the last took 12 s`, `4 min`, `3 h 20 min`. */
 export function cycleWords({ last_seconds, running }: Cycle): string {
-  const span = (seconds: number) => duration(seconds * 1000);
+  // What took less is known to the tenth only.
+  const span = (seconds: number) => (seconds < 1 ? 'under 1 s' : duration(seconds * 1000));
   const last = last_seconds === null ? 'none completed yet' : `the last took ${span(last_seconds)}`;
   if (running === null) return last;
   const { elapsed_seconds: elapsed, estimated_seconds: estimated } = running;

@@ -86,7 +86,7 @@ describe('status', () => {
     expect(out).toMatch(/GAPS +COMPLETE THROUGH +IN SYNC SINCE +LAST FULL SYNC +COVERAGE/);
     expect(out).toMatch(/policy .* 0 +\d{4}-\S+Z .*Z +8 listed by the API at the last full sync/);
     expect(out).toMatch(/risk_assessment .* known ids only: 0/);
-    expect(out).toMatch(/reading assessments +the last took (\d+|under 1) s\n/);
+    expect(out).toMatch(/reading assessments +the last took ([\d.]+|under 1) s\n/);
     const { assessment_cycle } = await service.get<{ assessment_cycle: object }>('/api/status');
     expect(assessment_cycle).toEqual({ last_seconds: expect.any(Number), running: null });
   });
@@ -97,6 +97,16 @@ describe('sync --dry-run', () => {
     const { code, out } = await cli(['sync', '--dry-run', '--json'], service.settings);
     expect(code).toBe(0);
     expect(JSON.parse(out)).toMatchObject({ in_sync: true });
+  });
+
+  it('of a list that cannot be whole says so, and exits 1 where nothing differs in what it read', async () => {
+    const { total } = upstream;
+    upstream.total = (rows) => rows + 1;
+    const { code, out, err } = await cli(['sync', '--dry-run', '--kind', 'vendor'], service.settings);
+    upstream.total = total;
+    expect(code).toBe(1);
+    expect(out).toContain('nothing absent counts: the list shows 8 records where its total says 9');
+    expect(err).toContain('not the whole list: vendor');
   });
 
   it('beside a running service tells what differs, exits 3 and writes nothing', async () => {

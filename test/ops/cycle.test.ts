@@ -28,6 +28,7 @@ function cycle(last_full_sync_seconds: number | null, running: Running | null, a
 
 test.each([
   { last: null, running: null, words: 'none completed yet' },
+  { last: 0, running: null, words: 'the last took under 1 s' },
   { last: 12.4, running: null, words: 'the last took 12 s' },
   { last: 119.4, running: null, words: 'the last took 119 s' },
   { last: 12_000, running: null, words: 'the last took 3 h 20 min' },
