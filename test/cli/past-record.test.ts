@@ -99,3 +99,21 @@ it('a record was not there before its insertion, and after it needs no change ta
   expect(recordAt(row, changes, isoOf(story.now().wall - 1))).toBeNull();
   expect(recordAt(row, [], isoOf(story.now().wall))).toMatchObject({ id: 'v', name: 'One' });
 });
+
+it('of many records few come at once, with how far they go, since each needs its history', async () => {
+  const story = await scene();
+  onTestFinished(() => story.close());
+  const ids = Array.from({ length: 60 }, (_, n) => `v${n + 10}`);
+  for (const id of ids) await story.show('vendor', id, { name: id });
+  const now = isoOf(story.now().wall);
+  const found: string[] = [];
+  let after: string | undefined;
+  do {
+    const { items, next, searched_to } = await recordsAt(apiOf(story), 'vendor', now, { limit: 500, after });
+    found.push(...items.map(({ id }) => id));
+    expect(items.length).toBeLessThan(30);
+    if (next !== null) expect(searched_to).toBe(found.at(-1));
+    after = next ?? undefined;
+  } while (after !== undefined);
+  expect(found).toEqual(ids);
+});
