@@ -1,3 +1,4 @@
+import { parseJson } from '../../compliance/json.ts';
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import type { Sql } from '../database.ts';
@@ -104,7 +105,7 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
       ? []
       : [sql`${rows.unverifiedSince} IS ${sql.raw(unverified ? 'NOT NULL' : 'NULL')}`]),
     ...(deleted === undefined ? [] : [sql`${rows.deletedAt} IS ${sql.raw(deleted ? 'NOT NULL' : 'NULL')}`]),
-    ...(field === undefined ? [] : [hasField(rows.data, field)]),
+    ...(field === undefined ? [] : [hasField(to, rows.data, field)]),
   ];
   const found = search === undefined ? filters : [sql`(${isId} OR ${holds})`, ...filters];
 
@@ -171,11 +172,22 @@ function byChange(kind: Kind, filters: readonly SQL[]): Lane {
   };
 }
 
-/** Both engines give a value within JSON as it is written, a text in quotes. */
-function hasField(data: Column, { path, value }: RecordFilter['field'] & object): SQL {
+/** Both engines give a value within JSON as it is written, a text in quotes; lists and objects each in its own spelling. */
+function hasField({ dialect }: Sql, data: Column, { path, value }: RecordFilter['field'] & object): SQL {
   const steps = path.map((name) => sql`CAST(${name} AS text)`);
   const found = sql`CAST(${sql.join([sql`${data}`, ...steps], sql` -> `)} AS text)`;
-  return sql`coalesce(${found} = ${JSON.stringify(value)} OR ${found} = ${value}, false)`;
+  const parts = listOrObjectIn(value);
+  const written = parts === null ? sql`${value}` : sql`CAST(${dialect.json(parts)} AS text)`;
+  return sql`coalesce(${found} = ${JSON.stringify(value)} OR ${found} = ${written}, false)`;
+}
+
+function listOrObjectIn(text: string): unknown {
+  if (!/^[[{]/.test(text)) return null;
+  try {
+    return parseJson(text);
+  } catch {
+    return null;
+  }
 }
 
 async function inOrder(to: Sql, kind: Kind, ids: readonly string[]): Promise<RecordReport[]> {

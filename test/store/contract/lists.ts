@@ -105,7 +105,7 @@ export function describeLists(open: OpenEngine): void {
           { id: 'a', status: 'approved', owner: { team: 'Legal' }, score: 3, 'is.open': true },
           { id: 'b', status: 'draft', owner: { team: 'It\u2019s "IT"' }, score: 3.5 },
           { id: 'c', status: 'approved', owner: 'Legal', score: '3', open: true },
-          { id: 'd', owner: { team: null } },
+          { id: 'd', owner: { team: null }, tags: ['x', { deep: 1, a: 'y' }] },
         ];
         await scene.apply(
           'vendor',
@@ -125,6 +125,9 @@ export function describeLists(open: OpenEngine): void {
         expect(await field('score', '3')).toBe('ac');
         expect(await field('open', 'true')).toBe('c');
         expect(await field('owner/team', 'null')).toBe('d');
+        expect(await field('tags', '["x",{"deep":1,"a":"y"}]')).toBe('d');
+        expect(await field('tags', '["x", {"deep": 1, "a": "y"} ]')).toBe('d');
+        expect(await field('tags', '["x"')).toBe('');
         expect(await field('nowhere/at/all', 'x')).toBe('');
         expect(await scene.store.listStatuses('vendor')).toEqual([
           { status: 'approved', records: 2 },
