@@ -4,7 +4,7 @@ import { waitsForProcessing } from '../../process/payload.ts';
 import type { Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type { AcceptOutcome, ClaimedEvent, ClaimStore, DirtyTiming, IncomingEvent, Now } from '../store.ts';
-import { CLAIM_SCAN_FACTOR, type Engine, type PendingEvent } from '../units/processing.ts';
+import { CLAIM_BYTES, CLAIM_SCAN_FACTOR, type Engine, type PendingEvent } from '../units/processing.ts';
 import { type Dirtied, hasNewState, loadRecords } from '../units/records.ts';
 import { sql, tally } from '../units/sql.ts';
 import type { PostgresDatabase } from './connection.ts';
@@ -117,7 +117,8 @@ export function createEvents(database: PostgresDatabase) {
         await unit.change(
           sql`DELETE FROM claims WHERE seq IN (SELECT seq FROM claims WHERE until <= ${now.steady} FOR UPDATE SKIP LOCKED)`,
         );
-        const rows = await unit.query<Omit<PendingEvent, 'receivedWall' | 'owner'> & { received_at: string }>(
+        type Row = Omit<PendingEvent, 'receivedWall' | 'owner'> & { received_at: string; bytes: number };
+        const rows = await unit.query<Row>(
           sql`WITH head AS (
              SELECT seq FROM events e WHERE state = 'pending' AND (next_attempt_at IS NULL OR next_attempt_at <= ${instantOf(now.wall)})
                AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.seq = e.seq) ORDER BY seq LIMIT ${limit * CLAIM_SCAN_FACTOR}::bigint
@@ -127,12 +128,15 @@ export function createEvents(database: PostgresDatabase) {
              FROM head JOIN events e ON e.seq = head.seq WHERE e.state = 'pending' AND NOT EXISTS
                (SELECT 1 FROM claims c WHERE c.record_id = e.record_id AND c.kind = e.kind AND c.owner <> ${owner})
              ORDER BY e.seq LIMIT ${limit}::bigint FOR UPDATE OF e SKIP LOCKED
+           ), fitting AS (
+             SELECT * FROM (SELECT *, sum(octet_length(body)) OVER (ORDER BY seq) AS bytes FROM taken) AS sized
+             WHERE bytes - octet_length(body) < ${CLAIM_BYTES}
            ), noted AS (
              INSERT INTO claims (seq, kind, record_id, owner, opening, until)
-             SELECT seq, kind, "recordId", ${owner}, ${opening}, ${now.steady + leaseMs}::bigint FROM taken
-           ) SELECT * FROM taken ORDER BY seq`,
+             SELECT seq, kind, "recordId", ${owner}, ${opening}, ${now.steady + leaseMs}::bigint FROM fitting
+           ) SELECT * FROM fitting ORDER BY seq`,
         );
-        return rows.map(({ received_at, ...row }) => ({
+        return rows.map(({ received_at, bytes, ...row }) => ({
           ...row,
           receivedWall: Date.parse(received_at),
           owner,

@@ -1,7 +1,13 @@
 import { type JsonObject, payloadIn } from '../../compliance/pointers.ts';
 import { waitsForProcessing } from '../../process/payload.ts';
 import type { AcceptOutcome, ClaimedEvent, ClaimStore, IncomingEvent } from '../store.ts';
-import { CLAIM_SCAN_FACTOR, type Engine, type Finished, type PendingEvent } from '../units/processing.ts';
+import {
+  CLAIM_BYTES,
+  CLAIM_SCAN_FACTOR,
+  type Engine,
+  type Finished,
+  type PendingEvent,
+} from '../units/processing.ts';
 import { createdIn, iso } from '../units/sql.ts';
 import type { Connection } from './connection.ts';
 import { createRecords } from './records.ts';
@@ -144,13 +150,17 @@ export function createEvents(db: Connection): { verbs: ClaimStore; engine: Engin
       const claimed: PendingEvent[] = [];
       const nowIso = iso(now.wall);
       let after = 0;
-      for (let scanned = 0; scanned < CLAIM_SCAN_FACTOR && claimed.length < limit; scanned += 1) {
+      let bytes = 0;
+      const isFull = () => claimed.length >= limit || bytes >= CLAIM_BYTES;
+      for (let scanned = 0; scanned < CLAIM_SCAN_FACTOR && !isFull(); scanned += 1) {
         const numbers = selectPending.all(after, nowIso, limit) as number[];
         for (const seq of numbers) {
           after = seq;
-          if (claimed.length >= limit) break;
+          if (isFull()) break;
           const event = arrivals.get(seq) ?? readEvent(seq);
-          if (claims.take(event, owner, now.steady + leaseMs)) claimed.push({ ...event, owner });
+          if (!claims.take(event, owner, now.steady + leaseMs)) continue;
+          claimed.push({ ...event, owner });
+          bytes += event.body.length;
         }
         if (numbers.length < limit) break;
       }

@@ -18,6 +18,20 @@ export function describeClaims(open: OpenEngine): void {
     );
 
     it(
+      'hands out no more than one of the bodies goes beyond a bound of bytes, the others next',
+      inScene(open, async (scene) => {
+        for (const [id, megabytes] of [...'abcdefg'].map((each, n) => [each, n === 5 ? 5 : 1] as const)) {
+          const shows = { notes: 'x'.repeat(megabytes * 1_000_000) };
+          await scene.accept(scene.event({ id, recordId: `pol_${id}`, shows }));
+        }
+        expect(ids(await scene.claim())).toEqual(['a', 'b', 'c', 'd', 'e']);
+        expect(ids(await scene.claim())).toEqual(['f']);
+        expect(ids(await scene.claim())).toEqual(['g']);
+        expect(await scene.claim()).toEqual([]);
+      }),
+    );
+
+    it(
       'gives what it knows of the event to whoever claims it',
       inScene(open, async (scene) => {
         const event = scene.event({ kind: 'vendor', recordId: 'ven_1' });
