@@ -238,7 +238,7 @@ export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
     'change',
     async (api, query) => {
       const { items, next } = await answered(api.changes.$get({ query }));
-      return { items, next: items.length < query.limit ? null : next };
+      return { items, next: items.length === 0 ? null : next };
     },
     {
       start: async (api) => {

@@ -29,7 +29,7 @@ export interface Dialect {
   fromJson(stored: unknown): unknown;
   /** An instant, where nothing else tells that a text is one. */
   instant(iso: string): SQL;
-  /** As a table `listed` with a column `id`. */
+  /** As a table `listed` with columns `id` and `nth`, which is their order. */
   listed(ids: readonly string[]): SQL;
   /** Rows of texts, as a table `given` with these columns. */
   given<Column extends string>(
@@ -85,10 +85,26 @@ export interface RowsOfRecord {
   limit: number;
 }
 
+/**
+ * A page of records or changes ends once their JSON has so many bytes together, with one row at least. In memory it takes six to ten
+ * times as much until it is sent, and several are made at once. Room for 500 rows of 8 KiB.
+ */
+export const PAGE_BYTES = 4_194_304;
+
 export interface Sql {
   readonly dialect: Dialect;
   /** Rows, their columns as the port types them; what is true or false comes as either engine has it. */
   query<Row>(statement: SQL): Promise<Row[]>;
+  /**
+   * The first rows, `limit` at most, as far as these columns, of JSON, have so many bytes together. Default: `PAGE_BYTES`. `isFull`: more
+   * may follow. No more are read than that, if the statement gives them in the order of an index or of `listed`.
+   */
+  page<Row>(
+    statement: SQL,
+    json: readonly Column[],
+    limit: number,
+    most?: number,
+  ): Promise<{ rows: Row[]; isFull: boolean }>;
   /** How many rows were changed. */
   change(statement: SQL): Promise<number>;
 }

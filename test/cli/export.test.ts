@@ -338,4 +338,32 @@ describe('export and the commands from afar', () => {
     expect(open).toMatchObject({ code: 2 });
     expect(open.err).toContain('https');
   });
+
+  it('changes are written whole where they are large, and a page of them has fewer', async () => {
+    const all = async () => lines((await cli(['export', 'changes', '--format', 'ndjson'], afar)).out);
+    const before = await all();
+    const sender = createSender(service.webhookUrl);
+    const large = Array.from({ length: 10 }, (_, n) => ({
+      ...POLICY,
+      id: `large${n}`,
+      text: 'x'.repeat(1_000_000),
+    }));
+    for (const policy of large) {
+      upstream.records.put('policies', policy);
+      expect(await sender.attempt(eventAbout('policy.created', 'policies', policy, `of_${policy.id}`))).toBe(
+        202,
+      );
+    }
+    sender.close();
+    await eventually('all shown', async () => {
+      const { items } = await service.get<{ items: object[] }>('/api/events?state=pending');
+      return items.length === 0;
+    });
+    // What the API shows of them later is another change.
+    const appeared = (await all())
+      .slice(before.length)
+      .map((line) => JSON.parse(line))
+      .filter(({ operation }) => operation === 'insert');
+    expect(appeared.map(({ record_id }) => record_id)).toEqual(large.map(({ id }) => id));
+  });
 });

@@ -265,6 +265,29 @@ describe('the feed', () => {
     );
   });
 
+  it('comes in shorter pages where records are large, as does a snapshot, and nothing is missing', async () => {
+    const notes = 'x'.repeat(1_500_000);
+    for (const id of ['a', 'b', 'c', 'd']) {
+      await scene.show('policy', id, { id, notes });
+      await scene.show('vendor', id, { id, notes });
+    }
+    async function pages(path: string): Promise<string[]> {
+      const found: string[] = [];
+      for (let after: string | null = null; ; ) {
+        const from = after === null ? '' : `&after=${encodeURIComponent(after)}`;
+        const { items, next } = (await get(`${path}&limit=500${from}`)).body as Record<string, JsonObject[]>;
+        if (items!.length === 0) return found;
+        found.push(items!.map(({ kind, id, record_id }) => `${String(kind)[0]}${id ?? record_id}`).join(' '));
+        if (next === null) return found;
+        after = String(next);
+      }
+    }
+    expect(await pages('/api/changes?kind=vendor')).toEqual(['va', 'vb vc', 'vd']);
+    expect(await pages('/api/changes?wait=0')).toEqual(['pa va pb', 'vb pc vc', 'pd vd']);
+    expect(await pages('/api/snapshot?kind=vendor')).toEqual(['va vb vc', 'vd']);
+    expect(await pages('/api/snapshot?')).toEqual(['pa pb pc', 'pd va vb vc', 'vd']);
+  });
+
   it('that is waited for answers once there is a change of the kind, and not for another kind', async () => {
     await threeVendors();
     const { next } = (await get('/api/changes')).body;

@@ -124,29 +124,25 @@ export function createFeed({ store, clock, signal }: ApiContext) {
   );
 }
 
-/** The next changes of a kind, or of all, oldest first, and the number up to which there are no others. */
+/**
+ * The next changes of all kinds, oldest first, or of one kind, those of the first page with any; and the number up to which there are
+ * no others.
+ */
 async function changesAfter(
   store: OpsStore,
   after: number,
   limit: number,
   kind: Kind | undefined,
 ): Promise<{ items: ChangeReport[]; through: number }> {
-  if (kind === undefined) {
-    const items = await store.listChanges(after, limit);
-    return { items, through: items.at(-1)?.seq ?? after };
-  }
-  const items: ChangeReport[] = [];
   let through = after;
-  for (let passed = 0; passed < PASSED_OVER_MAX; passed += PAGE_LIMIT_MAX) {
-    const page = await store.listChanges(through, PAGE_LIMIT_MAX);
-    for (const change of page) {
-      if (change.kind === kind && items.length === limit) return { items, through };
-      through = change.seq;
-      if (change.kind === kind) items.push(change);
-    }
-    if (items.length === limit || page.length < PAGE_LIMIT_MAX) break;
+  for (let passed = 0; passed < PASSED_OVER_MAX; ) {
+    const page = await store.listChanges(through, kind === undefined ? limit : PAGE_LIMIT_MAX);
+    const items = page.filter((change) => kind === undefined || change.kind === kind).slice(0, limit);
+    through = (items.length === limit ? items : page).at(-1)?.seq ?? through;
+    if (items.length > 0 || page.length === 0) return { items, through };
+    passed += page.length;
   }
-  return { items, through };
+  return { items: [], through };
 }
 
 function gone(why: string) {
@@ -173,13 +169,16 @@ async function readPage(
   const left = cursor === null ? kinds : kinds.slice(kinds.indexOf(cursor.kind));
   for (const kind of left) {
     const after = cursor?.kind === kind ? cursor.id : undefined;
-    const { seq, records } = await store.snapshotRecords(kind, { limit: limit - items.length, after });
+    const { seq, records, isFull } = await store.snapshotRecords(kind, {
+      limit: limit - items.length,
+      after,
+    });
     // Of several reads the earliest: all that was committed since is in the changes.
     first ??= seq;
     items.push(...records.map((record) => ({ kind, ...record })));
-    if (items.length >= limit) break;
+    if (isFull) return { seq: first, items, last: items.at(-1)! };
   }
-  return { seq: first ?? 0, items, last: items.length < limit ? null : (items.at(-1) ?? null) };
+  return { seq: first ?? 0, items, last: null };
 }
 
 /** Undefined: it is no cursor, or one of a snapshot of another kind. */

@@ -28,7 +28,7 @@ const limit = z.coerce
   .min(1, limitWords)
   .default(PAGE_LIMIT_DEFAULT)
   .transform((wanted) => Math.min(wanted, PAGE_LIMIT_MAX))
-  .describe(`More than ${PAGE_LIMIT_MAX} count as ${PAGE_LIMIT_MAX}.`);
+  .describe(`More than ${PAGE_LIMIT_MAX} count as ${PAGE_LIMIT_MAX}. A page of large rows has fewer.`);
 const numberWords = 'the number of a sync run';
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
 const kind = z.enum(KINDS);

@@ -52,12 +52,10 @@ export function createReads({ store, clock, answerTimes }: ApiContext, snapshots
     })
     .openapi(routes.recordHistory, async (c) => {
       const { kind, id } = c.req.valid('param');
-      const paging = c.req.valid('query');
-      const changes = await store.recordHistory(kind, id, paging);
+      const page = await store.recordHistory(kind, id, c.req.valid('query'));
       // A record whose history has been trimmed has none either.
-      if (changes.length === 0 && (await store.showRecord(kind, id)) === null) throw notFound();
-      const next = nextKey(changes, paging.limit, (change) => change.seq);
-      return c.json({ items: changes, next }, 200);
+      if (page.items.length === 0 && (await store.showRecord(kind, id)) === null) throw notFound();
+      return c.json(page, 200);
     })
 
     .openapi(routes.listGaps, async (c) => c.json(await listed('gaps', c.req.valid('query')), 200))

@@ -91,7 +91,7 @@ async function readAftermath(store: OpsContext['store'], event: EventReport): Pr
   const { kind, record_id, seq } = event;
   if (kind === null || record_id === null) return null;
   const since = { limit: CHANGES_LOOKED_AT, after: String(seq), oldestFirst: true } as const;
-  const [later, record] = await Promise.all([
+  const [{ items: later }, record] = await Promise.all([
     store.recordHistory(kind, record_id, since),
     store.showRecord(kind, record_id),
   ]);

@@ -2,7 +2,7 @@ import type { Child } from 'hono/jsx';
 import { z } from 'zod';
 import type { ChangeReport, RecordReport } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
-import { found, nextKey } from '../api/answers.ts';
+import { found } from '../api/answers.ts';
 import { idFromPath } from '../api/ids.ts';
 import { FIELDS_SHOWN, fieldChanges, shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
@@ -20,11 +20,8 @@ export async function recordPage({ store, facts }: OpsContext, c: OpsHandlerCont
   const id = idFromPath(c.req.param('id') ?? '');
   const { after } = pageQuery(c, query);
   const record = found(await store.showRecord(kind, id), 'There is no record of this kind and id.');
-  const changes = await store.recordHistory(kind, id, { limit: PAGE_ROWS, after });
-  const links = linksOf(
-    c,
-    nextKey(changes, PAGE_ROWS, (change) => change.seq),
-  );
+  const { items: changes, next } = await store.recordHistory(kind, id, { limit: PAGE_ROWS, after });
+  const links = linksOf(c, next);
   const written = (
     <>
       <Instant at={record.synced_at} />, by <Cause cause={record.cause} />

@@ -5,7 +5,7 @@ import { alternatingTurns, type Database, numbersFrom, type Sql, type Unit } fro
 import type { SQL, Table } from '../drizzle.ts';
 import { sql } from '../units/sql.ts';
 import { CONNECT_TIMEOUT_MS, clientConfig, type PostgresSettings, STATEMENT_TIMEOUT_MS } from './address.ts';
-import { DIALECT, keepText, write } from './dialect.ts';
+import { DIALECT, keepText, pagesBy, write } from './dialect.ts';
 import { ConnectionLost, endsConnection, isRetryable, reasonOf, translate } from './failures.ts';
 
 const DEFAULT_SCHEMA = 'public';
@@ -129,9 +129,11 @@ export function createDatabase(
       const { text, params } = write(statement);
       return asked(client.query({ name: names(text), text, values: params.map(parameter) }));
     };
+    const query = async <Row>(statement: SQL) => (await run(statement)).rows as Row[];
     return {
       dialect: DIALECT,
-      query: async <Row>(statement: SQL) => (await run(statement)).rows as Row[],
+      query,
+      page: pagesBy(query),
       change: async (statement) => (await run(statement)).rowCount ?? 0,
     };
   }
@@ -211,9 +213,12 @@ export function createDatabase(
     if (last?.command !== 'COMMIT') throw new Error('the transaction was rolled back');
   }
 
+  const query: Sql['query'] = (statement) =>
+    persistently(() => alone((client) => sqlOn(client).query(statement)));
   const statements: Sql = {
     dialect: DIALECT,
-    query: (statement) => persistently(() => alone((client) => sqlOn(client).query(statement))),
+    query,
+    page: pagesBy(query),
     change: (statement) => persistently(() => alone((client) => sqlOn(client).change(statement))),
   };
 

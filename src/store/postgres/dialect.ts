@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { parseJson } from '../../compliance/json.ts';
-import type { Dialect, RowsOfRecord, Sql } from '../database.ts';
+import { type Dialect, PAGE_BYTES, type RowsOfRecord, type Sql } from '../database.ts';
 import { type Column, createWriter, drizzleModule, type SQL } from '../drizzle.ts';
 import { LAST, sql, withDefaults } from '../units/sql.ts';
 
@@ -17,7 +17,7 @@ export const DIALECT: Dialect = {
   json: (value) => (value == null ? sql`NULL` : sql`${keepJson(value)}::jsonb`),
   fromJson: (stored) => stored,
   instant: (iso) => sql`${iso}::timestamptz`,
-  listed: (ids) => sql`unnest(${textArray(ids)}::text[]) AS listed (id)`,
+  listed: (ids) => sql`unnest(${textArray(ids)}::text[]) WITH ORDINALITY AS listed (id, nth)`,
   given: (columns, rows) =>
     sql`json_to_recordset(${rowsOf(rows)}::json) AS given (${sql.raw(columns.map((column) => `${column} text`).join(', '))})`,
   forUpdate: sql`FOR UPDATE`,
@@ -57,6 +57,28 @@ export const DIALECT: Dialect = {
     return { database_bytes: row!.bytes, wal_bytes: 0 };
   },
 };
+
+/** Of a value of JSON. How much is in what is stored compressed, only its text tells. */
+const bytesOf = (column: ReturnType<typeof sql.identifier>) =>
+  sql`CASE WHEN pg_column_compression(${column}) IS NULL THEN pg_column_size(${column}) ELSE octet_length(${column}::text) END`;
+
+/**
+ * Row by row: with the count, which only grows, the server ends at the first row that is too many, before it reads and writes out the
+ * JSON of those behind it.
+ */
+export const pagesBy =
+  (query: Sql['query']): Sql['page'] =>
+  async <Row>(statement: SQL, json: readonly Column[], limit: number, most = PAGE_BYTES) => {
+    const own = json.map(({ name }) => bytesOf(sql.identifier(name)));
+    const found = await query<Row & { own: number; bytes: number; over: number }>(
+      sql`SELECT * FROM (SELECT *, count(CASE WHEN bytes - own >= ${most} THEN 1 END) OVER (ROWS UNBOUNDED PRECEDING) AS over
+        FROM (SELECT *, sum(own) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
+          FROM (SELECT *, ${sql.join(own, sql` + `)} AS own FROM (${statement}) AS asked LIMIT ${limit}) AS sized) AS summed) AS page
+        WHERE over < 1`,
+    );
+    const isFull = found.length === limit || (found.at(-1)?.bytes ?? 0) >= most;
+    return { rows: found.map(({ own, bytes, over, ...row }) => row as unknown as Row), isFull };
+  };
 
 function folded(text: Column | string): SQL {
   return sql`left(lower(${text}::text COLLATE "C"), 200)`;

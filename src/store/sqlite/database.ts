@@ -7,11 +7,12 @@ import {
   type Dialect,
   type Database as MirrorDatabase,
   numbersFrom,
+  PAGE_BYTES,
   type RowsOfRecord,
   type Sql,
   type Unit,
 } from '../database.ts';
-import { createWriter, drizzleModule, type SQL } from '../drizzle.ts';
+import { type Column, createWriter, drizzleModule, type SQL } from '../drizzle.ts';
 import { recordColumns } from '../reports.ts';
 import type { Field } from '../store.ts';
 import { tableName } from '../units/records.ts';
@@ -26,7 +27,7 @@ const DIALECT: Dialect = {
   json: (value) => (value == null ? sql`NULL` : sql`${JSON.stringify(value)}`),
   fromJson: (stored) => (stored === null ? null : parseJson(String(stored))),
   instant: (iso) => sql`${iso}`,
-  listed: (ids) => sql`(SELECT value AS id FROM json_each(${JSON.stringify(ids)})) AS listed`,
+  listed: (ids) => sql`(SELECT value AS id, rowid AS nth FROM json_each(${JSON.stringify(ids)})) AS listed`,
   given(columns, rows) {
     const values = columns.map((column) => `value ->> '${column}' AS ${column}`);
     return sql`(SELECT ${sql.raw(values.join(', '))} FROM json_each(${JSON.stringify(rows)})) AS given`;
@@ -91,6 +92,17 @@ export function createDatabase(db: Connection): MirrorDatabase {
     async query<Row>(asked: SQL) {
       const { prepared, params } = statement(asked);
       return prepared.all(...params) as Row[];
+    },
+    async page<Row>(asked: SQL, json: readonly Column[], limit: number, most = PAGE_BYTES) {
+      const { prepared, params } = statement(sql`${asked} LIMIT ${limit}`);
+      const rows: Row[] = [];
+      let bytes = 0;
+      for (const row of prepared.iterate(...params) as Iterable<Record<string, string>>) {
+        rows.push(row as Row);
+        for (const { name } of json) bytes += Buffer.byteLength(row[name]!);
+        if (bytes >= most) break;
+      }
+      return { rows, isFull: rows.length === limit || bytes >= most };
     },
     async change(asked) {
       const { prepared, params } = statement(asked);

@@ -8,7 +8,7 @@ import {
   seenByName,
 } from '../../mirror/flat-columns.ts';
 import type { Database, Sql } from '../database.ts';
-import { fields } from '../schema.ts';
+import { changes, fields } from '../schema.ts';
 import type { Field, FieldLook } from '../values.ts';
 import { readFact, sql, upsert, writeFact } from './sql.ts';
 
@@ -24,25 +24,20 @@ export function createFieldVerbs({ sql: statements, transactApart }: Database) {
     /** Looks at up to `limit` changes after `look`. Null: after the last look that was learned. */
     async seeFields(look: FieldLook | null, limit: number): Promise<FieldLook> {
       const from = look?.through ?? Number((await readFact(statements, LOOKED_FACT)) ?? 0);
-      type Row = { seq: number; kind: Kind; id: string; after: unknown; at: string; bytes: number };
+      type Row = { seq: number; kind: Kind; id: string; after: unknown; at: string };
       // After a backup was put back, numbers are given out again.
       const behind = sql`CASE WHEN ${from} > (SELECT value FROM counter) THEN 0 ELSE CAST(${from} AS bigint) END`;
-      const rows = await statements.query<Row>(
-        sql`SELECT * FROM (SELECT sized.*, sum(own) OVER (ORDER BY seq) AS bytes FROM (
-            SELECT seq, kind, record_id AS id, after, at, octet_length(CAST(after AS text)) AS own
-            FROM changes WHERE seq > ${behind} ORDER BY seq LIMIT ${limit}) AS sized) AS summed
-          WHERE bytes - own < ${LOOK_BYTES} ORDER BY seq`,
-      );
+      const statement = sql`SELECT seq, kind, record_id AS id, after, at FROM changes WHERE seq > ${behind} ORDER BY seq`;
+      const { rows, isFull } = await statements.page<Row>(statement, [changes.after], limit, LOOK_BYTES);
       const last = rows.at(-1);
       if (last === undefined) return { through: from, seen: look?.seen ?? [], isOver: true };
-      const isOver = rows.length < limit && last.bytes < LOOK_BYTES;
       const known = knownByKind(await fieldsByKind(statements));
       const seen = seenByName(look?.seen ?? []);
       for (const row of rows) {
         const { data } = statements.dialect.fromJson(row.after) as { data?: JsonObject };
         if (data !== undefined) noteFields(seen, known(row.kind), { ...row, data });
       }
-      return { through: last.seq, seen: [...seen.values()], isOver };
+      return { through: last.seq, seen: [...seen.values()], isOver: !isFull };
     },
 
     /** Returns the rows of `fields` that are new or have another column. Rejects with StoreUnavailable while a query blocks a view. */

@@ -136,6 +136,8 @@ export interface Way {
 /** One page of a walk. */
 export interface Looked<Row, Place> {
   items: Row[];
+  /** Of each item. */
+  places: Place[];
   isFull: boolean;
   /** The last row that was looked at; null: nothing is left after it. */
   end: { place: Place; reach: string } | null;
@@ -167,9 +169,10 @@ export async function lookAlong<Row extends object, Place = string>(
       WHERE fits ORDER BY ${inOrder(Object.keys(marks).map((name) => sql.raw(name)))} LIMIT ${limit}`,
   );
   const items = rows.map(({ place, before_place, reach, fits, ...row }) => row as unknown as Row);
-  if (rows.length === limit) return { items, isFull: true, end: rows.at(-1)! };
+  const places = rows.map(({ place }) => place);
+  if (rows.length === limit) return { items, places, isFull: true, end: rows.at(-1)! };
   const end = sql`SELECT ${mark} ${along} LIMIT 1 OFFSET ${lookAt - 1}`;
-  return { items, isFull: false, end: await one<{ place: Place; reach: string }>(to, end) };
+  return { items, places, isFull: false, end: await one<{ place: Place; reach: string }>(to, end) };
 }
 
 /** The same of a list whose newest come first. */

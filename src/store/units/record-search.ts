@@ -19,7 +19,7 @@ import {
 import { changes } from '../schema.ts';
 import { lookAlong, type Way } from './lists.ts';
 import { TABLE_OF, tableName } from './records.ts';
-import { allOf, as, LAST, limitOf, single, sql } from './sql.ts';
+import { allOf, as, LAST, limitOf, one, single, sql } from './sql.ts';
 
 /** Of one kind. A longer list is of no use to choose from. */
 const STATUSES_LISTED = 50;
@@ -48,6 +48,8 @@ export async function searchRecords(
   const lanes = lanesOf(to, kind, filter, paging.order ?? 'id');
   const [, first = '0', from = null] = /^(\d)\.(.*)$/s.exec(paging.after ?? '') ?? [];
   const ids: string[] = [];
+  /** Where a page goes on that ends with this one. */
+  const nexts: string[] = [];
   let place = from;
   for (let at = Number(first); at < lanes.length; at += 1) {
     const lane = lanes[at]!;
@@ -55,21 +57,38 @@ export async function searchRecords(
     const way = { ...lane, walked: await lane.walked(place) };
     const what = { selected: as({ id: lane.recordId }), fits: lane.fits };
     const bounds = { limit: limit - ids.length, lookAt };
-    const { items: found, isFull, end } = await lookAlong<{ id: string }>(to, way, what, bounds);
+    const { items: found, places, isFull, end } = await lookAlong<{ id: string }>(to, way, what, bounds);
     ids.push(...found.map(({ id }) => id));
-    if (end !== null) {
-      const items = await inOrder(to, kind, ids);
-      return { items, next: `${at}.${end.place}`, searched_to: isFull ? null : end.reach };
-    }
+    nexts.push(...places.map((each) => `${at}.${each}`));
+    if (end !== null) return await shown(`${at}.${end.place}`, isFull ? null : end.reach);
     place = null;
   }
-  return { items: await inOrder(to, kind, ids), next: null, searched_to: null };
+  return await shown(null, null);
+
+  async function shown(next: string | null, searched_to: string | null): Promise<RecordPage> {
+    const statement = sql`SELECT ${columns(kind)} FROM ${to.dialect.listed(ids)} JOIN ${TABLE_OF[kind]} USING (id) ORDER BY nth`;
+    const { items } = await pageOf(to, kind, statement, ids.length);
+    const ended = nexts[items.length - 1];
+    return items.length < ids.length && ended !== undefined
+      ? { items, next: ended, searched_to: null }
+      : { items, next, searched_to };
+  }
 }
 
 /** By id alone, which is the key. */
-export async function recordsById(to: Sql, kind: Kind, paging: Paging): Promise<RecordReport[]> {
-  const { id } = TABLE_OF[kind];
-  return rowsOf(to, kind, sql`${id} > ${paging.after ?? ''} ORDER BY ${id} LIMIT ${limitOf(paging)}`);
+export function recordsById(to: Sql, kind: Kind, paging: Paging) {
+  const rows = TABLE_OF[kind];
+  const behind = sql`${rows.id} > ${paging.after ?? ''}`;
+  const statement = sql`SELECT ${columns(kind)} FROM ${rows} WHERE ${behind} ORDER BY ${rows.id}`;
+  return pageOf(to, kind, statement, limitOf(paging));
+}
+
+export async function recordOf(to: Sql, kind: Kind, id: string): Promise<RecordReport | null> {
+  const row = await one<RecordReport>(
+    to,
+    sql`SELECT ${columns(kind)} FROM ${TABLE_OF[kind]} WHERE id = ${id}`,
+  );
+  return row === null ? null : reportOf(to, row);
 }
 
 /** The statuses that records of a kind have, the deleted included, each with how many have it. */
@@ -190,18 +209,17 @@ function listOrObjectIn(text: string): unknown {
   }
 }
 
-async function inOrder(to: Sql, kind: Kind, ids: readonly string[]): Promise<RecordReport[]> {
-  const found = await rowsOf(to, kind, to.dialect.isAmong(TABLE_OF[kind].id, ids));
-  const byId = new Map(found.map((row) => [row.id, row]));
-  return ids.map((id) => byId.get(id)!);
+const columns = (kind: Kind) => sql.raw(recordColumns(kind).join(', '));
+
+async function pageOf(to: Sql, kind: Kind, statement: SQL, limit: number) {
+  const { rows, isFull } = await to.page<RecordReport>(statement, [TABLE_OF[kind].data], limit);
+  return { items: rows.map((row) => reportOf(to, row)), isFull };
 }
 
-export async function rowsOf({ query, dialect }: Sql, kind: Kind, which: SQL): Promise<RecordReport[]> {
-  const rows = await query<RecordReport>(
-    sql`SELECT ${sql.raw(recordColumns(kind).join(', '))} FROM ${TABLE_OF[kind]} WHERE ${which}`,
-  );
-  return rows.map((row) => ({ ...row, data: dialect.fromJson(row.data) as JsonObject }));
-}
+const reportOf = ({ dialect }: Sql, row: RecordReport): RecordReport => ({
+  ...row,
+  data: dialect.fromJson(row.data) as JsonObject,
+});
 
 /** ASCII only, like `Dialect.folded`. */
 const inEitherCase = (text: string) => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());

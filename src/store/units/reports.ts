@@ -34,7 +34,7 @@ import { changes, traffic } from '../schema.ts';
 import { EVENT_COLUMNS, searchDeliveries, searchEvents } from './delivery-search.ts';
 import { EPOCH_FACT } from './gaps.ts';
 import { firstSince, listOf, rowOf } from './lists.ts';
-import { recordsById, rowsOf, searchRecords, statusesOf } from './record-search.ts';
+import { recordOf, recordsById, searchRecords, statusesOf } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { beforeOf, iso, limitOf, one, readFact, sql } from './sql.ts';
 
@@ -43,17 +43,17 @@ const DAY_MS = 86_400_000;
 
 /** What people ask the store. These verbs only read, and no delivery waits for them. */
 export function createReports({ sql: statements, atOneMoment, currentNumber }: Database) {
-  const { query, dialect } = statements;
+  const { query, page, dialect } = statements;
 
-  const changesWhere = async (condition: SQL) => {
-    const rows = await query<ChangeReport>(
-      sql`SELECT seq, kind, record_id, operation, before, after, cause, at FROM changes WHERE ${condition}`,
-    );
-    return rows.map((row) => ({
+  const changesWhere = async (condition: SQL, limit: number) => {
+    const statement = sql`SELECT seq, kind, record_id, operation, before, after, cause, at FROM changes WHERE ${condition}`;
+    const { rows, isFull } = await page<ChangeReport>(statement, [changes.before, changes.after], limit);
+    const items = rows.map((row) => ({
       ...row,
       before: dialect.fromJson(row.before) as JsonObject,
       after: dialect.fromJson(row.after) as JsonObject,
     }));
+    return { items, isFull };
   };
 
   return {
@@ -76,26 +76,27 @@ export function createReports({ sql: statements, atOneMoment, currentNumber }: D
     /** In order, those of deleted records included. */
     listStatuses: (kind: Kind): Promise<StatusCount[]> => statusesOf(statements, kind),
 
-    showRecord: async (kind: Kind, id: string): Promise<RecordReport | null> =>
-      (await rowsOf(statements, kind, sql`id = ${id}`))[0] ?? null,
+    showRecord: (kind: Kind, id: string): Promise<RecordReport | null> => recordOf(statements, kind, id),
 
     /** Newest first, unless `oldestFirst`. */
     async recordHistory(
       kind: Kind,
       id: string,
       paging: Paging & { oldestFirst?: true },
-    ): Promise<ChangeReport[]> {
+    ): Promise<Omit<Page<ChangeReport>, 'looked_back_to'>> {
       const order = paging.oldestFirst ? 'ASC' : 'DESC';
       const from = beforeOf(paging);
       const behind = paging.oldestFirst ? { above: from } : { below: from };
-      const rows = { table: 'changes', kind, id, ...behind, order, limit: limitOf(paging) } as const;
-      const found = await dialect.numbersOf(statements, rows);
-      return await changesWhere(sql`${dialect.isAmong(changes.seq, found)} ORDER BY seq ${sql.raw(order)}`);
+      const limit = limitOf(paging);
+      const rows = { table: 'changes', kind, id, ...behind, order, limit } as const;
+      const found = dialect.isAmong(changes.seq, await dialect.numbersOf(statements, rows));
+      const { items, isFull } = await changesWhere(sql`${found} ORDER BY seq ${sql.raw(order)}`, limit);
+      return { items, next: isFull ? String(items.at(-1)!.seq) : null };
     },
 
-    /** Oldest first. */
-    listChanges: (after: number, limit: number): Promise<ChangeReport[]> =>
-      changesWhere(sql`seq > ${after} ORDER BY seq LIMIT ${limitOf({ limit })}`),
+    /** Oldest first. None: there are no others. */
+    listChanges: async (after: number, limit: number): Promise<ChangeReport[]> =>
+      (await changesWhere(sql`seq > ${after} ORDER BY seq`, limitOf({ limit }))).items,
 
     /** The `after` with which `listChanges` begins at `instant` (ISO 8601 UTC). */
     async changesBefore(instant: string): Promise<number> {
@@ -114,10 +115,11 @@ export function createReports({ sql: statements, atOneMoment, currentNumber }: D
     },
 
     /** `seq`: the counter; the rows are at least as new, so that a reader of the changes after it misses none. */
-    async snapshotRecords(kind: Kind, paging: Paging): Promise<{ seq: number; records: RecordReport[] }> {
+    async snapshotRecords(kind: Kind, paging: Paging) {
       // The counter first: what is committed between the two is in the rows and also after `seq`.
       const seq = await currentNumber();
-      return { seq, records: await recordsById(statements, kind, paging) };
+      const { items: records, isFull } = await recordsById(statements, kind, paging);
+      return { seq, records, isFull };
     },
 
     /** How many gaps were ever opened, by reason. */

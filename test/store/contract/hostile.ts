@@ -33,7 +33,9 @@ export function describeHostileInput(open: OpenEngine): void {
         expect(await scene.show('policy', id, { id, name: id })).toMatchObject({ id, verified: true });
         expect(await scene.row('policy', id)).toMatchObject({ id, name: id, cause: 'refetch' });
         expect(await scene.store.showEvent(id)).toMatchObject({ id, record_id: id, state: 'processed' });
-        expect((await scene.store.recordHistory('policy', id, { limit: 10 })).length).toBeGreaterThan(0);
+        expect((await scene.store.recordHistory('policy', id, { limit: 10 })).items.length).toBeGreaterThan(
+          0,
+        );
         const { items: found } = await scene.store.listRecords('policy', { search: id }, { limit: 10 });
         expect(found.map((row) => row.id)).toEqual([id]);
         await scene.store.openGap({ reason: 'unresolved', kind: 'policy', recordId: id }, id, scene.now());

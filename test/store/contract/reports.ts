@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { PAGE_LIMIT_MAX, type Paging, type Period } from '../../../src/store/reports.ts';
-import { inScene, isoOf, type OpenEngine, type Scene, TIMING } from '../scene.ts';
+import {
+  PAGE_LIMIT_MAX,
+  type Paging,
+  type Period,
+  type RecordFilter,
+  type RecordOrder,
+} from '../../../src/store/reports.ts';
+import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
 
 /** Reads a list to its end, two rows at a time. */
 async function pages<Row>(
@@ -85,11 +91,11 @@ export function describeReports(open: OpenEngine): void {
         );
         expect(syncRuns).toHaveLength(5);
         const history = await pages(
-          (paging) => store.recordHistory('policy', 'pol_1', paging),
+          async (paging) => (await store.recordHistory('policy', 'pol_1', paging)).items,
           (row) => row.seq,
         );
         expect(history.map((row) => row.after['name'])).toEqual(NEWEST_FIRST.map((n) => `Name ${n}`));
-        const after = await store.recordHistory('policy', 'pol_1', {
+        const { items: after } = await store.recordHistory('policy', 'pol_1', {
           ...{ limit: 2, after: String(history.at(-1)!.seq), oldestFirst: true },
         });
         expect(after).toEqual(history.toReversed().slice(1, 3));
@@ -233,6 +239,77 @@ export function describeReports(open: OpenEngine): void {
         expect(await records(10_000)).toHaveLength(PAGE_LIMIT_MAX);
         expect(await records(0)).toHaveLength(1);
         expect(await scene.store.listChanges(0, 10_000)).toHaveLength(PAGE_LIMIT_MAX);
+      }),
+    );
+
+    it(
+      'of records and changes end where their JSON has a bound of bytes, after one row at least, and go on from there',
+      inScene(open, async (scene) => {
+        const { store } = scene;
+        const megabytes = [3, 1, 1, 1, 9, 1, 2];
+        for (const [n, each] of megabytes.entries()) {
+          // One that takes little room in a database, and one that takes more as text than there.
+          const notes = n % 2 === 0 ? 'x'.repeat(each * 1_000_000) : '"\u00e9'.repeat(each * 250_000);
+          await scene.show('vendor', `v${n}`, {
+            id: `v${n}`,
+            name: `Name ${9 - n}`,
+            status: 'active',
+            notes,
+          });
+          await scene.show('vendor', 'v', { id: 'v', notes: `${n} ${notes}` });
+          scene.pass(SETTLE_MS);
+        }
+        async function idsByPage<Row>(
+          read: (after: string | undefined) => Promise<{ items: Row[]; next: string | null }>,
+          idOf: (row: Row) => string | number,
+        ) {
+          const found: string[] = [];
+          for (let after: string | undefined, isOver = false; !isOver; ) {
+            const { items, next } = await read(after);
+            found.push(items.map(idOf).join(' '));
+            isOver = next === null;
+            after = next ?? undefined;
+          }
+          return found;
+        }
+        const limit = PAGE_LIMIT_MAX;
+        const list = (filter: RecordFilter, order?: RecordOrder) =>
+          idsByPage(
+            (after) => store.listRecords('vendor', filter, { limit, after, order }),
+            ({ id }) => id,
+          );
+        expect(await list({})).toEqual(['v v0', 'v1 v2 v3 v4', 'v5 v6']);
+        expect(await list({ status: 'active' })).toEqual(['v0 v1 v2', 'v3 v4', 'v5 v6']);
+        expect(await list({}, 'name')).toEqual(['v6 v5 v4', 'v3 v2 v1 v0', 'v']);
+        expect(await list({}, 'changed')).toEqual(['v v6 v5', 'v4', 'v3 v2 v1 v0']);
+        expect(await list({ search: 'name' })).toEqual(['v6 v5 v4', 'v3 v2 v1 v0']);
+        const snapshot = (after: string | undefined) =>
+          store.snapshotRecords('vendor', { limit, after }).then(({ records, isFull }) => ({
+            items: records,
+            next: isFull ? records.at(-1)!.id : null,
+          }));
+        expect(await idsByPage(snapshot, ({ id }) => id)).toEqual(['v v0', 'v1 v2 v3 v4', 'v5 v6']);
+        const changes = (after = '0') =>
+          store.listChanges(Number(after), limit).then((items) => ({
+            items,
+            next: items.length > 0 ? String(items.at(-1)!.seq) : null,
+          }));
+        // A change has what was before it, too.
+        expect(await idsByPage(changes, ({ record_id }) => record_id)).toEqual([
+          'v0 v',
+          'v1 v',
+          'v2 v v3 v',
+          'v4',
+          'v',
+          'v5 v',
+          'v6 v',
+          '',
+        ]);
+        const history = (after: string | undefined) => store.recordHistory('vendor', 'v', { limit, after });
+        const versions = await idsByPage(history, ({ after }) =>
+          (after['data'] as { notes: string }).notes.slice(0, 1),
+        );
+        expect(versions).toEqual(['6 5', '4', '3 2 1', '0']);
       }),
     );
 
@@ -407,7 +484,10 @@ export function describeReports(open: OpenEngine): void {
         expect(await scene.store.showRecord('policy', 'x')).toBeNull();
         expect(await scene.store.show('sync_runs', 1)).toBeNull();
         expect(await scene.store.show('quarantine', 1)).toBeNull();
-        expect(await scene.store.recordHistory('policy', 'x', { limit: 10 })).toEqual([]);
+        expect(await scene.store.recordHistory('policy', 'x', { limit: 10 })).toEqual({
+          items: [],
+          next: null,
+        });
       }),
     );
   });
