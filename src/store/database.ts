@@ -125,6 +125,8 @@ export interface Database {
   currentNumber(): Promise<number>;
   /** Statements that only read, and see what was committed at one moment. */
   atOneMoment<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
+  /** The same for what people ask: fewer at once, where they need connections. */
+  readonly reports?: Pick<Database, 'sql' | 'currentNumber' | 'atOneMoment'>;
   /**
    * One atomic unit that writes, one after another over all processes: number order is commit order. What fails may run
    * again, so `work` changes nothing but the database. What is read first is asked for along with the lock, by `first`.

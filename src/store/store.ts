@@ -110,6 +110,6 @@ export function createVerbs(database: Database, engine: Engine) {
     ...createRetentionVerbs(database),
     ...createFieldVerbs(database),
     ...createReplicaVerbs(database),
-    ...createReports(database),
+    ...createReports(database.reports ?? database),
   };
 }

@@ -28,6 +28,11 @@ const MAKE_DO_MS = 5_000;
  * flush of the one before.
  */
 const KEPT_FOR_UNITS = 2;
+/**
+ * Of what people ask. Should each wait for somebody's lock, heartbeats and leases do not wait behind them, and of a server that gives
+ * four connections there are still one to listen and one for all else.
+ */
+const REPORTS_AT_ONCE = 2;
 
 /** Deadlocks and serialisation failures are gone after one or two tries; if not, something else is wrong. */
 const TRANSACTION_TRIES = 6;
@@ -100,7 +105,7 @@ export function createDatabase(
   const names = statementNames();
   // Deliveries, which have a sender that waits, and all else.
   const [deliveriesInTurn, inTurn] = alternatingTurns();
-  const withRoom = room(Math.max(2, size - KEPT_FOR_UNITS));
+  const ownRoom = room(Math.max(2, size - KEPT_FOR_UNITS), CONNECT_TIMEOUT_MS);
   /** The counter never falls below this by a crash. A restore may set it back, but ends all connections first. */
   let durableNumber = 0;
 
@@ -150,8 +155,6 @@ export function createDatabase(
       release(client, failure);
     }
   }
-
-  const alone: typeof onConnection = (work) => withRoom(() => onConnection(work));
 
   function release(client: pg.PoolClient, failure: unknown): void {
     const isLost = failure !== undefined && endsConnection(failure);
@@ -213,20 +216,17 @@ export function createDatabase(
     if (last?.command !== 'COMMIT') throw new Error('the transaction was rolled back');
   }
 
-  const query: Sql['query'] = (statement) =>
-    persistently(() => alone((client) => sqlOn(client).query(statement)));
-  const statements: Sql = {
-    dialect: DIALECT,
-    query,
-    page: pagesBy(query),
-    change: (statement) => persistently(() => alone((client) => sqlOn(client).change(statement))),
-  };
-
-  return {
-    schema,
-    sql: statements,
-    currentNumber: () =>
-      persistently(() =>
+  function statementsIn(withRoom: ReturnType<typeof room>): Required<Database>['reports'] {
+    const alone: typeof onConnection = (work) => persistently(() => withRoom(() => onConnection(work)));
+    const query: Sql['query'] = (statement) => alone((client) => sqlOn(client).query(statement));
+    return {
+      sql: {
+        dialect: DIALECT,
+        query,
+        page: pagesBy(query),
+        change: (statement) => alone((client) => sqlOn(client).change(statement)),
+      },
+      currentNumber: () =>
         alone(async (client) => {
           const [row] = await sqlOn(client).query<{ value: number }>(COUNTER);
           const value = row?.value ?? 0;
@@ -234,17 +234,23 @@ export function createDatabase(
           durableNumber = Math.max(durableNumber, value);
           return value;
         }),
-      ),
-    atOneMoment: (work) =>
-      persistently(() =>
-        withRoom(() =>
-          once(ONE_MOMENT, async (client, opened) => {
-            const [, result] = await allOf([opened, work(sqlOn(client))]);
-            await commit(client, [], '');
-            return result;
-          }),
+      atOneMoment: (work) =>
+        persistently(() =>
+          withRoom(() =>
+            once(ONE_MOMENT, async (client, opened) => {
+              const [, result] = await allOf([opened, work(sqlOn(client))]);
+              await commit(client, [], '');
+              return result;
+            }),
+          ),
         ),
-      ),
+    };
+  }
+
+  return {
+    schema,
+    ...statementsIn(ownRoom),
+    reports: statementsIn(room(REPORTS_AT_ONCE, LOCK_TIMEOUT_MS)),
     // Each waits for its turn here already: otherwise each would occupy a connection while it waits for the same row. All pay for
     // the round trips of the one that has the counter, so the first reads go along with the lock, and the writes with the commit.
     transact: (work, first) =>
@@ -383,8 +389,8 @@ function statementNames(): (text: string) => string {
   };
 }
 
-/** At most `places` at the same time, in the order of calls. One that has waited for too long is turned away. */
-function room(places: number): <T>(work: () => Promise<T>) => Promise<T> {
+/** At most `places` at the same time, in the order of calls. One that has waited for `waitMs` is turned away. */
+function room(places: number, waitMs: number): <T>(work: () => Promise<T>) => Promise<T> {
   let free = places;
   const waiting = new Set<() => void>();
   const enter = () =>
@@ -397,7 +403,7 @@ function room(places: number): <T>(work: () => Promise<T>) => Promise<T> {
       const timer = setTimeout(() => {
         waiting.delete(go);
         reject(new ConnectionLost('all connections are in use'));
-      }, CONNECT_TIMEOUT_MS);
+      }, waitMs);
       waiting.add(go);
     });
   return async (work) => {

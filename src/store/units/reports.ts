@@ -42,7 +42,11 @@ const EVENT_STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 
 const DAY_MS = 86_400_000;
 
 /** What people ask the store. These verbs only read, and no delivery waits for them. */
-export function createReports({ sql: statements, atOneMoment, currentNumber }: Database) {
+export function createReports({
+  sql: statements,
+  atOneMoment,
+  currentNumber,
+}: Pick<Database, 'sql' | 'atOneMoment' | 'currentNumber'>) {
   const { query, page, dialect } = statements;
 
   const changesWhere = async (condition: SQL, limit: number) => {
