@@ -198,7 +198,7 @@ describe('the records', () => {
         pointers: { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] },
       },
     );
-    const [, first] = await h.store.recordHistory('vendor', 'v1', { limit: 9 });
+    const [, first] = (await h.store.recordHistory('vendor', 'v1', { limit: 9 })).items;
     const trim = { before: Date.parse(first!.at) + 86_400_000, after: 0, limit: 1 };
     await h.store.trim('changes', trim);
     const { text } = await page('/records/vendor/v1');

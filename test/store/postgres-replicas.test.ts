@@ -227,6 +227,15 @@ describe('several replicas over one database', () => {
     expect(await scene.query('SELECT id FROM events ORDER BY seq')).toEqual([{ id: 'a' }, { id: 'b' }]);
   });
 
+  it('claim few events of large records at a time, since all others wait until their rows are written', async () => {
+    const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
+    for (const id of ids) await scene.show('vendor', id, { id, notes: 'x'.repeat(1_000_000) });
+    await scene.accept(...ids.map((id) => scene.event({ id, kind: 'vendor', recordId: id })));
+    const claimed = async () => (await scene.claim()).map(({ id }) => id);
+    expect(await claimed()).toEqual(['a', 'b', 'c', 'd', 'e']);
+    expect(await claimed()).toEqual(['f', 'g']);
+  });
+
   it('never claim an event, or two events of one record, at the same time', async () => {
     const all = [scene.store, await replica(), await replica()];
     const events = Array.from({ length: 120 }, (_, n) =>

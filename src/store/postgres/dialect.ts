@@ -59,25 +59,35 @@ export const DIALECT: Dialect = {
 };
 
 /** Of a value of JSON. How much is in what is stored compressed, only its text tells. */
-const bytesOf = (column: ReturnType<typeof sql.identifier>) =>
+export const bytesOf = (column: Column | SQL): SQL =>
   sql`CASE WHEN pg_column_compression(${column}) IS NULL THEN pg_column_size(${column}) ELSE octet_length(${column}::text) END`;
 
+/** What `upTo` adds to the columns. */
+export interface Counted {
+  own: number;
+  bytes: number;
+  over: number;
+}
+
 /**
- * Row by row: with the count, which only grows, the server ends at the first row that is too many, before it reads and writes out the
- * JSON of those behind it.
+ * The first of `rows`, `limit` at most, until those before have `most` bytes together, `own` being those of each. Row by row: with the
+ * count, which only grows, the server ends at the first row that is too many, before it looks at those behind it.
  */
+export const upTo = (most: number, rows: SQL, own: SQL, limit: number): SQL =>
+  sql`SELECT * FROM (SELECT *, count(CASE WHEN bytes - own >= ${most} THEN 1 END) OVER (ROWS UNBOUNDED PRECEDING) AS over
+    FROM (SELECT *, sum(own) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
+      FROM (SELECT *, ${own} AS own FROM (${rows}) AS asked LIMIT ${limit}) AS sized) AS summed) AS counted
+    WHERE over < 1`;
+
+export const uncounted = <Row>({ own, bytes, over, ...row }: Row & Counted) => row as unknown as Row;
+
 export const pagesBy =
   (query: Sql['query']): Sql['page'] =>
   async <Row>(statement: SQL, json: readonly Column[], limit: number, most = PAGE_BYTES) => {
-    const own = json.map(({ name }) => bytesOf(sql.identifier(name)));
-    const found = await query<Row & { own: number; bytes: number; over: number }>(
-      sql`SELECT * FROM (SELECT *, count(CASE WHEN bytes - own >= ${most} THEN 1 END) OVER (ROWS UNBOUNDED PRECEDING) AS over
-        FROM (SELECT *, sum(own) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
-          FROM (SELECT *, ${sql.join(own, sql` + `)} AS own FROM (${statement}) AS asked LIMIT ${limit}) AS sized) AS summed) AS page
-        WHERE over < 1`,
-    );
+    const own = json.map(({ name }) => bytesOf(sql`${sql.identifier(name)}`));
+    const found = await query<Row & Counted>(upTo(most, statement, sql.join(own, sql` + `), limit));
     const isFull = found.length === limit || (found.at(-1)?.bytes ?? 0) >= most;
-    return { rows: found.map(({ own, bytes, over, ...row }) => row as unknown as Row), isFull };
+    return { rows: found.map((row) => uncounted<Row>(row)), isFull };
   };
 
 function folded(text: Column | string): SQL {

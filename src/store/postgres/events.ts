@@ -1,14 +1,25 @@
 import { randomUUID } from 'node:crypto';
+import { KINDS } from '../../compliance/kinds.ts';
 import { payloadIn } from '../../compliance/pointers.ts';
 import { waitsForProcessing } from '../../process/payload.ts';
 import type { Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type { AcceptOutcome, ClaimedEvent, ClaimStore, DirtyTiming, IncomingEvent, Now } from '../store.ts';
 import { CLAIM_BYTES, CLAIM_SCAN_FACTOR, type Engine, type PendingEvent } from '../units/processing.ts';
-import { type Dirtied, hasNewState, loadRecords } from '../units/records.ts';
+import { type Dirtied, hasNewState, loadRecords, TABLE_OF } from '../units/records.ts';
 import { sql, tally } from '../units/sql.ts';
 import type { PostgresDatabase } from './connection.ts';
-import { bigintArray, instantOf, rowsOf, textArray, timestampArray } from './dialect.ts';
+import {
+  bigintArray,
+  bytesOf,
+  type Counted,
+  instantOf,
+  rowsOf,
+  textArray,
+  timestampArray,
+  uncounted,
+  upTo,
+} from './dialect.ts';
 import { dirtyColumns, RECORDS, saveRecords } from './records.ts';
 
 /** Nobody reads the records that it may name, unless that is done as it is accepted. */
@@ -101,6 +112,15 @@ const IN_TURN = 'LOCK TABLE tokens IN SHARE UPDATE EXCLUSIVE MODE';
 /** A claim that is lost in a crash of the server is made again, so that none waits for the disk. */
 const NOT_AWAITED = 'SET LOCAL synchronous_commit = off';
 
+/** Of its body, and of the record's row that is read and written for it: `taken` as `claimEvents` has it. */
+const BYTES_OF_EVENT = sql`octet_length(body) + coalesce(CASE kind ${sql.join(
+  KINDS.map((kind) => {
+    const rows = TABLE_OF[kind];
+    return sql`WHEN ${sql.raw(`'${kind}'`)} THEN (SELECT ${bytesOf(rows.data)} FROM ${rows} WHERE ${rows.id} = "recordId")`;
+  }),
+  sql` `,
+)} END, 0)`;
+
 /**
  * An event in this engine's own way, from its arrival to its end: who works on it, over all replicas, and how a batch is loaded
  * and saved, by a statement for each table. A claim is a row of its own, so that taking one neither rewrites the
@@ -117,8 +137,8 @@ export function createEvents(database: PostgresDatabase) {
         await unit.change(
           sql`DELETE FROM claims WHERE seq IN (SELECT seq FROM claims WHERE until <= ${now.steady} FOR UPDATE SKIP LOCKED)`,
         );
-        type Row = Omit<PendingEvent, 'receivedWall' | 'owner'> & { received_at: string; bytes: number };
-        const rows = await unit.query<Row>(
+        type Row = Omit<PendingEvent, 'receivedWall' | 'owner'> & { received_at: string };
+        const rows = await unit.query<Row & Counted>(
           sql`WITH head AS (
              SELECT seq FROM events e WHERE state = 'pending' AND (next_attempt_at IS NULL OR next_attempt_at <= ${instantOf(now.wall)})
                AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.seq = e.seq) ORDER BY seq LIMIT ${limit * CLAIM_SCAN_FACTOR}::bigint
@@ -129,14 +149,13 @@ export function createEvents(database: PostgresDatabase) {
                (SELECT 1 FROM claims c WHERE c.record_id = e.record_id AND c.kind = e.kind AND c.owner <> ${owner})
              ORDER BY e.seq LIMIT ${limit}::bigint FOR UPDATE OF e SKIP LOCKED
            ), fitting AS (
-             SELECT * FROM (SELECT *, sum(octet_length(body)) OVER (ORDER BY seq) AS bytes FROM taken) AS sized
-             WHERE bytes - octet_length(body) < ${CLAIM_BYTES}
+             ${upTo(CLAIM_BYTES, sql`SELECT * FROM taken ORDER BY seq`, BYTES_OF_EVENT, limit)}
            ), noted AS (
              INSERT INTO claims (seq, kind, record_id, owner, opening, until)
              SELECT seq, kind, "recordId", ${owner}, ${opening}, ${now.steady + leaseMs}::bigint FROM fitting
            ) SELECT * FROM fitting ORDER BY seq`,
         );
-        return rows.map(({ received_at, bytes, ...row }) => ({
+        return rows.map(uncounted).map(({ received_at, ...row }) => ({
           ...row,
           receivedWall: Date.parse(received_at),
           owner,
