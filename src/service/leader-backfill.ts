@@ -72,13 +72,17 @@ export function createLeaderBackfill(options: {
   }
 
   async function passOn(): Promise<void> {
-    for (let next = asked[0]; next !== undefined; next = asked[0]) {
-      const isForgeable = next.reason === FORGEABLE;
-      if (!isForgeable || (await replicas.takeTurn(`sync:${FORGEABLE}`, options.forgeableDistanceMs))) {
-        await store.requestSyncRuns(next.kinds, next.reason, now());
-        if (leading === null) replicas.notify('work');
+    for (let at = 0; at < asked.length; ) {
+      const { kinds, reason } = asked[at]!;
+      const isForgeable = reason === FORGEABLE;
+      if (isForgeable && !(await replicas.takeTurn(`sync:${FORGEABLE}`, options.forgeableDistanceMs))) {
+        // Put off, not dropped.
+        at += 1;
+        continue;
       }
-      asked.shift();
+      await store.requestSyncRuns(kinds, reason, now());
+      if (leading === null) replicas.notify('work');
+      asked.splice(at, 1);
     }
   }
 
