@@ -135,7 +135,8 @@ async function heldSecret(
 ): Promise<{ fits: readonly SecretEncoding[]; places: readonly string[] }> {
   const settings = secretSettings(talk.draft.config(), { wall: Date.now });
   const registrations = await withStore(commandOf(talk), 'read', (store) => store.listRegistrations());
-  const held = registrations.findLast((each) => each.url === url && each.expiresWall === null)!;
+  const held = registrations.findLast((each) => each.url === url && each.expiresWall === null);
+  if (held === undefined) return { fits: [], places: [] };
   const { state, fits } = stateOfSecret(held, settings);
   if (state === 'too_short' || state === 'not_in_encoding') return { fits, places: [] };
   return { fits: [], places: settings.key === null ? [] : placesOfUnsent(held, settings.key) };
