@@ -26,29 +26,50 @@ interface NotifierOptions {
   onError(error: unknown): void;
 }
 
-/** Sends each change of the verdict to NOTIFY_URL, one at a time, until `signal` aborts. Never rejects. */
-export async function notify(options: NotifierOptions, signal: AbortSignal): Promise<void> {
+/**
+ * Sends each change of the verdict to NOTIFY_URL, one at a time, until the signal aborts. Never rejects, and may run again: that
+ * the database is down can be sent and not saved, and then the lease is lost. So what is not saved is remembered here.
+ */
+export function createNotifier(options: NotifierOptions): (signal: AbortSignal) => Promise<void> {
   const { clock, facts } = options;
-  let state: NotifyState | null = null;
-  while (!signal.aborted) {
-    try {
-      state ??= { ...NOTHING_SENT, sent: await facts.readFact(SENT_FACT) };
-      const verdict = await options.verdict();
-      const seen = look(state, verdict, clock.steady());
-      const before = state.sent;
-      state = seen.state;
-      if (seen.isDue) {
-        const error = await post(options, verdict, before, signal);
-        if (signal.aborted) return;
-        state = attempted(state, error === null, clock.steady(), options.random());
-        options.onAttempt({ topic: state.topic ?? '', ok: error === null, error });
-        if (error === null && state.sent !== null) await facts.writeFact(SENT_FACT, state.sent);
-      }
-    } catch (error) {
-      options.onError(error);
-    }
-    await clock.sleep(LOOK_MS, signal);
+  let saved: string | null = null;
+  let unsaved: string | null = null;
+
+  async function lastSent(): Promise<string | null> {
+    const before = saved;
+    saved = await facts.readFact(SENT_FACT);
+    // Another replica has sent something since.
+    if (saved !== before) unsaved = null;
+    return unsaved ?? saved;
   }
+
+  return async (signal) => {
+    let state: NotifyState | null = null;
+    while (!signal.aborted) {
+      try {
+        state ??= { ...NOTHING_SENT, sent: await lastSent() };
+        const verdict = await options.verdict();
+        const seen = look(state, verdict, clock.steady());
+        const before = state.sent;
+        state = seen.state;
+        if (seen.isDue) {
+          const error = await post(options, verdict, before, signal);
+          if (signal.aborted) return;
+          state = attempted(state, error === null, clock.steady(), options.random());
+          options.onAttempt({ topic: state.topic ?? '', ok: error === null, error });
+          if (error === null) unsaved = state.sent;
+        }
+        if (unsaved !== null) {
+          await facts.writeFact(SENT_FACT, unsaved);
+          saved = unsaved;
+          unsaved = null;
+        }
+      } catch (error) {
+        options.onError(error);
+      }
+      await clock.sleep(LOOK_MS, signal);
+    }
+  };
 }
 
 /** Null if it was received; else the reason, without the address. */

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import type { Verdict } from '../../src/notify/decide.ts';
-import { notify } from '../../src/notify/notify.ts';
+import { createNotifier } from '../../src/notify/notify.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
 import { eventually } from '../convergence/service.ts';
 
@@ -12,6 +12,8 @@ const IN_SYNC: Verdict = {
 const PAUSED: Verdict = {
   ...{ verdict: 'action_required', reason: 'paused', sentence: 'Paused.', remedy: 'Resume.', since: null },
 };
+
+const UNREADABLE: Verdict = { ...PAUSED, reason: 'database_unreadable', sentence: 'It cannot be read.' };
 
 /** In place of a status: it hangs. */
 const NONE = 0;
@@ -25,27 +27,38 @@ let now: Verdict;
 let attempts: { topic: string; ok: boolean; error: string | null }[];
 let stop: AbortController;
 let run: Promise<void>;
+let notifier: ReturnType<typeof createNotifier>;
+/** The database is down. */
+let isDown: boolean;
 
+/** As a new process. */
 function begin(format: 'json' | 'slack' = 'json'): void {
-  stop = new AbortController();
   const { port } = server.address() as AddressInfo;
-  run = notify(
-    {
-      url: new URL(`http://127.0.0.1:${port}/hook/token-in-the-path`),
-      format,
-      ...{ clock, random: () => 0.5, verdict: async () => now },
-      facts: {
-        readFact: async (name) => facts.get(name) ?? null,
-        writeFact: async (name, value) => void facts.set(name, value),
-      },
-      about: { version: '0.1.0', operators: 'http://127.0.0.1:8081' },
-      onAttempt: (attempt) => attempts.push(attempt),
-      onError: (error) => {
-        throw error;
-      },
+  notifier = createNotifier({
+    url: new URL(`http://127.0.0.1:${port}/hook/token-in-the-path`),
+    format,
+    ...{ clock, random: () => 0.5, verdict: async () => now },
+    facts: {
+      readFact: async (name) => requireDatabase().get(name) ?? null,
+      writeFact: async (name, value) => void requireDatabase().set(name, value),
     },
-    stop.signal,
-  );
+    about: { version: '0.1.0', operators: 'http://127.0.0.1:8081' },
+    onAttempt: (attempt) => attempts.push(attempt),
+    onError: (error) => {
+      if (!isDown) throw error;
+    },
+  });
+  takeLease();
+}
+
+function takeLease(): void {
+  stop = new AbortController();
+  run = notifier(stop.signal);
+}
+
+function requireDatabase(): Map<string, string> {
+  if (isDown) throw new Error('it is down');
+  return facts;
 }
 
 /** Moves time until so many attempts were made. */
@@ -62,6 +75,7 @@ beforeEach(async () => {
   facts = new Map();
   answer = 204;
   now = IN_SYNC;
+  isDown = false;
   clock = new HeldClock();
   server = createServer((request, response) => {
     let text = '';
@@ -137,6 +151,37 @@ it('says nothing twice, not after a restart either', async () => {
   expect(taken).toHaveLength(1);
   now = PAUSED;
   await until(2);
+});
+
+it('tells the end of what it could not save, after it has lost its lease and got it back', async () => {
+  await until(1);
+  isDown = true;
+  now = UNREADABLE;
+  await until(2);
+  stop.abort();
+  await run;
+  isDown = false;
+  now = IN_SYNC;
+  takeLease();
+  await until(3);
+  expect(taken.at(-1)?.body).toMatchObject({ verdict: 'in_sync', previous: 'action_required' });
+  await clock.advance(600_000);
+  expect(taken).toHaveLength(3);
+});
+
+it('repeats nothing that another replica has told meanwhile', async () => {
+  await until(1);
+  isDown = true;
+  now = UNREADABLE;
+  await until(2);
+  stop.abort();
+  await run;
+  isDown = false;
+  now = PAUSED;
+  facts.set('notified', 'action_required:paused');
+  takeLease();
+  await clock.advance(600_000);
+  expect(taken).toHaveLength(2);
 });
 
 it.each([500, 404, 302])('tries again after an answer of %i, and goes nowhere it is sent', async (status) => {
