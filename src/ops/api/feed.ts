@@ -78,8 +78,8 @@ export function createFeed({ store, clock, signal }: ApiContext) {
           });
         }
         const until = clock.steady() + (isWaiting ? wait * 1000 : 0);
-        using gone = askerGone(c);
-        const ended = isWaiting ? AbortSignal.any([signal, gone.signal]) : signal;
+        using gone = isWaiting ? askerGone(c) : null;
+        const ended = gone === null ? signal : AbortSignal.any([signal, gone.signal]);
         if (isWaiting) waiting.push(name);
         try {
           for (let from = start; ; ) {
