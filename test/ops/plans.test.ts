@@ -64,13 +64,14 @@ function paths(): string[] {
     'status=approved&after=0.v0',
     'field=owner.team=Legal',
     'order=name',
-    'order=name&after=0.v1',
+    'order=name&after=0.:v1',
+    'order=name&after=0.4:Namev1',
     'order=name&after=1.v1',
     'order=changed',
     'order=changed&status=approved&after=0.9',
   ].concat([
-    'search=Ac&after=1.v0',
-    'search=Ac&after=2.v0&status=approved&field=a=b',
+    'search=Ac&after=1.4:Acmev0',
+    'search=Ac&after=2.:v0&status=approved&field=a=b',
     'search=a&deleted=no&unverified=yes',
     'search=a&deleted=yes',
   ]);

@@ -90,11 +90,11 @@ export const queries = {
   }),
   records: z.strictObject({
     limit,
-    // Before the id is the number of the search that it belongs to.
+    // Before the id are the number of the search that it belongs to, and a name of up to 100 characters with its length.
     after: z
       .string()
       .regex(/^\d\./, 'the value of `next` from the page before')
-      .max(CURSOR_MAX_LENGTH + 2)
+      .max(CURSOR_MAX_LENGTH + 106)
       .optional(),
     search: some
       .optional()

@@ -129,7 +129,7 @@ const SOURCES: readonly Source[] = [
 ];
 
 /** The rows of one lane that a page may show, newest first, and how far it has looked. */
-interface Found extends Omit<Looked<DeliveryReport, number>, 'isFull' | 'places'> {
+interface Found extends Omit<Looked<DeliveryReport, number>, 'isFull' | 'ends'> {
   lane: Lane;
 }
 

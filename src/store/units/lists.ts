@@ -137,7 +137,7 @@ export interface Way {
 export interface Looked<Row, Place> {
   items: Row[];
   /** Of each item. */
-  places: Place[];
+  ends: { place: Place; reach: string }[];
   isFull: boolean;
   /** The last row that was looked at; null: nothing is left after it. */
   end: { place: Place; reach: string } | null;
@@ -169,10 +169,10 @@ export async function lookAlong<Row extends object, Place = string>(
       WHERE fits ORDER BY ${inOrder(Object.keys(marks).map((name) => sql.raw(name)))} LIMIT ${limit}`,
   );
   const items = rows.map(({ place, before_place, reach, fits, ...row }) => row as unknown as Row);
-  const places = rows.map(({ place }) => place);
-  if (rows.length === limit) return { items, places, isFull: true, end: rows.at(-1)! };
+  const ends = rows.map(({ place, reach }) => ({ place, reach }));
+  if (rows.length === limit) return { items, ends, isFull: true, end: rows.at(-1)! };
   const end = sql`SELECT ${mark} ${along} LIMIT 1 OFFSET ${lookAt - 1}`;
-  return { items, places, isFull: false, end: await one<{ place: Place; reach: string }>(to, end) };
+  return { items, ends, isFull: false, end: await one<{ place: Place; reach: string }>(to, end) };
 }
 
 /** The same of a list whose newest come first. */

@@ -32,6 +32,8 @@ interface Lane extends Omit<Way, 'walked'> {
   fits: SQL;
   /** The index alone shows what fits. */
   inIndex?: boolean;
+  /** The place in a cursor, of a row's own place and what a person reads of it. Default: the former. */
+  placeOf?(place: string, reach: string): string;
 }
 
 /**
@@ -57,10 +59,12 @@ export async function searchRecords(
     const way = { ...lane, walked: await lane.walked(place) };
     const what = { selected: as({ id: lane.recordId }), fits: lane.fits };
     const bounds = { limit: limit - ids.length, lookAt };
-    const { items: found, places, isFull, end } = await lookAlong<{ id: string }>(to, way, what, bounds);
+    const { items: found, ends, isFull, end } = await lookAlong<{ id: string }>(to, way, what, bounds);
     ids.push(...found.map(({ id }) => id));
-    nexts.push(...places.map((each) => `${at}.${each}`));
-    if (end !== null) return await shown(`${at}.${end.place}`, isFull ? null : end.reach);
+    const behind = (row: { place: string; reach: string }) =>
+      `${at}.${lane.placeOf?.(row.place, row.reach) ?? row.place}`;
+    nexts.push(...ends.map(behind));
+    if (end !== null) return await shown(behind(end), isFull ? null : end.reach);
     place = null;
   }
   return await shown(null, null);
@@ -145,16 +149,18 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
       fits: allOf(conditions),
     },
     inIndex: filters.length === 0,
-    async walked(place) {
+    placeOf: placeByName,
+    async walked(cursor) {
+      const { place, name: then } = cursor === null ? { place: null } : placeInCursor(cursor);
       const begin =
         place === null
           ? sql`${folded} >= ${dialect.folded(from)}`
-          : dialect.isBehind([folded, id], [dialect.folded(await nameOf(place, from)), place]);
+          : dialect.isBehind([folded, id], [dialect.folded(then ?? (await nameOf(place, from))), place]);
       return sql`FROM ${rows}${dialect.indexedBy(`${tableName(kind)}_name`)} WHERE ${begin} AND ${range}`;
     },
   });
 
-  /** The name at which the last page ended. If it has changed to an earlier name since, the first name that fits. */
+  /** The name at which the last page ended, where the cursor does not have it. If it has changed to an earlier name since, the first name that fits. */
   async function nameOf(last: string, from: string): Promise<string> {
     const found = (await single<string>(to, sql`SELECT ${name} FROM ${rows} WHERE ${id} = ${last}`)) ?? '';
     return inEitherCase(found) < inEitherCase(from) ? from : found;
@@ -220,6 +226,19 @@ const reportOf = ({ dialect }: Sql, row: RecordReport): RecordReport => ({
   ...row,
   data: dialect.fromJson(row.data) as JsonObject,
 });
+
+/** A longer name is looked up again, and so is one that not every program passes on as it is. */
+const NAME_IN_CURSOR = 100;
+
+/** The name goes along: the record may have another one when the next page is asked for. Before it is its length. */
+const placeByName = (id: string, name: string): string =>
+  name.length > NAME_IN_CURSOR || /[\p{Cc}\p{Cs}]/u.test(name) ? `:${id}` : `${name.length}:${name}${id}`;
+
+function placeInCursor(cursor: string): { place: string; name?: string } {
+  const [, length = '', rest = ''] = /^(\d*):(.*)$/s.exec(cursor) ?? [];
+  if (length === '') return { place: rest };
+  return { name: rest.slice(0, Number(length)), place: rest.slice(Number(length)) };
+}
 
 /** ASCII only, like `Dialect.folded`. */
 const inEitherCase = (text: string) => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());

@@ -173,6 +173,35 @@ export function describeLists(open: OpenEngine): void {
     );
 
     it(
+      'of records by name leave out none that keeps its name, whatever becomes of the one at which a page ended',
+      inScene(open, async (scene) => {
+        const long = 'Very '.repeat(40);
+        const names = {
+          a: '',
+          b: 'Ann',
+          c: 'ben',
+          d: '7:\u00c9 \ud83d\ude00',
+          e: 'x\ty',
+          f: `${long}one`,
+          g: `${long}two`,
+        };
+        for (const [id, name] of Object.entries(names)) await scene.show('vendor', id, { id, name });
+        const list = (limit: number, after?: string) =>
+          scene.store.listRecords('vendor', {}, { limit, after, order: 'name' });
+        const all = (await list(9)).items.map(({ id }) => id);
+        for (let n = 1; n < all.length; n += 1) {
+          const { next } = await list(n);
+          expect((await list(9, next!)).items.map(({ id }) => id)).toEqual(all.slice(n));
+        }
+        const first = await list(3);
+        scene.pass(60_000);
+        const last = first.items.at(-1)!.id;
+        await scene.show('vendor', last, { id: last, name: 'zz' });
+        expect((await list(3, first.next!)).items.map(({ id }) => id)).toEqual(all.slice(3, 6));
+      }),
+    );
+
+    it(
       'of records say how far they looked, where that is not to the end',
       inScene(open, async (scene) => {
         const ids = Array.from({ length: 7 }, (_, n) => `ven_${n}`);
