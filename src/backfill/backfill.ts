@@ -99,6 +99,11 @@ export function createBackfill(options: BackfillOptions) {
       for (const kind of others) planOf(kind).reasons.add('gap');
       wake();
     },
+    onAcceptedAgain() {
+      // What was rejected meanwhile does not wait for the end of its backoff.
+      for (const plan of plans.values()) if (plan.retryAt !== null) plan.retryAt = clock.steady();
+      wake();
+    },
     async onReadable(kind, how) {
       const access = options.access();
       if (noted.get(`${kind} ${how}`) === access) return;

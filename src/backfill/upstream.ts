@@ -124,6 +124,8 @@ export function createUpstream(
     onReadable?: (kind: Kind, how: 'read' | 'absence') => Promise<void>;
     /** Credentials are answered 401, which is not about one kind: `others` are those that were good until now. */
     onUnauthorized?: (others: readonly Kind[]) => void;
+    /** A kind is answered again for which the credentials were rejected. */
+    onAcceptedAgain?: () => void;
     /** What `unreachableSince` says of its health is about to change. */
     onReachability?: () => void;
   },
@@ -267,7 +269,10 @@ export function createUpstream(
     if (before instanceof Set) return;
     try {
       await gaps.resolve({ reason: 'credentials_rejected', kind, recordId: null });
-      if (before === 'rejected') await gaps.credentials(kind, 'accepted');
+      if (before === 'rejected') {
+        await gaps.credentials(kind, 'accepted');
+        options.onAcceptedAgain?.();
+      }
     } catch (error) {
       // The database could not commit: the next read tries again.
       if (before === undefined) standing.delete(kind);

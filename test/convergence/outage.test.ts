@@ -159,3 +159,18 @@ it('a key that is revoked while nothing is to be read leaves no listed kind in s
   upstream.faultOf = () => null;
   await stage.leapUntil('in sync again', isNow('in_sync', LISTED));
 });
+
+it('once the credentials are accepted for one kind again, the others do not wait for the end of their backoff', async () => {
+  const { upstream, clock } = stage;
+  await stage.leapUntil('in sync', isNow('in_sync', LISTED));
+  upstream.faultOf = () => ({ fault: 'status', status: 401 });
+  await stage.leapUntil('refused', isNow('action_required', LISTED));
+  const before = upstream.seen.length;
+  await stage.leapUntil('tried often', async () => upstream.seen.length > before + 40, 30_000);
+  upstream.faultOf = () => null;
+  const from = clock.steady();
+  await stage.post('/api/sync-runs', { kinds: ['vendor'] });
+  const isResolved = ({ resolved_at }: { resolved_at: string | null }) => resolved_at !== null;
+  await stage.leapUntil('end of all gaps', async () => (await stage.gaps()).every(isResolved));
+  expect(clock.steady() - from).toBeLessThan(60_000);
+});
