@@ -6,6 +6,8 @@ import { attempted, look, NOTHING_SENT, type NotifyState, type Verdict } from '.
 const LOOK_MS = 1_000;
 /** A receiver that takes longer is tried again. */
 const TIMEOUT_MS = 10_000;
+/** By then a replica that has lost the lease has saved what it sent last. */
+const SURE_AFTER_MS = 15_000;
 /** The topic last sent, kept across restarts: the same news is not sent twice. */
 const SENT_FACT = 'notified';
 
@@ -27,11 +29,17 @@ interface NotifierOptions {
 }
 
 /**
- * Sends each change of the verdict to NOTIFY_URL, one at a time, until the signal aborts. Never rejects, and may run again: that
- * the database is down can be sent and not saved, and then the lease is lost. So what is not saved is remembered here.
+ * Sends each change of the verdict to NOTIFY_URL, one at a time, until `signal` aborts. Never rejects. That the database is down is
+ * sent and cannot be saved; so, unless `stopping` aborts, this goes on after the loss of the lease until it is.
  */
-export function createNotifier(options: NotifierOptions): (signal: AbortSignal) => Promise<void> {
+export async function notify(
+  options: NotifierOptions,
+  signal: AbortSignal,
+  stopping: AbortSignal = signal,
+): Promise<void> {
   const { clock, facts } = options;
+  const sureAt = clock.steady() + SURE_AFTER_MS;
+  let state: NotifyState | null = null;
   let saved: string | null = null;
   let unsaved: string | null = null;
 
@@ -43,33 +51,39 @@ export function createNotifier(options: NotifierOptions): (signal: AbortSignal) 
     return unsaved ?? saved;
   }
 
-  return async (signal) => {
-    let state: NotifyState | null = null;
-    while (!signal.aborted) {
-      try {
-        state ??= { ...NOTHING_SENT, sent: await lastSent() };
-        const verdict = await options.verdict();
-        const seen = look(state, verdict, clock.steady());
-        const before = state.sent;
-        state = seen.state;
-        if (seen.isDue) {
-          const error = await post(options, verdict, before, signal);
-          if (signal.aborted) return;
-          state = attempted(state, error === null, clock.steady(), options.random());
-          options.onAttempt({ topic: state.topic ?? '', ok: error === null, error });
-          if (error === null) unsaved = state.sent;
-        }
-        if (unsaved !== null) {
-          await facts.writeFact(SENT_FACT, unsaved);
-          saved = unsaved;
-          unsaved = null;
-        }
-      } catch (error) {
-        options.onError(error);
+  async function save(): Promise<void> {
+    if (unsaved !== null) await lastSent();
+    if (unsaved === null) return;
+    await facts.writeFact(SENT_FACT, unsaved);
+    saved = unsaved;
+    unsaved = null;
+  }
+
+  while (!signal.aborted) {
+    try {
+      if (state === null || clock.steady() < sureAt)
+        state = { ...(state ?? NOTHING_SENT), sent: await lastSent() };
+      const verdict = await options.verdict();
+      const seen = look(state, verdict, clock.steady());
+      const before = state.sent;
+      state = seen.state;
+      if (seen.isDue) {
+        const error = await post(options, verdict, before, signal);
+        if (signal.aborted) break;
+        state = attempted(state, error === null, clock.steady(), options.random());
+        options.onAttempt({ topic: state.topic ?? '', ok: error === null, error });
+        if (error === null) unsaved = state.sent;
       }
-      await clock.sleep(LOOK_MS, signal);
+      await save();
+    } catch (error) {
+      options.onError(error);
     }
-  };
+    await clock.sleep(LOOK_MS, signal);
+  }
+  while (unsaved !== null && !stopping.aborted) {
+    await clock.sleep(LOOK_MS, stopping);
+    await save().catch(options.onError);
+  }
 }
 
 /** Null if it was received; else the reason, without the address. */

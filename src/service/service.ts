@@ -13,7 +13,7 @@ import { createReplicas } from './replicas.ts';
 import { AWAITED_LOOK_MS, SECRETS_LOOK_MS } from './signing-secrets.ts';
 import { createHeartbeat, createServiceState, readPause } from './state.ts';
 import { createTelemetry } from './telemetry.ts';
-import { createUpkeep } from './upkeep.ts';
+import { keepUp } from './upkeep.ts';
 
 /** How often the database's time is asked for again: what it may be off by grows with the time since. */
 const CLOCK_MEASURED_MS = 5_000;
@@ -157,7 +157,6 @@ async function start(opened: Opened, built: Built, signal: AbortSignal): Promise
     await built.watch.check();
   }
   const about = { version: version(), operators: listeners.operatorsUrl };
-  const keepUp = createUpkeep({ ...base, about, verdict: operators.verdict });
   const hearing = {
     onEvents: worker.wake,
     async look(isNotified: boolean) {
@@ -177,7 +176,11 @@ async function start(opened: Opened, built: Built, signal: AbortSignal): Promise
     repairs.budget.run(signal),
     replicas.listen(hearing, signal),
     every(() => (secrets.isAwaited() ? AWAITED_LOOK_MS : SECRETS_LOOK_MS), secrets.refresh),
-    replicas.hold('upkeep', (held) => keepUp(held.signal), signal),
+    replicas.hold(
+      'upkeep',
+      (held) => keepUp({ ...base, about, verdict: operators.verdict, stopping: signal }, held.signal),
+      signal,
+    ),
   ];
   for (const run of runs) run?.catch(opened.fail);
   state.at('running');

@@ -1,5 +1,5 @@
 import type { Verdict } from '../notify/decide.ts';
-import { createNotifier } from '../notify/notify.ts';
+import { notify } from '../notify/notify.ts';
 import type { Config } from '../platform/config.ts';
 import { describeError } from '../platform/errors.ts';
 import { stage } from '../platform/logger.ts';
@@ -16,14 +16,17 @@ interface UpkeepOptions extends Pick<Base, 'store' | 'clock' | 'random' | 'metri
   config: Pick<Config, 'retention' | 'notify'>;
   about: { version: string; operators: string };
   verdict(): Promise<Verdict>;
+  /** Aborts when the service stops, and not when the lease is lost. */
+  stopping: AbortSignal;
 }
 
-/** What one of the replicas does for all, until the signal aborts: retention, notifications, typed columns. */
-export function createUpkeep(options: UpkeepOptions): (signal: AbortSignal) => Promise<void> {
-  const keepNotifying = createNotifying(options);
-  return async (signal) => {
-    await Promise.all([keepTrimmed(options, signal), keepNotifying(signal), keepFields(options, signal)]);
-  };
+/** What one of the replicas does for all, until `signal` aborts: retention, notifications, typed columns. */
+export async function keepUp(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
+  await Promise.all([
+    keepTrimmed(options, signal),
+    keepNotifying(options, signal),
+    keepFields(options, signal),
+  ]);
 }
 
 async function keepTrimmed(
@@ -53,21 +56,25 @@ async function keepTrimmed(
   }
 }
 
-function createNotifying(options: UpkeepOptions): (signal: AbortSignal) => Promise<void> {
+async function keepNotifying(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
   const { config, store, clock, random, metrics, about, verdict, onError } = options;
-  if (config.notify.url === null) return async () => undefined;
+  if (config.notify.url === null) return;
   const log = stage(options.logger, 'notify');
   const { host } = config.notify.url;
-  return createNotifier({
-    ...{ url: config.notify.url, format: config.notify.format },
-    ...{ clock, random, verdict, facts: store, about },
-    onAttempt({ topic, ok, error }) {
-      metrics.notifications.inc({ outcome: ok ? 'delivered' : 'failed' });
-      if (ok) log.info({ outcome: 'delivered', reason: topic, host }, 'notification');
-      else log.warn({ outcome: 'failed', reason: topic, host, error }, 'notification');
+  await notify(
+    {
+      ...{ url: config.notify.url, format: config.notify.format },
+      ...{ clock, random, verdict, facts: store, about },
+      onAttempt({ topic, ok, error }) {
+        metrics.notifications.inc({ outcome: ok ? 'delivered' : 'failed' });
+        if (ok) log.info({ outcome: 'delivered', reason: topic, host }, 'notification');
+        else log.warn({ outcome: 'failed', reason: topic, host, error }, 'notification');
+      },
+      onError: (error) => onError(new Error(`notification: ${describeError(error)}`, { cause: error })),
     },
-    onError: (error) => onError(new Error(`notification: ${describeError(error)}`, { cause: error })),
-  });
+    signal,
+    options.stopping,
+  );
 }
 
 /** How soon a new field is in the views. Milliseconds. */

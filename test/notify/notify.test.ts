@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import type { Verdict } from '../../src/notify/decide.ts';
-import { createNotifier } from '../../src/notify/notify.ts';
+import { notify } from '../../src/notify/notify.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
 import { eventually } from '../convergence/service.ts';
 
@@ -27,33 +27,33 @@ let now: Verdict;
 let attempts: { topic: string; ok: boolean; error: string | null }[];
 let stop: AbortController;
 let run: Promise<void>;
-let notifier: ReturnType<typeof createNotifier>;
+/** The service stops, and does not only lose its lease. */
+let stopping: AbortController;
 /** The database is down. */
 let isDown: boolean;
 
-/** As a new process. */
 function begin(format: 'json' | 'slack' = 'json'): void {
-  const { port } = server.address() as AddressInfo;
-  notifier = createNotifier({
-    url: new URL(`http://127.0.0.1:${port}/hook/token-in-the-path`),
-    format,
-    ...{ clock, random: () => 0.5, verdict: async () => now },
-    facts: {
-      readFact: async (name) => requireDatabase().get(name) ?? null,
-      writeFact: async (name, value) => void requireDatabase().set(name, value),
-    },
-    about: { version: '0.1.0', operators: 'http://127.0.0.1:8081' },
-    onAttempt: (attempt) => attempts.push(attempt),
-    onError: (error) => {
-      if (!isDown) throw error;
-    },
-  });
-  takeLease();
-}
-
-function takeLease(): void {
   stop = new AbortController();
-  run = notifier(stop.signal);
+  stopping = new AbortController();
+  const { port } = server.address() as AddressInfo;
+  run = notify(
+    {
+      url: new URL(`http://127.0.0.1:${port}/hook/token-in-the-path`),
+      format,
+      ...{ clock, random: () => 0.5, verdict: async () => now },
+      facts: {
+        readFact: async (name) => requireDatabase().get(name) ?? null,
+        writeFact: async (name, value) => void requireDatabase().set(name, value),
+      },
+      about: { version: '0.1.0', operators: 'http://127.0.0.1:8081' },
+      onAttempt: (attempt) => attempts.push(attempt),
+      onError: (error) => {
+        if (!isDown) throw error;
+      },
+    },
+    stop.signal,
+    stopping.signal,
+  );
 }
 
 function requireDatabase(): Map<string, string> {
@@ -94,6 +94,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   stop.abort();
+  stopping.abort();
   await run;
   server.closeAllConnections();
   await new Promise((resolve) => server.close(resolve));
@@ -153,35 +154,44 @@ it('says nothing twice, not after a restart either', async () => {
   await until(2);
 });
 
-it('tells the end of what it could not save, after it has lost its lease and got it back', async () => {
+it('what one could not save before it lost its lease is saved, and the next one tells that it is over', async () => {
   await until(1);
   isDown = true;
   now = UNREADABLE;
   await until(2);
   stop.abort();
-  await run;
+  const before = { run, stopping };
+  await clock.advance(10_000);
   isDown = false;
   now = IN_SYNC;
-  takeLease();
+  begin();
   await until(3);
+  await before.run;
   expect(taken.at(-1)?.body).toMatchObject({ verdict: 'in_sync', previous: 'action_required' });
   await clock.advance(600_000);
   expect(taken).toHaveLength(3);
 });
 
-it('repeats nothing that another replica has told meanwhile', async () => {
+it('what could not be saved is forgotten when another one has told something since, and at a stop', async () => {
   await until(1);
   isDown = true;
   now = UNREADABLE;
   await until(2);
   stop.abort();
-  await run;
-  isDown = false;
-  now = PAUSED;
+  await clock.advance(10_000);
   facts.set('notified', 'action_required:paused');
-  takeLease();
-  await clock.advance(600_000);
-  expect(taken).toHaveLength(2);
+  isDown = false;
+  await clock.advance(10_000);
+  await run;
+  expect(facts.get('notified')).toBe('action_required:paused');
+  begin();
+  await until(3);
+  isDown = true;
+  now = PAUSED;
+  await until(4);
+  stop.abort();
+  stopping.abort();
+  await run;
 });
 
 it.each([500, 404, 302])('tries again after an answer of %i, and goes nowhere it is sent', async (status) => {

@@ -1,7 +1,7 @@
 import pino from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
 import { createMetrics } from '../../src/platform/metrics.ts';
-import { createUpkeep } from '../../src/service/upkeep.ts';
+import { keepUp } from '../../src/service/upkeep.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
@@ -16,18 +16,21 @@ async function upkeep(over: (store: Store) => Partial<Store> = () => ({})) {
   const metrics = createMetrics();
   const errors: unknown[] = [];
   const stop = new AbortController();
-  const keepUp = createUpkeep({
-    config: {
-      retention: { bodyDays: BODIES_KEPT_MS / (24 * HOUR_MS), historyDays: 0, dedupeDays: 400 },
-      notify: { url: null, format: 'json' },
+  const run = keepUp(
+    {
+      config: {
+        retention: { bodyDays: BODIES_KEPT_MS / (24 * HOUR_MS), historyDays: 0, dedupeDays: 400 },
+        notify: { url: null, format: 'json' },
+      },
+      store: { ...store, ...over(store) },
+      ...{ clock, random: () => 0.5, metrics, logger: pino({ level: 'silent' }) },
+      about: { version: '0', operators: '' },
+      verdict: () => Promise.reject(new Error('nobody asks')),
+      stopping: stop.signal,
+      onError: (error) => errors.push(error),
     },
-    store: { ...store, ...over(store) },
-    ...{ clock, random: () => 0.5, metrics, logger: pino({ level: 'silent' }) },
-    about: { version: '0', operators: '' },
-    verdict: () => Promise.reject(new Error('nobody asks')),
-    onError: (error) => errors.push(error),
-  });
-  const run = keepUp(stop.signal);
+    stop.signal,
+  );
   onTestFinished(async () => {
     stop.abort();
     await run;
