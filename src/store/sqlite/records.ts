@@ -7,6 +7,7 @@ import {
   type Change,
   hasNewState,
   IS_SETTLED,
+  isAsDrawn,
   keyOf,
   type LoadedRecord,
   loadRecords,
@@ -187,7 +188,8 @@ function tableStatements(db: Connection, kind: Kind) {
     settled: db
       .prepare(
         `SELECT r.id, r.data FROM ${table} r CROSS JOIN record_state s WHERE r.id IN (SELECT value FROM json_each(?))
-         AND s.kind = ? AND s.id = r.id AND max(r.change_seq, s.read_number) <= ? AND ${IS_SETTLED}`,
+         AND s.kind = ? AND s.id = r.id AND max(r.change_seq, s.read_number) <= ? AND ${IS_SETTLED}
+         AND ${isAsDrawn(kind, (column) => `CASE json_type(r.data, '$.${column}') WHEN 'text' THEN r.data ->> '${column}' END`)}`,
       )
       .raw(),
     markUnverified: db.prepare(

@@ -70,6 +70,26 @@ export function describeReads(open: OpenEngine): void {
     );
 
     it(
+      'puts right a column that somebody else has changed',
+      inScene(open, async (scene) => {
+        const named = (id: string) => ({ id, data: { id, name: id, version: '2', status: 'draft' } });
+        const page = [named('pol_1'), named('pol_2'), named('pol_3'), named('pol_4')];
+        await scene.apply('policy', page);
+        scene.pass(60_000);
+        for (const [at, change] of ["status = 'tampered'", 'name = NULL', "version = '3'"].entries())
+          await scene.query(`UPDATE policies SET ${change} WHERE id = 'pol_${at + 1}'`);
+        const applied = await scene.apply('policy', page);
+        expect(applied.map(({ differences }) => differences)).toEqual([
+          ['status'],
+          ['name'],
+          ['version'],
+          [],
+        ]);
+        expect(await scene.row('policy', 'pol_2')).toMatchObject({ name: 'pol_2' });
+      }),
+    );
+
+    it(
       'keeps what an event has just shown, in all else follows a read that may be stale, and gives way to a later one',
       inScene(open, async (scene) => {
         const was = { id: 'pol_1', name: 'Old', status: 'draft', owner: 'Ann' };
