@@ -122,9 +122,9 @@ export function createUpstream(
     store: Pick<BackfillStore, 'currentNumber'>;
     /** Called when a kind can be read with the present credentials, and with what showed that. */
     onReadable?: (kind: Kind, how: 'read' | 'absence') => Promise<void>;
-    /** Credentials are answered 401, which is not about one kind: `others` are those that were good until now. */
+    /** Credentials are answered 401 again, which is not about one kind: `others` are those that were good until now. */
     onUnauthorized?: (others: readonly Kind[]) => void;
-    /** A kind is answered again for which the credentials were rejected. */
+    /** A kind is answered again for which the credentials were rejected, and not by chance. */
     onAcceptedAgain?: () => void;
     /** What `unreachableSince` says of its health is about to change. */
     onReachability?: () => void;
@@ -138,6 +138,8 @@ export function createUpstream(
    * these records were answered 403 after another answer was good, so that others show whom it is about.
    */
   const standing = new Map<Kind, 'accepted' | 'rejected' | Set<string>>();
+  /** How often credentials were rejected for a kind since they were accepted. Once is chance. */
+  const rejections = new Map<Kind, number>();
   /** Addresses whose last answer was of no use. */
   const failing = new Set<string>();
   const addressOf = (kind: Kind, id: string | null) => `${kind} ${id ?? ''}`;
@@ -271,7 +273,8 @@ export function createUpstream(
       await gaps.resolve({ reason: 'credentials_rejected', kind, recordId: null });
       if (before === 'rejected') {
         await gaps.credentials(kind, 'accepted');
-        options.onAcceptedAgain?.();
+        if (rejections.get(kind)! > 1) options.onAcceptedAgain?.();
+        rejections.delete(kind);
       }
     } catch (error) {
       // The database could not commit: the next read tries again.
@@ -347,7 +350,9 @@ export function createUpstream(
   async function rejected(kind: Kind, error: UpstreamError): Promise<void> {
     const before = standing.get(kind);
     standing.set(kind, 'rejected');
-    if (before !== 'rejected' && error.kind === 'unauthorized') {
+    const times = (rejections.get(kind) ?? 0) + 1;
+    rejections.set(kind, times);
+    if (times === 2 && error.kind === 'unauthorized') {
       options.onUnauthorized?.([...standing].flatMap(([other, its]) => (its === 'accepted' ? [other] : [])));
     }
     await gaps.open({ reason: 'credentials_rejected', kind, recordId: null }, describeError(error));

@@ -174,3 +174,25 @@ it('once the credentials are accepted for one kind again, the others do not wait
   await stage.leapUntil('end of all gaps', async () => (await stage.gaps()).every(isResolved));
   expect(clock.steady() - from).toBeLessThan(60_000);
 });
+
+it.each([401, 403])(
+  'a list that is answered %s while its records can be read is asked for by its backoff, and has no other kind read each time',
+  async (status) => {
+    const { upstream, clock } = stage;
+    await stage.leapUntil('in sync', isNow('in_sync', LISTED));
+    const isList = (path: string) => /[/]vendors([?]|$)/.test(path);
+    upstream.faultOf = ({ path }) => (isList(path) ? { fault: 'status', status } : null);
+    upstream.seen.length = 0;
+    await stage.post('/api/sync-runs', { kinds: ['vendor'] });
+    const isRead = (id: string) => upstream.seen.some(({ path }) => path.endsWith(id));
+    for (let step = 0; step < 30; step += 1) {
+      await stage.deliver(stage.touchVendor(`ven-${1 + (step % 11)}`));
+      clock.leap(STEP_MS);
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    }
+    await stage.leapUntil('reads of the records', () => isRead('ven-11'));
+    const asked = (which: (path: string) => boolean) => upstream.seen.filter(({ path }) => which(path)).length;
+    expect(asked(isList)).toBeLessThan(16);
+    expect(asked((path) => /[/]policies[?]/.test(path))).toBeLessThan(8);
+  },
+);
