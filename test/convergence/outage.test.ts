@@ -191,7 +191,8 @@ it.each([401, 403])(
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
     await stage.leapUntil('reads of the records', () => isRead('ven-11'));
-    const asked = (which: (path: string) => boolean) => upstream.seen.filter(({ path }) => which(path)).length;
+    const asked = (which: (path: string) => boolean) =>
+      upstream.seen.filter(({ path }) => which(path)).length;
     expect(asked(isList)).toBeLessThan(16);
     expect(asked((path) => /[/]policies[?]/.test(path))).toBeLessThan(8);
   },

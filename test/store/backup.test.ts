@@ -1,4 +1,5 @@
 import {
+  chmodSync,
   closeSync,
   copyFileSync,
   existsSync,
@@ -144,6 +145,20 @@ describe('a backup', () => {
     expect(await restored.readFact('fact 1')).toHaveLength(4_000);
     await restored.close();
   });
+
+  it.skipIf(process.getuid?.() === 0)(
+    'of a file of another user, beside its log, says what is to be done',
+    async () => {
+      const { from } = await filled();
+      const before = await openStore(`file:${from}`);
+      await before.writeFact('fact 1', 'later');
+      chmodSync(from, 0o000);
+      await expect(openStore(`file:${from}`, { readOnly: true })).rejects.toMatchObject({
+        remedy: expect.stringContaining('by the user that runs the service'),
+      });
+      await before.close();
+    },
+  );
 
   it('put back twice has a gap for each time, also where the first was open when the second copy was made', async () => {
     const { from, to, folder } = await filled();

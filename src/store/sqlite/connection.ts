@@ -43,13 +43,14 @@ export function connect(path: string, options: { readOnly: boolean }): Connectio
     }
     if (options.readOnly) refuseFolder(path);
     else makePlaceFor(path);
-    refuseLogOfAnother(path);
   }
   return guarded(() => {
     const file = options.readOnly ? whereRead(path) : path;
     const db = new Database(file, { readonly: options.readOnly, timeout: LOCK_WAIT_MS });
-    if (options.readOnly) return db;
     try {
+      // Opened, it can be read, and SQLite has not looked at the log yet.
+      refuseLogOfAnother(path);
+      if (options.readOnly) return db;
       db.pragma('journal_mode = WAL');
       db.pragma('synchronous = FULL');
       db.pragma('foreign_keys = ON');
