@@ -184,20 +184,39 @@ describe('the records', () => {
     expect(h.asked).toEqual(['refetch vendor v1']);
   });
 
+  /** As by full syncs, each a minute after the one before. */
+  async function readAgain(...names: string[]): Promise<void> {
+    let at = h.now().steady;
+    for (const name of names) {
+      at += 60_000;
+      await h.store.applyReads(
+        'vendor',
+        [{ id: 'v1', data: { id: 'v1', name } }],
+        { number: await h.store.currentNumber(), beganAt: at, endedAt: at, endedWall: h.now().wall },
+        {
+          ...{ cause: 'sync:2', syncRunId: null, timing: { settleMs: 0 } },
+          pointers: { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] },
+        },
+      );
+    }
+  }
+
+  test('begin with the change by which they appeared, also where it is the last that fits on a page', async () => {
+    await h.mirror('vendor', 'v1', { name: 'Acme' });
+    const names = Array.from({ length: PAGE_ROWS }, (_, n) => `Acme ${n}`);
+    await readAgain(...names.slice(1));
+    const { text } = await page('/records/vendor/v1');
+    expect(text).toContain('>Appeared <small>');
+    expect(text).not.toContain('Earlier changes');
+    await readAgain(...names);
+    expect((await page('/records/vendor/v1')).text).toContain('Earlier changes');
+  });
+
   test('whose history is trimmed say so, whether a part of it is left or not', async () => {
     await h.mirror('vendor', 'v1', { name: 'Acme' });
     const trimmed = 'are trimmed.';
     expect((await page('/records/vendor/v1')).text).not.toContain(trimmed);
-    const later = h.now().steady + 60_000;
-    await h.store.applyReads(
-      'vendor',
-      [{ id: 'v1', data: { id: 'v1', name: 'Acme Ltd' } }],
-      { number: await h.store.currentNumber(), beganAt: later, endedAt: later, endedWall: h.now().wall },
-      {
-        ...{ cause: 'sync:2', syncRunId: null, timing: { settleMs: 0 } },
-        pointers: { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] },
-      },
-    );
+    await readAgain('Acme Ltd');
     const [, first] = (await h.store.recordHistory('vendor', 'v1', { limit: 9 })).items;
     const trim = { before: Date.parse(first!.at) + 86_400_000, after: 0, limit: 1 };
     await h.store.trim('changes', trim);

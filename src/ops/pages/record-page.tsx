@@ -21,7 +21,8 @@ export async function recordPage({ store, facts }: OpsContext, c: OpsHandlerCont
   const { after } = pageQuery(c, query);
   const record = found(await store.showRecord(kind, id), 'There is no record of this kind and id.');
   const { items: changes, next } = await store.recordHistory(kind, id, { limit: PAGE_ROWS, after });
-  const links = linksOf(c, next);
+  const isWhole = changes.at(-1)?.operation === 'insert';
+  const links = linksOf(c, isWhole ? null : next);
   const written = (
     <>
       <Instant at={record.synced_at} />, by <Cause cause={record.cause} />
@@ -58,7 +59,7 @@ export async function recordPage({ store, facts }: OpsContext, c: OpsHandlerCont
       {changes.map((change) => (
         <Change change={change} />
       ))}
-      {links.next === null && changes.at(-1)?.operation !== 'insert' ? (
+      {links.next === null && !isWhole ? (
         <Empty>No earlier change is kept. Those older than RETENTION_HISTORY_DAYS are trimmed.</Empty>
       ) : null}
       <Pager {...links} words="Earlier changes" />
