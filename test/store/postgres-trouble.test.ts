@@ -182,6 +182,13 @@ describe('trouble with the database', () => {
     await new Promise((resolve) => ruin.close(resolve));
   });
 
+  it('that refuses a connection is said to, also before it is asked for another one', async () => {
+    const store = createDatabase(server.url({ password: 'wrong' }));
+    const ask = () => expect(store.sql.query(sql`SELECT 1`)).rejects.toThrow(/refuses the password \(28P01/);
+    for (let n = 0; n < 5; n += 1) await ask();
+    await store.close();
+  });
+
   it('whose counter is held for too long is unavailable, not stuck', async () => {
     const store = await opened({ lockTimeoutMs: 50 });
     const rival = await rawClient();

@@ -124,8 +124,9 @@ export function createDatabase(
         return await acquire(true);
       }
       // That all connections are in use says nothing about the server.
-      if (!reasonOf(error).startsWith('timeout exceeded')) gate.failed(error);
-      throw error instanceof pg.DatabaseError ? error : new ConnectionLost(error);
+      const reason = error instanceof pg.DatabaseError ? error : new ConnectionLost(error);
+      if (!reasonOf(error).startsWith('timeout exceeded')) gate.failed(reason);
+      throw reason;
     }
   }
 
@@ -425,7 +426,7 @@ function backoffGate() {
   let reason: unknown;
   return {
     check(): void {
-      if (performance.now() < closedUntil) throw new ConnectionLost(reason);
+      if (performance.now() < closedUntil) throw reason;
     },
     failed(error: unknown): void {
       const waitMs = Math.min(BACKOFF_LONGEST_MS, BACKOFF_FIRST_MS * 2 ** failures);
