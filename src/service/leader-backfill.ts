@@ -116,7 +116,9 @@ export function createLeaderBackfill(options: {
       replicas.lookNow();
     },
     requestFullSync(kinds, reason) {
-      asked.push({ kinds, reason });
+      // Of those that wait for their turn one is enough, however long they wait.
+      if (reason !== FORGEABLE || !asked.some((other) => other.reason === reason))
+        asked.push({ kinds, reason });
       replicas.lookNow();
     },
     async refetch(kind, ids) {
