@@ -232,7 +232,9 @@ const NAME_IN_CURSOR = 100;
 
 /** The name goes along: the record may have another one when the next page is asked for. Before it is its length. */
 const placeByName = (id: string, name: string): string =>
-  name.length > NAME_IN_CURSOR || /[\p{Cc}\p{Cs}]/u.test(name) ? `:${id}` : `${name.length}:${name}${id}`;
+  name.length > NAME_IN_CURSOR || /[\p{C}\p{Zl}\p{Zp}]/u.test(name)
+    ? `:${id}`
+    : `${name.length}:${name}${id}`;
 
 function placeInCursor(cursor: string): { place: string; name?: string } {
   const [, length = '', rest = ''] = /^(\d*):(.*)$/s.exec(cursor) ?? [];

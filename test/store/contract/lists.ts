@@ -173,6 +173,21 @@ export function describeLists(open: OpenEngine): void {
     );
 
     it(
+      'of records by name go on from a place that reorders and hides nothing on a terminal, whatever the names hold',
+      inScene(open, async (scene) => {
+        for (const mark of ['\u00ad', '\u200b', '\u2028', '\u202e', '\ufeff'])
+          await scene.show('vendor', `v-${mark.charCodeAt(0)}`, {
+            id: `v-${mark.charCodeAt(0)}`,
+            name: `Ann${mark}`,
+          });
+        for (const limit of [1, 2, 3, 4]) {
+          const { next } = await scene.store.listRecords('vendor', {}, { limit, order: 'name' });
+          expect(next).toMatch(/^0\.[ -~]+$/);
+        }
+      }),
+    );
+
+    it(
       'of records by name leave out none that keeps its name, whatever becomes of the one at which a page ended',
       inScene(open, async (scene) => {
         const long = 'Very '.repeat(40);
