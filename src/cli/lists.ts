@@ -69,8 +69,9 @@ export async function fullPage<Item>(
     items.push(...page.items);
     if (page.next === null || items.length >= limit) return { items, next: page.next };
     from = page.next;
-    const reach = page.looked_back_to ?? page.searched_to ?? from;
-    progress.show(() => `Looked as far as ${printable(reach)}: ${items.length} found`);
+    const reach = page.looked_back_to ?? page.searched_to;
+    const soFar = reach ? `Looked as far as ${printable(reach)}: ` : '';
+    progress.show(() => `${soFar}${items.length} found`);
   }
 }
 

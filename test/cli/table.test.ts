@@ -141,13 +141,15 @@ it('a list that looks through many rows says how far it has come', async () => {
   const pages = [
     { items: [1], next: 'b', looked_back_to: '2026-11-01T00:00:00.000Z' },
     { items: [], next: 'c', searched_to: 'ven\u001b_7' },
-    { items: [2, 3], next: 'd' },
+    { items: [2], next: '0.4:Acmeven_8' },
+    { items: [3, 4], next: 'd' },
   ];
-  const page = await fullPage(screen, 3, undefined, async () => pages[minutes++]!);
+  const page = await fullPage(screen, 4, undefined, async () => pages[minutes++]!);
   vi.restoreAllMocks();
-  expect(page).toEqual({ items: [1, 2, 3], next: 'd' });
+  expect(page).toEqual({ items: [1, 2, 3, 4], next: 'd' });
   expect(written).toEqual([
     'Looked as far as 2026-11-01T00:00:00.000Z: 1 found\n',
     'Looked as far as ven\\u001b_7: 1 found\n',
+    '2 found\n',
   ]);
 });
