@@ -44,10 +44,8 @@ export function statusCommand(cli: Cli): Command {
             ? `Service running: process ${holder?.pid}, operators' page at ${address ?? 'an address not known yet'}`
             : `Service at ${address}`;
         const others =
-          replicas === 0
-            ? 'No service is running on this database.'
-            : `Services running on this database: ${replicas}`;
-        cli.out.write(isServed ? `${where}\n${sentenceOf(served)}\n` : `${others}\n\n`);
+          replicas === 0 ? sentenceOf(status) : `Services running on this database: ${replicas}\n`;
+        cli.out.write(isServed ? `${where}\n${sentenceOf(served)}\n` : `${others}\n`);
         writeSummary(cli, status);
       }
       if (!options.check) return;

@@ -162,7 +162,7 @@ describe('on an empty database with no service running', () => {
     }
   });
 
-  it('the status names each kind and says that no service runs', async () => {
+  it('the status names each kind and says that no service runs, and what to do', async () => {
     const status = JSON.parse((await cli(['status', '--json'], settings)).out);
     expect(status.service).toBeNull();
     expect(status.kinds.map((each: { kind: string }) => each.kind)).toEqual([
@@ -171,7 +171,9 @@ describe('on an empty database with no service running', () => {
       'vendor',
     ]);
     expect(status.events).toEqual({ pending: 0, processed: 0, ignored: 0, failed: 0, discarded: 0 });
-    expect((await cli(['status'], settings)).out).toContain('No service is running');
+    expect((await cli(['status'], settings)).out).toMatch(
+      /^No service is running .*\nWhat to do: Start it .*\n\n/,
+    );
     const { code, err } = await cli(['status', '--check'], settings);
     expect({ code, err }).toMatchObject({ code: 3, err: expect.stringContaining('not in sync: policy: ') });
   });
