@@ -28,7 +28,7 @@ export const UNKNOWN_STATE = {
   unverifiedSince: null as number | null,
   /** Number of the row's last write. */
   write: 0,
-  /** `created` of the last event whose payload was shown, wall. */
+  /** `created` of the last event whose payload was shown, or that a read has covered, wall. */
   provisionalCreated: null as number | null,
   /** Fields of the row's `data` that events have shown and no read covers yet, each with `dirtyAt` as that was. Null: none. */
   shown: null as Readonly<Record<string, number>> | null,
@@ -119,9 +119,10 @@ export function decideProvisional(
     (record.verifiedWall !== null && created < record.verifiedWall - settings.toleranceMs);
   // A late delete event reports a deletion that is known already, perhaps one before the record was made again.
   const state = deletes && covered ? record.state : noteDeletion(record.state, event.seq, deletes, created);
-  if (covered || !newer) return { outcome: 'overtaken', state, row: null, change: null };
+  // Also of one that is covered: the row shows what it reports, and nothing older may be laid over that.
+  const noted = newer ? { ...state, provisionalCreated: created } : state;
+  if (covered || !newer) return { outcome: 'overtaken', state: noted, row: null, change: null };
 
-  const noted = { ...state, provisionalCreated: created };
   if (deletes) {
     if (row === null) return { outcome: 'marked_dirty', state: noted, row: null, change: null };
     return provisional(noted, row, { ...row, deletedAt: row.deletedAt ?? nowIso });

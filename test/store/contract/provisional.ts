@@ -97,6 +97,23 @@ export function describeProvisional(open: OpenEngine): void {
       }),
     );
 
+    it(
+      'remembers it also of an event that a read had covered, so that an older one is not laid over what was read',
+      inScene(open, async (scene) => {
+        const at = scene.now().wall;
+        const told = (createdMs: number, name: string) =>
+          scene.accept(scene.event({ recordId: 'r', createdMs, shows: { name } }));
+        await told(at, 'Later');
+        scene.pass(SETTLE_MS);
+        await scene.show('policy', 'r', { id: 'r', name: 'Later' });
+        expect(await scene.work()).toMatchObject([{ outcome: 'overtaken' }]);
+        await scene.store.makeKnown('vendor', ['v'], scene.now());
+        await told(at - 1_000, 'Older');
+        expect(await scene.work()).toMatchObject([{ outcome: 'overtaken' }]);
+        expect(await scene.row('policy', 'r')).toMatchObject({ name: 'Later' });
+      }),
+    );
+
     it.each([
       { mode: 'lets the API decide between two of one second', eventsOnly: false, name: 'First' },
       {
