@@ -8,6 +8,8 @@ export interface Row {
   data: string | null;
   deleted_at: string | null;
   unverified_since: string | null;
+  /** Null: no field is one that only events have shown. */
+  shown: unknown;
   state_unverified: string | null;
   write: number;
   refusals: number;
@@ -34,7 +36,7 @@ export const QUESTIONS = {
   rows: KINDS.map(
     (kind) =>
       `SELECT '${kind}' AS kind, r.id, CAST(r.data AS text) AS data, r.deleted_at, r.unverified_since,
-         s.unverified_since AS state_unverified, r.change_seq AS write, s.refusals, r.cause
+         s.unverified_since AS state_unverified, r.change_seq AS write, s.refusals, r.cause, r.shown
        FROM ${TABLES[kind]} r LEFT JOIN record_state s ON s.kind = '${kind}' AND s.id = r.id`,
   ).join(' UNION ALL '),
   stored: 'SELECT id FROM events',

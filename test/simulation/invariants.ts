@@ -344,7 +344,9 @@ export function createInvariants(options: {
         if (everForgot.has(kind)) continue;
         const through = Date.parse(instant) - epoch;
         for (const row of rowsNow()) {
-          const isProvisional = row.unverified_since !== null && row.cause?.startsWith('event:') === true;
+          // A read that follows keeps what an event has just shown.
+          const isOfEvent = row.cause?.startsWith('event:') === true || row.shown !== null;
+          const isProvisional = row.unverified_since !== null && isOfEvent;
           if (row.kind !== kind || isProvisional) continue;
           const history = model.history(kind, row.id);
           const held = history.findLast((version) => version.at <= through);
