@@ -112,7 +112,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'second-scan',
-    tryFirst: 33,
+    tryFirst: 141,
     without: 'what one list scan did not show is gone',
     edits: [
       {
@@ -361,7 +361,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unreadable-address',
-    tryFirst: 276,
+    tryFirst: 31,
     without: 'a list that shows a record tells that its own address is answered with what can be understood',
     edits: [
       {
