@@ -23,6 +23,7 @@ export type OpsStore = ReportStore &
     | 'approveDeletions'
     | 'pendingDeletions'
     | 'currentNumber'
+    | 'epoch'
     | 'audit'
     | 'settleAudit'
     | 'checkWritable'

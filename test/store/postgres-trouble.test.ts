@@ -255,6 +255,10 @@ describe('trouble with the database', () => {
     await expect(accepted).resolves.toMatchObject([{ status: 'accepted' }]);
     const facts = { eventsOnly: true, settleMs: 1, fullSyncMs: 1, blocked: false, unreachable: false };
     await store.beat(scene.now(), { ...facts, access: '' });
+    // Read with each heartbeat.
+    const asked = performance.now();
+    await store.epoch();
+    expect(performance.now() - asked).toBeLessThan(5_000);
     await rival.query('ROLLBACK');
     await rival.end();
     await Promise.all(reports);

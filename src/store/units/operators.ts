@@ -2,6 +2,7 @@ import type { Database, Sql } from '../database.ts';
 import { AUDIT_ASKED, type TrafficReport } from '../reports.ts';
 import { audit, registrations, tokens, traffic } from '../schema.ts';
 import type { AuditEntry, Now, SealedText, StoredRegistration, StoredTokens } from '../values.ts';
+import { EPOCH_FACT } from './gaps.ts';
 import { excluded, iso, noteAudit, one, readFact, set, sql, update, upsert, writeFact } from './sql.ts';
 
 /** What operators do, besides what concerns records: audit, registrations, tokens, traffic, facts. */
@@ -182,6 +183,11 @@ export function createOperatorVerbs(database: Database) {
         }
         await unit.change(sql`DELETE FROM ${traffic} WHERE ${traffic.minute} < ${iso(keepSince)}`);
       });
+    },
+
+    /** New after each restore of a backup: numbers of changes go on from the backup's, and mean other changes than before. */
+    async epoch(): Promise<string> {
+      return (await readFact(statements, EPOCH_FACT)) ?? '';
     },
 
     /** Null: never set. */

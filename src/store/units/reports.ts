@@ -32,7 +32,6 @@ import type {
 } from '../reports.ts';
 import { changes, traffic } from '../schema.ts';
 import { EVENT_COLUMNS, searchDeliveries, searchEvents } from './delivery-search.ts';
-import { EPOCH_FACT } from './gaps.ts';
 import { firstSince, listOf, rowOf } from './lists.ts';
 import { recordOf, recordsById, searchRecords, statusesOf } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
@@ -111,11 +110,6 @@ export function createReports({
     async trimmedChanges(): Promise<TrimmedChanges | null> {
       const text = await readFact(statements, TRIMMED_CHANGES_FACT);
       return text === null ? null : (JSON.parse(text) as TrimmedChanges);
-    },
-
-    /** New after each restore of a backup: numbers of changes go on from the backup's, and mean other changes than before. */
-    async epoch(): Promise<string> {
-      return (await readFact(statements, EPOCH_FACT)) ?? '';
     },
 
     /** `seq`: the counter; the rows are at least as new, so that a reader of the changes after it misses none. */
