@@ -1,5 +1,5 @@
 import type { Status } from '../ops/api/schemas.ts';
-import { duration } from '../ops/words.ts';
+import { span } from '../ops/words.ts';
 import type { Screen } from './cli.ts';
 
 /** For a terminal that does not say how wide it is. */
@@ -79,6 +79,6 @@ function describeSyncRun(syncRun: Running, budgetLeft: number, withBar: boolean)
     `${pages} pages`,
     ...(rate === null ? [] : [`${rate} records/s`]),
     `budget ${budgetLeft}`,
-    ...(left === null ? [] : [`${duration(left * 1000)} left`]),
+    ...(left === null ? [] : [`${span(left)} left`]),
   ].join(', ');
 }

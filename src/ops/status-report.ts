@@ -1,7 +1,7 @@
 import { pointersToSet } from '../compliance/pointers.ts';
 import type { Status } from './api/schemas.ts';
 import type { Snapshot } from './snapshot.ts';
-import { duration, tenth } from './words.ts';
+import { span, tenth } from './words.ts';
 
 /** What `/api/status` answers: the status page's figures, instants as ISO 8601 UTC text. */
 export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdict }: Snapshot) {
@@ -71,8 +71,6 @@ export function cycleOf({ summary, live, at }: Pick<Snapshot, 'summary' | 'live'
 
 /** As a person reads it: `the last took 12 s`, `4 min`, `3 h 20 min`. */
 export function cycleWords({ last_seconds, running }: Cycle): string {
-  // What took less is known to the tenth only.
-  const span = (seconds: number) => (seconds < 1 ? 'under 1 s' : duration(seconds * 1000));
   const last = last_seconds === null ? 'none completed yet' : `the last took ${span(last_seconds)}`;
   if (running === null) return last;
   const { elapsed_seconds: elapsed, estimated_seconds: estimated } = running;

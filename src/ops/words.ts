@@ -44,6 +44,9 @@ export function duration(ms: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+/** Of seconds that are known to the tenth only. */
+export const span = (seconds: number) => (seconds < 1 ? 'under 1 s' : duration(seconds * 1000));
+
 /** No estimate is more precise. */
 export function tenth(value: number): number;
 export function tenth(value: number | null): number | null;

@@ -76,6 +76,7 @@ describe('the pace of a full sync', () => {
   });
 
   it.each([
+    [0.4, 'under 1 s'],
     [59.3, '59 s'],
     [119.3, '119 s'],
     [7190, '2 h 0 min'],
