@@ -324,18 +324,6 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'sight-after',
-    tryFirst: 1_008_782,
-    without: 'ids asked for while a path is lost are no records, since it was there before',
-    edits: [
-      {
-        file: 'src/backfill/candidate-search.ts',
-        find: 'if (sees !== null && others.length === 0 && !(await sees())) {',
-        put: 'if (false) {',
-      },
-    ],
-  },
-  {
     name: 'answer-without-record',
     tryFirst: 9,
     without: 'an answer that names no id is taken for the record that was asked for, whatever it says',
