@@ -317,7 +317,8 @@ test('dragging over the chart’s bars leads to what came in their time', async 
   const id = await service.deliver('vendor.updated', { vendorId: 'ven_04' });
   await signIn();
   const chart = page.locator('svg[data-brush]');
-  const box = (await chart.boundingBox())!;
+  // The stream may be putting a new chart in its place.
+  const box = await vi.waitUntil(() => chart.boundingBox(), WAIT);
   await page.mouse.move(box.x + box.width - 2, box.y + box.height / 2);
   await page.mouse.down();
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
