@@ -193,7 +193,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
         if (error instanceof UpstreamError && isUnreadable(error)) {
           await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, unreadableText(error));
         }
-        // Noted before others are judged: its own reads do not succeed.
+        // Noted first: whoever looks for a record that can be read prefers another one.
         const outcome = await later(request, describeError(error), soon(request));
         const isForbidden = error instanceof UpstreamError && error.kind === 'forbidden';
         if (isForbidden && seeksWitness) await judgeForbidden(request, error);

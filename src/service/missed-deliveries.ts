@@ -52,8 +52,8 @@ export async function recover(options: {
 }
 
 /**
- * Opens a gap when the last heartbeat is too long ago, or too far ahead. Called before each one, not only at a start: a machine that slept, a
- * stopped process and a full disk come back without a start.
+ * Opens a gap when the last heartbeat is too long ago, or too far ahead. Called before each one, not only at a start: a machine that
+ * slept, a stopped process and a full disk come back without a start.
  */
 export async function noteDowntime(
   options: {

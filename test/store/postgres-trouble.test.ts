@@ -203,14 +203,19 @@ describe('trouble with the database', () => {
     expect(await isUp(store)).toBe(true);
   });
 
-  it('with no connection left says which setting to raise, and serves by those that there are', async () => {
-    const user = 'crowded';
+  /** The address of a role that may have so many connections. */
+  async function limited(user: string, connections: number): Promise<string> {
     await server.query(
-      `CREATE ROLE ${user} LOGIN PASSWORD 'p' CONNECTION LIMIT 2;
+      `CREATE ROLE ${user} LOGIN PASSWORD 'p' CONNECTION LIMIT ${connections};
        GRANT ALL ON ALL TABLES IN SCHEMA public TO ${user}`,
       database.url,
     );
-    const url = server.url({ database: new URL(database.url).pathname.slice(1), user, password: 'p' });
+    return server.url({ database: new URL(database.url).pathname.slice(1), user, password: 'p' });
+  }
+
+  it('with no connection left says which setting to raise, and serves by those that there are', async () => {
+    const user = 'crowded';
+    const url = await limited(user, 2);
     const store = await openPostgres(url, { poolSize: 8 });
     open.push(store);
     const [first, second] = [new pg.Client(url), new pg.Client(url)];
@@ -236,14 +241,7 @@ describe('trouble with the database', () => {
   });
 
   it('that gives four connections, and whose table somebody has locked, keeps reports of it waiting and nothing else', async () => {
-    const user = 'few';
-    await server.query(
-      `CREATE ROLE ${user} LOGIN PASSWORD 'p' CONNECTION LIMIT 4;
-       GRANT ALL ON ALL TABLES IN SCHEMA public TO ${user}`,
-      database.url,
-    );
-    const name = new URL(database.url).pathname.slice(1);
-    const store = await openPostgres(server.url({ database: name, user, password: 'p' }));
+    const store = await openPostgres(await limited('few', 4));
     open.push(store);
     const rival = await rawClient();
     await rival.query('BEGIN; LOCK TABLE audit');

@@ -6,9 +6,9 @@ import { recordState } from '../schema.ts';
 import type { DirtyTiming, Now, ReadObject } from '../store.ts';
 import {
   type Change,
+  columnsMatchData,
   type Dirtied,
   IS_SETTLED,
-  isAsDrawn,
   keyOf,
   type LoadedRecord,
   type Records,
@@ -32,7 +32,7 @@ async function settled(
     sql`SELECT r.id FROM json_to_recordset(${shown}::json) AS x (id text, data text) JOIN ${TABLE_OF[kind]} r ON r.id = x.id
      JOIN record_state s ON s.kind = ${sql.raw(`'${kind}'`)} AND s.id = r.id
      WHERE r.data = x.data::jsonb AND greatest(r.change_seq, s.read_number) <= ${number} AND ${sql.raw(IS_SETTLED)}
-       AND ${sql.raw(isAsDrawn(kind, (column) => `CASE jsonb_typeof(r.data -> '${column}') WHEN 'string' THEN r.data ->> '${column}' END`))}`,
+       AND ${sql.raw(columnsMatchData(kind, (column) => `CASE jsonb_typeof(r.data -> '${column}') WHEN 'string' THEN r.data ->> '${column}' END`))}`,
   );
 }
 

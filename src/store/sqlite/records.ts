@@ -5,9 +5,9 @@ import type { DirtyTiming, Now } from '../store.ts';
 import type { Engine } from '../units/processing.ts';
 import {
   type Change,
+  columnsMatchData,
   hasNewState,
   IS_SETTLED,
-  isAsDrawn,
   keyOf,
   type LoadedRecord,
   loadRecords,
@@ -189,7 +189,7 @@ function tableStatements(db: Connection, kind: Kind) {
       .prepare(
         `SELECT r.id, r.data FROM ${table} r CROSS JOIN record_state s WHERE r.id IN (SELECT value FROM json_each(?))
          AND s.kind = ? AND s.id = r.id AND max(r.change_seq, s.read_number) <= ? AND ${IS_SETTLED}
-         AND ${isAsDrawn(kind, (column) => `CASE json_type(r.data, '$.${column}') WHEN 'text' THEN r.data ->> '${column}' END`)}`,
+         AND ${columnsMatchData(kind, (column) => `CASE json_type(r.data, '$.${column}') WHEN 'text' THEN r.data ->> '${column}' END`)}`,
       )
       .raw(),
     markUnverified: db.prepare(

@@ -81,8 +81,8 @@ export const IS_SETTLED = `s.returned AND s.unverified_since IS NULL AND s.dirty
   AND s.due_at IS NULL AND s.missing_since IS NULL AND s.missing_number IS NULL AND NOT s.proven AND s.delete_event IS NULL
   AND s.refusals = 0 AND s.attempts = 0 AND r.deleted_at IS NULL AND r.unverified_since IS NULL AND r.shown IS NULL`;
 
-/** Whether the columns that are taken from `data` are as `inData` reads them there: somebody else may have changed the row. */
-export const isAsDrawn = (kind: Kind, inData: (column: string) => string): string =>
+/** Whether the columns that are taken from `data` are still as they are there: somebody else may have changed the row. */
+export const columnsMatchData = (kind: Kind, inData: (column: string) => string): string =>
   ['name', 'status', ...(kind === 'policy' ? ['version'] : [])]
     .map((column) => `r.${column} IS NOT DISTINCT FROM ${inData(column)}`)
     .join(' AND ');
