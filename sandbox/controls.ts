@@ -78,10 +78,16 @@ const CONTROLS: readonly Control[] = [
   control('mutate', {
     // Silent: the record changes, and no event is sent.
     schema: z.strictObject({
-      ...{ kind: z.enum(KINDS), op: z.string(), ...record, silent: z.boolean().default(false) },
+      kind: z.enum(KINDS),
+      op: z.string(),
+      ...record,
+      silent: z.boolean().default(false),
     }),
     form: ({ kind, op, id, name, fields, silent }) => ({
-      ...{ kind, op, id, silent: silent !== undefined },
+      kind,
+      op,
+      id,
+      silent: silent !== undefined,
       fields: { ...jsonIn(fields, 'Further fields', '{"owner": "Legal"}'), ...(name ? { name } : {}) },
     }),
     act({ upstream, settings: { shapes } }, { silent, ...mutation }) {
@@ -102,7 +108,9 @@ const CONTROLS: readonly Control[] = [
     act({ upstream, registrations, settings, random }, request) {
       return {
         events: trigger(upstream, random, request).map(({ event, kind, recordId: id }) => ({
-          ...{ id: event.id, type: event.type, kind },
+          id: event.id,
+          type: event.type,
+          kind,
           record_id: String(shownId(kind, id, settings.shapes)),
         })),
         registrations: registrations.list().length,

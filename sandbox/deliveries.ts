@@ -99,8 +99,14 @@ export class Deliveries {
       const drawn = fate ?? drawFate(this.#parts.settings.faults, random);
       for (let copy = 1; copy <= drawn.copies; copy += 1) {
         const delivery: Delivery = {
-          ...{ id: random.id('delivery-'), registration, ...about, body, outcome: 'queued' },
-          ...{ faults: copy > 1 ? ['duplicate'] : [], attempts: [], hold: null },
+          id: random.id('delivery-'),
+          registration,
+          ...about,
+          body,
+          outcome: 'queued',
+          faults: copy > 1 ? ['duplicate'] : [],
+          attempts: [],
+          hold: null,
         };
         this.#unsettled.add(delivery);
         this.#start(delivery, drawn, afterEventId);
@@ -251,7 +257,15 @@ export type DeliveryView = ReturnType<typeof view>;
 function view(delivery: Delivery) {
   const { id, registration, event, kind, recordId, outcome, faults, attempts } = delivery;
   return {
-    ...{ id, registrationId: registration.id, eventId: event.id, type: event.type, created: event.created },
-    ...{ kind, recordId, outcome, faults: [...faults], attempts: [...attempts] },
+    id,
+    registrationId: registration.id,
+    eventId: event.id,
+    type: event.type,
+    created: event.created,
+    kind,
+    recordId,
+    outcome,
+    faults: [...faults],
+    attempts: [...attempts],
   };
 }

@@ -147,7 +147,9 @@ function newRecord(kind: Kind, random: Random): JsonObject {
       category: trade.toUpperCase(),
       tier: random.integer(1, 3),
       criticality: random.pick(CRITICALITIES),
-      ...{ owner, contractEnds: soon(random), nextReviewAt },
+      owner,
+      contractEnds: soon(random),
+      nextReviewAt,
     };
   }
   return { name: `${random.pick(SUBJECTS)} at risk`, category: random.pick(CATEGORIES), owner };

@@ -25,7 +25,10 @@ interface Machine {
 const creates = (to: string, event: EventType): Operation => ({ from: null, to, effect: 'create', event });
 const deletes = (event: EventType | null): Operation => ({ from: null, to: null, effect: 'delete', event });
 const changes = (from: Operation['from'], to: string | null, event: EventType | null): Operation => ({
-  ...{ from, to, effect: 'change', event },
+  from,
+  to,
+  effect: 'change',
+  event,
 });
 
 export const MACHINES: Readonly<Record<Kind, Machine>> = {

@@ -72,14 +72,16 @@ function routeOf({ path, operationId, summary, body, answer: [description, schem
   if (body !== undefined) {
     const headers = location ? { headers: z.object({ location: z.string() }) } : {};
     return createRoute({
-      ...{ method: 'post', ...common },
+      method: 'post',
+      ...common,
       request: { body: { required: true, content: { 'application/json': { schema: body } } } },
       responses: { 201: { description, content, ...headers }, ...refusals, ...badBody },
     });
   }
   const isList = !path.includes('{id}');
   return createRoute({
-    ...{ method: 'get', ...common },
+    method: 'get',
+    ...common,
     request: isList ? { query: pageQuery } : { params: z.object({ id }) },
     responses: { 200: { description, content }, ...refusals, ...(isList ? badQuery : notFound) },
   });
@@ -95,7 +97,8 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
 
   const lists = (kind: 'policy' | 'vendor'): Operation => ({
     path: NAMES[kind].path,
-    ...{ operationId: `list${NAMES[kind].title}`, summary: `List ${NAMES[kind].section}` },
+    operationId: `list${NAMES[kind].title}`,
+    summary: `List ${NAMES[kind].section}`,
     answer: [`A page of ${NAMES[kind].section}.`, LIST_SCHEMAS[kind]],
     run(c) {
       const { rows, meta } = pageOf(
@@ -112,7 +115,8 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
 
   const reads = (kind: Kind): Operation => ({
     path: `${NAMES[kind].path}/{id}`,
-    ...{ operationId: `get${NAMES[kind].type}`, summary: `Fetch a ${NAMES[kind].name}` },
+    operationId: `get${NAMES[kind].type}`,
+    summary: `Fetch a ${NAMES[kind].name}`,
     answer: [`The ${NAMES[kind].name}.`, ANSWER_SCHEMAS[kind]],
     run(c) {
       const record = upstream.state.get(kind, upstream.idShownAs(kind, c.req.param('id')!), asOfMs());
@@ -124,7 +128,8 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
 
   const creates = (kind: 'policy' | 'risk_assessment'): Operation => ({
     path: NAMES[kind].path,
-    ...{ operationId: `create${NAMES[kind].type}`, body: CREATE_SCHEMAS[kind] },
+    operationId: `create${NAMES[kind].type}`,
+    body: CREATE_SCHEMAS[kind],
     // A policy has no address of its own.
     location: kind === 'risk_assessment',
     summary: `Create a ${NAMES[kind].name}; emits ${MACHINES[kind].create.event}`,
@@ -142,7 +147,8 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
 
   const registers: Operation = {
     path: '/webhooks',
-    ...{ operationId: 'registerWebhook', summary: 'Register an address for deliveries' },
+    operationId: 'registerWebhook',
+    summary: 'Register an address for deliveries',
     body: registrationBodySchema,
     answer: ['The registration, with its signing secret.', registrationAnswerSchema],
     run(c) {

@@ -61,7 +61,9 @@ export async function startSandbox(given: GivenOptions = {}) {
     url: urlOf(options.host, port),
     port,
     /** As given, or with the keys and secrets that were made. */
-    ...{ apiKeys, oauth, seedNumber },
+    apiKeys,
+    oauth,
+    seedNumber,
     /** Cuts open connections and forgets deliveries still to be sent. */
     close: () => {
       closing ??= close();
@@ -79,7 +81,10 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   }
   const registrations = new Registrations(random.fork('registrations'), options.signing.secret);
   const deliveries = new Deliveries({
-    ...{ sending: options, registrations, settings, timers },
+    sending: options,
+    registrations,
+    settings,
+    timers,
     random: random.fork('deliveries'),
   });
   const upstream = new Upstream({ state, deliveries, settings, random: random.fork('upstream') });
@@ -88,12 +93,21 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   const { oauth, seedNumber, token } = options;
   const grants = new Grants(oauth.accessTokenSeconds);
   const parts = {
-    ...{ upstream, registrations, settings, atStart, scenarios, timers },
-    ...{ seedNumber, random: random.fork('trigger') },
+    upstream,
+    registrations,
+    settings,
+    atStart,
+    scenarios,
+    timers,
+    seedNumber,
+    random: random.fork('trigger'),
   };
 
   const rest = restRoutes({
-    ...{ upstream, registrations, settings, stopping },
+    upstream,
+    registrations,
+    settings,
+    stopping,
     random: random.fork('rest'),
     authenticate: authenticate(options.apiKeys, (token) => grants.scopesOf(token)),
   });

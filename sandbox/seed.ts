@@ -55,7 +55,8 @@ function normaliseRows(kind: Kind, seed: SeedData): JsonObject[] {
     seen.add(id);
     const { id: _, ...withoutBareId } = row;
     const record = {
-      ...{ ...defaults, status: MACHINES[kind].create.to },
+      ...defaults,
+      status: MACHINES[kind].create.to,
       // A policy's id is in policyId. An `id` beside it is another field of the row.
       ...(kind === 'policy' && row.policyId === undefined ? withoutBareId : row),
       [idField]: id,
@@ -98,7 +99,11 @@ export const daysFrom = (today: Date, days: number): string =>
 /** What the sandbox holds without a seed file, with dates around `today`. Every company is invented. */
 export function builtinSeed(today: Date): SeedData {
   const policy = (name: string, version: string, status: string, owner: string, reviewInDays: number) => ({
-    ...{ name, version, status, owner, category: POLICY_CATEGORIES[owner] ?? 'Governance' },
+    name,
+    version,
+    status,
+    owner,
+    category: POLICY_CATEGORIES[owner] ?? 'Governance',
     ...(status === 'approved' ? { approver: 'Management board' } : {}),
     effectiveAt: daysFrom(today, reviewInDays - YEAR_DAYS),
     nextReviewAt: daysFrom(today, reviewInDays),
@@ -113,7 +118,12 @@ export function builtinSeed(today: Date): SeedData {
     [likelihood, impact, residualScore]: readonly [number, number, number],
     dueInDays: number | null,
   ) => ({
-    ...{ name, category, status, likelihood, impact, residualScore },
+    name,
+    category,
+    status,
+    likelihood,
+    impact,
+    residualScore,
     owner: RISK_OWNERS[category] ?? category,
     treatment: dueInDays === null ? 'accept' : 'mitigate',
     ...(dueInDays === null ? {} : { dueDate: daysFrom(today, dueInDays) }),
@@ -129,7 +139,14 @@ export function builtinSeed(today: Date): SeedData {
     endsInDays: number,
     riskAssessmentId?: string,
   ) => ({
-    ...{ name, category, status, tier, criticality, dataAccess, country, owner: 'Procurement' },
+    name,
+    category,
+    status,
+    tier,
+    criticality,
+    dataAccess,
+    country,
+    owner: 'Procurement',
     processesPersonalData: dataAccess === 'personal',
     contractEnds: daysFrom(today, endsInDays),
     nextReviewAt: daysFrom(today, endsInDays - 60),

@@ -40,7 +40,10 @@ export async function sendOnce(
   const at = new Date().toISOString();
   const timestampSeconds = Math.floor(Date.now() / 1000);
   const ended = (status: number | null, error: string | null): Attempt => ({
-    ...{ at, status, error, durationMs: Math.round(performance.now() - started) },
+    at,
+    status,
+    error,
+    durationMs: Math.round(performance.now() - started),
   });
   try {
     const response = await fetch(registration.url, {

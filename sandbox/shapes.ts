@@ -102,7 +102,12 @@ export type ShapesPatch = Patch<Shapes>;
 export const shapesPatchSchema = patchOf(schema);
 
 const idsAt = (rows: string, events: string): IdShape => ({
-  ...{ rows, read: rows, events, otherId: null, numbers: false, inside: false },
+  rows,
+  read: rows,
+  events,
+  otherId: null,
+  numbers: false,
+  inside: false,
 });
 
 export const DEFAULT_SHAPES: Shapes = {
@@ -181,12 +186,14 @@ export function drawShapes(random: Random): ShapesPatch {
     envelope: {
       // A bare list of all rows at once would have no total, so a reader could not tell that it is complete.
       list: isBare && !isWhole ? '' : list,
-      ...{ record, recordInArray },
+      record,
+      recordInArray,
       meta: hasMeta || isWhole ? 'meta' : null,
     },
     paging: {
       by: isWhole ? 'nothing' : 'page',
-      ...{ startName, sizeName },
+      startName,
+      sizeName,
       firstPage: random.integer(0, 1),
       maxSize: pick([10, 50, 100]),
     },

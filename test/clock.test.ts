@@ -13,7 +13,9 @@ function scene(options: { differences?: number } = {}) {
   const asked: (number | null)[] = [];
   const database = () => DATABASE_ORIGIN + ms * (1 + differences) + stepMs;
   return {
-    ...{ trip, asked, database },
+    trip,
+    asked,
+    database,
     pass: (by: number) => {
       ms += by;
     },

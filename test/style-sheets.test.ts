@@ -14,11 +14,15 @@ const STATES = [
 /** `computed`: what pages make classes of at run time, besides words of their own. */
 const PAGES = [
   {
-    ...{ what: 'the operators’ pages', folders: ['src/ops/pages'], style: OPERATORS },
+    what: 'the operators’ pages',
+    folders: ['src/ops/pages'],
+    style: OPERATORS,
     computed: [...VERDICTS, ...STATES],
   },
   {
-    ...{ what: 'the sandbox’s pages', folders: ['sandbox/page', 'sandbox/oauth'], style: SANDBOX },
+    what: 'the sandbox’s pages',
+    folders: ['sandbox/page', 'sandbox/oauth'],
+    style: SANDBOX,
     computed: ['good', 'wait', 'bad'],
   },
 ];

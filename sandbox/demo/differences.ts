@@ -93,8 +93,13 @@ export class DifferenceLog {
   #begin(kind: Kind, id: string, atMs: number): Observation {
     const key = keyOf(kind, id);
     const begun: Observation = {
-      ...{ kind, id, fields: new Set(), story: this.#stories.get(key) ?? null },
-      ...{ firstSeenMs: atMs, resolvedMs: null, resolvedBy: null },
+      kind,
+      id,
+      fields: new Set(),
+      story: this.#stories.get(key) ?? null,
+      firstSeenMs: atMs,
+      resolvedMs: null,
+      resolvedBy: null,
     };
     this.#open.set(key, begun);
     return begun;

@@ -126,7 +126,11 @@ export async function startDatabase(directory: string) {
   if (isRoot) chmodSync(directory, 0o711);
   const server = new Embedded({
     databaseDir: join(directory, 'postgres'),
-    ...{ user: USER, password, port, persistent: true, createPostgresUser: isRoot },
+    user: USER,
+    password,
+    port,
+    persistent: true,
+    createPostgresUser: isRoot,
     initdbFlags: ['--encoding=UTF8'],
     postgresFlags: ['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='],
     onLog: () => undefined,
@@ -193,6 +197,8 @@ async function openTables(server: EmbeddedPostgres): Promise<MirrorTables> {
   const ask = async (text: string, values: number[] = []) => (await client.query(text, values)).rows;
   return tablesBehind({
     begin: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
-    ...{ ask, write: ask, close: () => client.end() },
+    ask,
+    write: ask,
+    close: () => client.end(),
   });
 }

@@ -94,7 +94,9 @@ async function setUp(settings: DemoSettings, directory: string, closers: (() => 
 
   const sandboxUrl = `http://127.0.0.1:${sandboxPort}`;
   const sandboxEnv = {
-    ...{ ...base, SANDBOX_API_KEY: apiKey, SANDBOX_TIME_SCALE: RETRY_SPEED },
+    ...base,
+    SANDBOX_API_KEY: apiKey,
+    SANDBOX_TIME_SCALE: RETRY_SPEED,
     SANDBOX_SHAPES: `draw:${settings.shapes}`,
   };
   const sandbox = start('sandbox', ['sandbox', '--port', String(sandboxPort)], sandboxEnv);
@@ -142,7 +144,9 @@ async function setUp(settings: DemoSettings, directory: string, closers: (() => 
     /** Rejects when one of the processes ends by itself. */
     failed,
     /** The form of the sandbox's answers and events, the number that draws it, and the settings that the mirror needs for it. */
-    ...{ shapes, shapesNumber: settings.shapes, found },
+    shapes,
+    shapesNumber: settings.shapes,
+    found,
   };
 }
 

@@ -250,7 +250,12 @@ export function createBackfill(options: BackfillOptions) {
     const key = `${kind} ${id}`;
     if (repairs.size >= REPAIRS_AT_ONCE) return;
     const work = refetch({
-      ...{ kind, id, attempts, lane: 'live' as const, syncRunId: null, absentFromList: false },
+      kind,
+      id,
+      attempts,
+      lane: 'live' as const,
+      syncRunId: null,
+      absentFromList: false,
     })
       .then(() => undefined, options.onError)
       .finally(() => {

@@ -82,7 +82,8 @@ interface Running {
 
 const COMPLETE: Ending = { outcome: 'complete', error: null };
 const incomplete = (error: string | null, more: Pick<Ending, 'mismatch' | 'resumed'> = {}): Ending => ({
-  ...{ outcome: 'incomplete', error },
+  outcome: 'incomplete',
+  error,
   ...more,
 });
 
@@ -121,8 +122,13 @@ export function createFullSyncer(
     const estimatedTotal = totals.get(kind) ?? null;
     const run: Running = {
       shown: { id, kind, reason, startedWall: clock.wall(), estimatedTotal, ...counts },
-      ...{ ...begun, lane, skip, startedAt, saidAt: startedAt },
-      ...{ differences: createDifferences(), unlisted: [] },
+      ...begun,
+      lane,
+      skip,
+      startedAt,
+      saidAt: startedAt,
+      differences: createDifferences(),
+      unlisted: [],
     };
     running.set(kind, run);
     let ending: Ending;
@@ -154,7 +160,11 @@ export function createFullSyncer(
     const lacking = new Set<string>();
     const scanOnce: ScanOnce = (seenBefore) =>
       scanList({
-        ...{ seenBefore, kind, syncRunId: run.shown.id, lane: run.lane, progress: run.shown },
+        seenBefore,
+        kind,
+        syncRunId: run.shown.id,
+        lane: run.lane,
+        progress: run.shown,
         skip: seenBefore.size === 0 ? run.skip : 0,
         onPage: (applied, total) => {
           run.differences.read(applied);
@@ -371,9 +381,7 @@ export function createFullSyncer(
   }
 
   async function conclude(kind: Kind, run: Running, proof: ConclusionRequest['proof']): Promise<void> {
-    const conclusion = await options.conclude(kind, {
-      ...{ proof, syncRunId: run.shown.id, onlyAnnounced: false },
-    });
+    const conclusion = await options.conclude(kind, { proof, syncRunId: run.shown.id, onlyAnnounced: false });
     run.shown.deleted += conclusion.deleted.length;
     run.differences.concluded(conclusion);
   }

@@ -230,7 +230,10 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   async function absent(request: RefetchRequest, read: ReadMoment, asked: Asked): Promise<RefetchOutcome> {
     const { kind, id, since } = request;
     const how = {
-      ...{ timing, absentFromList: request.absentFromList, witnessedAfter: false, needsWitness: true },
+      timing,
+      absentFromList: request.absentFromList,
+      witnessedAfter: false,
+      needsWitness: true,
       witnessedAt: upstream.witnessedAt(kind, read.beganAt),
       // The one found for this very read will do, however long the budget made it wait.
       witnessFrom: Math.min(read.beganAt - timing.settleMs, since),

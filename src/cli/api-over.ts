@@ -57,7 +57,10 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
       const { riskIdsFile } = config;
       const compare = createDryRun({
         client: commandClient(cli, config, store, { actor: 'cli', needs: 'read', silent: true }),
-        ...{ store, clock, random: Math.random, pointers: config.idPointers },
+        store,
+        clock,
+        random: Math.random,
+        pointers: config.idPointers,
         riskIds: async () => (riskIdsFile === null ? [] : await readRiskIds(riskIdsFile)),
         paging: complianceSettings(config).paging,
       });
@@ -72,15 +75,24 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     },
   };
   const facts = (): LiveFacts => ({
-    ...{ version: version(), startedAt, ...config.sync },
-    ...{ eventsOnly: rules.eventsOnly, idPointers: rules.pointers },
-    ...{ state: isServed ? 'elsewhere' : 'stopped', pausedSince, unwritableSince: null },
-    ...{ databaseError: null, untimelySince: null },
-    ...{ rejectsSignatures: false, lacksCredentials: false },
-    secrets: config.webhook.secrets().map((_, index) => ({
-      ...{ position: index + 1, registration: null, lastUsedAt: null },
-    })),
-    ...{ runningSyncRuns: [], upstream: unknownUpstream(config), unreachableSince: null },
+    version: version(),
+    startedAt,
+    ...config.sync,
+    eventsOnly: rules.eventsOnly,
+    idPointers: rules.pointers,
+    state: isServed ? 'elsewhere' : 'stopped',
+    pausedSince,
+    unwritableSince: null,
+    databaseError: null,
+    untimelySince: null,
+    rejectsSignatures: false,
+    lacksCredentials: false,
+    secrets: config.webhook
+      .secrets()
+      .map((_, index) => ({ position: index + 1, registration: null, lastUsedAt: null })),
+    runningSyncRuns: [],
+    upstream: unknownUpstream(config),
+    unreachableSince: null,
     deliveries: { last_minute: noDeliveries(), last_hour: noDeliveries() },
   });
   const complain = (what: { error?: unknown }) => cli.err.write(`${printable(String(what.error))}\n`);
@@ -91,7 +103,10 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
       releaseQuarantined: (id, at) => notifying(store.releaseQuarantined(id, at, rules.timing)),
       resolveGap: (id, at) => notifying(store.resolveGap(id, at)),
     },
-    ...{ actions, facts, clock, logger: { error: complain } },
+    actions,
+    facts,
+    clock,
+    logger: { error: complain },
     credentials: async () => null,
     traffic: store.listTraffic,
     // Only the process that answered knows them.
@@ -109,8 +124,15 @@ function unknownUpstream({ compliance }: Config): LiveFacts['upstream'] {
   return {
     configured: compliance !== null,
     origin: compliance?.baseUrl.origin ?? null,
-    ...{ ok: null, skew_ms: null },
-    ...{ last_ok_at: null, last_error_at: null, last_error: null, consecutive_failures: 0 },
-    ...{ budget_left: limit, budget_per_minute: limit, budget_waits_for: [], waits_until: null },
+    ok: null,
+    skew_ms: null,
+    last_ok_at: null,
+    last_error_at: null,
+    last_error: null,
+    consecutive_failures: 0,
+    budget_left: limit,
+    budget_per_minute: limit,
+    budget_waits_for: [],
+    waits_until: null,
   };
 }

@@ -42,7 +42,10 @@ async function api(cli: Cli, given: string, path: string, options: { body?: stri
   const body = bodyFor(method, options.body);
   const config = loadConfig(cli.env);
   const call = {
-    ...{ method, path, lane: 'person' as const, signal: new AbortController().signal },
+    method,
+    path,
+    lane: 'person' as const,
+    signal: new AbortController().signal,
     ...(body === undefined ? {} : { body }),
   };
   try {

@@ -54,7 +54,10 @@ export function commandClient(
   return createClient({
     settings,
     credentials: credentialsFor({
-      ...{ settings, clock, actor, needs },
+      settings,
+      clock,
+      actor,
+      needs,
       store: store ?? NO_TOKENS,
       key: () => config.credentialsKey,
     }),

@@ -135,7 +135,9 @@ async function explainRecorded(cli: Cli, options: DoctorOptions): Promise<Diagno
   }
   const headers = headersIn(options.header ?? [], config.webhook.header);
   const specimen = {
-    ...{ headers, body, headerValue: headers.get(config.webhook.header) },
+    headers,
+    body,
+    headerValue: headers.get(config.webhook.header),
     receivedSeconds: secondsOf(options.receivedAt),
   };
   const secrets = candidates(config, await registrationsOf(cli, config), options);

@@ -62,7 +62,12 @@ export function recordsCommand(cli: Cli): Command {
       const { search, status, field, order, unverified, deleted, at } = options;
       if (at !== undefined) return await recordsAt(api, kind, at, { limit, after, deleted });
       const query = {
-        ...{ limit, after, search, status, field, order },
+        limit,
+        after,
+        search,
+        status,
+        field,
+        order,
         ...(unverified ? { unverified: 'true' as const } : {}),
         ...(deleted ? { deleted: 'true' as const } : {}),
       };

@@ -186,8 +186,12 @@ function writeRegistrations(
 ): void {
   const instantOf = (wall: number | null) => (wall === null ? null : new Date(wall).toISOString());
   const shown = stored.map((each) => ({
-    ...{ id: each.upstreamId, url: each.url, events: each.delivers, description: each.description },
-    ...{ created_at: instantOf(each.createdWall), secret: stateOfSecret(each, secrets).state },
+    id: each.upstreamId,
+    url: each.url,
+    events: each.delivers,
+    description: each.description,
+    created_at: instantOf(each.createdWall),
+    secret: stateOfSecret(each, secrets).state,
     expires_at: instantOf(each.expiresWall),
   }));
   if (json) writeJson(cli.out, shown);

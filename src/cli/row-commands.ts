@@ -63,7 +63,8 @@ export function rejectionsCommand(cli: Cli): Command {
 }
 
 const QUARANTINED = {
-  ...{ group: 'quarantine', noun: 'delivery' },
+  group: 'quarantine',
+  noun: 'delivery',
   missing: (id: number) => `no delivery with the id ${id} is in quarantine`,
 };
 

@@ -38,7 +38,9 @@ export function serveCommand(cli: Cli): Command {
       using stop = stopSignals({ attached: options.attached === true });
       try {
         const service = await startService({
-          ...{ config, logger, signal: stop.signal },
+          config,
+          logger,
+          signal: stop.signal,
           logLinesLost: output.lost,
         });
         try {

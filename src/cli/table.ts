@@ -19,10 +19,21 @@ const WORD_MAX = 40;
 
 const HEADS_OF_STATES: ReadonlySet<string> = new Set(['VERDICT', 'STATE', 'OUTCOME']);
 const COLOURS: Readonly<Record<string, 'green' | 'yellow' | 'red'>> = {
-  ...{ in_sync: 'green', processed: 'green', complete: 'green', ok: 'green' },
-  ...{ catching_up: 'yellow', pending: 'yellow', stale: 'yellow', unverified: 'yellow' },
-  ...{ incomplete: 'yellow', interrupted: 'yellow' },
-  ...{ action_required: 'red', unreachable: 'red', failed: 'red', rejected: 'red', quarantined: 'red' },
+  in_sync: 'green',
+  processed: 'green',
+  complete: 'green',
+  ok: 'green',
+  catching_up: 'yellow',
+  pending: 'yellow',
+  stale: 'yellow',
+  unverified: 'yellow',
+  incomplete: 'yellow',
+  interrupted: 'yellow',
+  action_required: 'red',
+  unreachable: 'red',
+  failed: 'red',
+  rejected: 'red',
+  quarantined: 'red',
 };
 
 const styled = (style: Parameters<typeof styleText>[0], text: string) =>

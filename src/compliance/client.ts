@@ -236,7 +236,10 @@ function createSender(options: ClientOptions) {
     const { status } = reply;
     const route = routeOf(path);
     options.observe?.({
-      ...{ method, route, status, durationMs: ended.steady - began.steady },
+      method,
+      route,
+      status,
+      durationMs: ended.steady - began.steady,
       error: verdict instanceof UpstreamError ? verdict.kind : null,
       dateHeaderSkewMs: answer === null ? null : clockSkewMs(answer.headers, ended.wall),
     });

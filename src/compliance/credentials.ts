@@ -126,7 +126,8 @@ function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenE
     },
 
     standing: async () => ({
-      ...{ expiresWall: tokens?.expiresWall ?? null, refusal: null },
+      expiresWall: tokens?.expiresWall ?? null,
+      refusal: null,
       scopes: tokens === null ? null : scopesOf(tokens),
     }),
   };

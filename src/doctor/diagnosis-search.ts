@@ -117,9 +117,14 @@ export function* searchFit(input: SearchInput): Steps<Fit | null> {
               if (claimed === undefined) continue;
               const { key, encoding } = claimed;
               return {
-                ...{ secret, template, algorithm, body, signature: { key, encoding } },
+                secret,
+                template,
+                algorithm,
+                body,
+                signature: { key, encoding },
                 secretReading: {
-                  ...{ name: reading.name, encoding: reading.encoding },
+                  name: reading.name,
+                  encoding: reading.encoding,
                   isTooShort: reading.bytes.length < MIN_SIGNING_KEY_BYTES,
                 },
               };
@@ -155,7 +160,9 @@ function templatesFor({ configured, headerOf, t }: SearchInput): Fit['template']
     (part) => part.kind === 'header' && headerOf(part.name) === undefined,
   );
   const others = TEMPLATES.filter((text) => text !== own).map((text) => ({
-    ...{ text, parts: templateParts(text)!, isConfigured: false },
+    text,
+    parts: templateParts(text)!,
+    isConfigured: false,
   }));
   const all = lacks ? others : [{ text: own, parts: configured.template, isConfigured: true }, ...others];
   // With an empty time in its place `{t}{body}` would pass for what is the body alone.

@@ -49,7 +49,10 @@ export function* diagnose(
     secrets.length === 0 || signatures.length === 0
       ? null
       : yield* searchFit({
-          ...{ signatures, t: t ?? null, body: specimen.body, secrets },
+          signatures,
+          t: t ?? null,
+          body: specimen.body,
+          secrets,
           headerOf: (name) => specimen.headers.get(name),
           configured: settings,
         });

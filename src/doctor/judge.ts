@@ -257,7 +257,8 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     }
     // Each address by itself: which of them leads here is not known, and one does not get what another gets.
     const addresses = [...Map.groupBy(registrations, ({ url }) => url)].map(([url, held]) => ({
-      ...{ url, ...aimOf(url, receiver) },
+      url,
+      ...aimOf(url, receiver),
       ids: held.map(({ upstreamId }) => upstreamId).join(', '),
       // A registration that expires was replaced.
       isReplaced: held.every(({ expiresWall }) => expiresWall !== null),

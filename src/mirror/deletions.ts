@@ -105,8 +105,15 @@ export function decideTombstone(
     change,
     state: {
       ...state,
-      ...{ dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, dueAt: null, shown: null },
-      ...{ missingSince: null, missingNumber: null, proven: false, deleteEvent: null },
+      dirtyAt: null,
+      firstDirtyAt: null,
+      unverifiedSince: null,
+      dueAt: null,
+      shown: null,
+      missingSince: null,
+      missingNumber: null,
+      proven: false,
+      deleteEvent: null,
       // A read that began before this one ended may be older, and one from before the first 404 is.
       readEndedAt: Math.max(state.readEndedAt ?? 0, now.steady),
       readNumber: Math.max(state.readNumber, state.missingNumber ?? 0),

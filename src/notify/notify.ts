@@ -122,9 +122,16 @@ function messageOf(
   if (format === 'slack') return { text: slackText(verdict, operators) };
   const { verdict: name, reason, sentence, remedy, since } = verdict;
   return {
-    ...{ service: 'compliance-mirror', version, operators },
-    ...{ verdict: name, reason, sentence, remedy, since },
-    ...{ previous, at: new Date(clock.wall()).toISOString() },
+    service: 'compliance-mirror',
+    version,
+    operators,
+    verdict: name,
+    reason,
+    sentence,
+    remedy,
+    since,
+    previous,
+    at: new Date(clock.wall()).toISOString(),
   };
 }
 

@@ -267,8 +267,14 @@ export function createConnections(
       const { remoteAddress } = socket;
       const network = remoteAddress === undefined || isProxy(remoteAddress) ? null : networkOf(remoteAddress);
       socket[CONNECTION] = {
-        ...{ network, usedAt: performance.now(), ahead: 0, wasUsed: false, bytesSeen: 0 },
-        ...{ isProven: false, holdOthers: holdStrangers, readLater },
+        network,
+        usedAt: performance.now(),
+        ahead: 0,
+        wasUsed: false,
+        bytesSeen: 0,
+        isProven: false,
+        holdOthers: holdStrangers,
+        readLater,
         provenKeepAliveMs: limits.keepAliveTimeoutMs,
       };
       sockets.add(socket);

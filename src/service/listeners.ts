@@ -37,7 +37,8 @@ export function createStartup(publicUrl: URL | null) {
     return path === '/readyz' ? notReady() : away();
   };
   return {
-    ...{ receiver, ops },
+    receiver,
+    ops,
     at(to: typeof state): void {
       state = to;
     },
@@ -62,14 +63,21 @@ export async function openListeners(config: Pick<Config, 'host' | 'port' | 'ops'
     ? (request, env) => (isDelivery(request) ? startup.receiver(request, env) : startup.ops(request, env))
     : startup.receiver;
   const receiver = await listen({
-    ...{ fetch, host, port, addresses },
+    fetch,
+    host,
+    port,
+    addresses,
     ...(shared ? { inTurns: { ...OPERATORS_TURNS, canWait: (request) => !isForWebhooks(request.url) } } : {}),
   });
   let own: Listener | null = null;
   try {
     if (!shared)
       own = await listen({
-        ...{ fetch: startup.ops, host: ops.host, port: ops.port, addresses, settings: 'OPS_' },
+        fetch: startup.ops,
+        host: ops.host,
+        port: ops.port,
+        addresses,
+        settings: 'OPS_',
         inTurns: OPERATORS_TURNS,
       });
   } catch (error) {
@@ -79,7 +87,11 @@ export async function openListeners(config: Pick<Config, 'host' | 'port' | 'ops'
   const receiverUrl = urlOf(host, receiver.port);
   const opsUrl = own === null ? receiverUrl : urlOf(ops.host, own.port);
   return {
-    ...{ at: startup.at, open: startup.open, receiver, receiverUrl, opsUrl },
+    at: startup.at,
+    open: startup.open,
+    receiver,
+    receiverUrl,
+    opsUrl,
     /** Null if the receiver's listener serves both. */
     ops: own,
     /** The operators' listener as seen from outside. */

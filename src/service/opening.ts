@@ -115,7 +115,13 @@ function baseOn(
   const lines = createLogLimit(clock);
   const log = stage(logger, 'service');
   return {
-    ...{ config, addresses, store, clock, random, logger, lines },
+    config,
+    addresses,
+    store,
+    clock,
+    random,
+    logger,
+    lines,
     rules: rulesOf(config),
     /** Wall-clock milliseconds. */
     startedAt: clock.wall(),

@@ -50,7 +50,8 @@ export function createOperators(options: OperatorsOptions) {
   const { config, addresses, store, clock, metrics, logger, lines, telemetry, replicas } = options;
   const made = config.ops.tokens.length > 0 ? null : madeToken(config, options.operatorsUrl);
   const context: OpsContext = {
-    ...{ addresses, prove },
+    addresses,
+    prove,
     store: operatorsStore(options),
     actions: operatorsActions(options),
     sessionStore: replicas.isAlone ? sessionsInMemory() : store,
@@ -63,7 +64,10 @@ export function createOperators(options: OperatorsOptions) {
     host: config.ops.host,
     publicUrl: config.ops.publicUrl,
     receiver: { url: `${options.receiverUrl}/webhooks`, signatureHeader: config.webhook.header },
-    ...{ clock, metrics, logger, lines },
+    clock,
+    metrics,
+    logger,
+    lines,
     signal: options.signal,
   };
   const snapshots = createSnapshots(context);
@@ -80,14 +84,21 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
   const { config, state, repairs, secrets, telemetry, watch, clock } = running;
   const own = state.facts();
   return {
-    ...{ version: version(), ...own, eventsOnly: config.compliance === null, ...config.sync },
+    version: version(),
+    ...own,
+    eventsOnly: config.compliance === null,
+    ...config.sync,
     unwritableSince: own.unwritableSince ?? watch.unkeptSince(),
     rejectsSignatures: watch.isRejecting(),
     untimelySince: watch.untimelySince(),
     lacksCredentials: repairs.backfill?.health().lacksCredentials ?? false,
     secrets: secrets.facts(),
     runningSyncRuns: (repairs.backfill?.runningSyncRuns() ?? []).map(({ id, kind, pages, seen, ...run }) => ({
-      ...{ id, kind, pages, seen, estimated_total: run.estimatedTotal },
+      id,
+      kind,
+      pages,
+      seen,
+      estimated_total: run.estimatedTotal,
       records_per_second: tenth(run.recordsPerSecond),
       seconds_left: run.leftMs === null ? null : tenth(run.leftMs / 1000),
       started_at: new Date(run.startedWall).toISOString(),
@@ -116,7 +127,9 @@ function upstreamFacts({ config, repairs, clock }: OperatorsOptions): LiveFacts[
     budget_left: left,
     budget_per_minute: limit,
     budget_waits_for: lost.map(({ replica, places, until }) => ({
-      ...{ replica, requests: places, until: iso(until + steadyToWall) },
+      replica,
+      requests: places,
+      until: iso(until + steadyToWall),
     })),
     skew_ms: repairs.skewMs(),
   };

@@ -32,7 +32,11 @@ export async function createRepairs(
   const budget = replicas.isAlone
     ? await createRememberedBudget({ store, address, requestsPerMinute, clock })
     : createSharedBudget({
-        ...{ store, replica: replicas.id, requestsPerMinute, clock, onError },
+        store,
+        replica: replicas.id,
+        requestsPerMinute,
+        clock,
+        onError,
         requestTimeoutMs: settings?.timeoutMs ?? 0,
       });
   let epoch = await store.epoch();
@@ -53,11 +57,19 @@ export async function createRepairs(
   if (settings === null) return { ...repairs, credentials: null, backfill: null, leader: null };
 
   const credentials = credentialsFor({
-    ...{ settings, store, clock, actor: 'service', needs: 'read' },
+    settings,
+    store,
+    clock,
+    actor: 'service',
+    needs: 'read',
     key: () => config.credentialsKey,
   });
   const client = createClient({
-    ...{ settings, credentials, budget, clock, pointers: rules.pointers },
+    settings,
+    credentials,
+    budget,
+    clock,
+    pointers: rules.pointers,
     observe: (request) => {
       if (request.dateHeaderSkewMs !== null) skewMs = request.dateHeaderSkewMs;
       telemetry.requested(request);
@@ -66,18 +78,34 @@ export async function createRepairs(
   /** With several replicas, made again with each lease. */
   const create = (over: RepairStore, interrupted: BackfillOptions['interrupted']) =>
     createBackfill({
-      ...{ store: over, client, interrupted, access, rules, requestsPerMinute },
-      ...{ gaps, clock, random, riskIds: options.riskIds, onError, onReachability: options.onReachability },
+      store: over,
+      client,
+      interrupted,
+      access,
+      rules,
+      requestsPerMinute,
+      gaps,
+      clock,
+      random,
+      riskIds: options.riskIds,
+      onError,
+      onReachability: options.onReachability,
       paging: settings.paging,
       fullSyncMs: config.sync.fullSyncMs,
-      ...{ onApplied: telemetry.applied, onConcluded: telemetry.concluded, onFullSync: telemetry.synced },
+      onApplied: telemetry.applied,
+      onConcluded: telemetry.concluded,
+      onFullSync: telemetry.synced,
       onProgress: (fullSync) => telemetry.syncing(fullSync, budget.left().left),
     });
   /** The backfill of one among several replicas; null: this process is alone. */
   const leader = replicas.isAlone
     ? null
     : createLeaderBackfill({
-        ...{ store, replicas, clock, isFirst: options.isFirst, create },
+        store,
+        replicas,
+        clock,
+        isFirst: options.isFirst,
+        create,
         forgeableDistanceMs: forgeableDistanceMs(config.sync.fullSyncMs),
       });
   return { ...repairs, credentials, leader, backfill: leader ?? create(store, options.interrupted) };

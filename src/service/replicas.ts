@@ -117,7 +117,10 @@ export function createReplicas(options: {
   }
 
   return {
-    ...{ id, isAlone, hold, lookNow },
+    id,
+    isAlone,
+    hold,
+    lookNow,
     /** How events are claimed among several replicas; undefined: there are none. */
     claims: isAlone ? undefined : { owner: `${id}/`, leaseMs: CLAIM_LEASE_MS, lookEveryMs: CLAIM_LOOK_MS },
 

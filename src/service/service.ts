@@ -86,7 +86,8 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
   const { backfill } = repairs;
   const worker = createWorker({
     ...base,
-    ...{ gatherMs: GATHER_MS, claims: replicas.claims },
+    gatherMs: GATHER_MS,
+    claims: replicas.claims,
     concurrency: config.process.concurrency,
     maxAttempts: config.process.retryMaxAttempts,
     onOutcome: (outcome) => {
@@ -107,7 +108,9 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
   const watch = createDeliveryWatch({ ...shared, ...config.sync, backfill, takeTurn: replicas.takeTurn });
   const receiver = createReceiver({
     ...base,
-    ...{ inbox, pointers: rules.pointers, isSecretAwaited: secrets.isAwaited },
+    inbox,
+    pointers: rules.pointers,
+    isSecretAwaited: secrets.isAwaited,
     settings: { ...config.webhook, secrets: secrets.keys },
     onDelivery: (outcome, reason, answered) => {
       telemetry.answered(outcome, reason, answered);
@@ -119,7 +122,13 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
   const { operatorsUrl, receiverUrl } = listeners;
   const operators = createOperators({
     ...shared,
-    ...{ repairs, state, secrets, watch, operatorsUrl, receiverUrl, signal },
+    repairs,
+    state,
+    secrets,
+    watch,
+    operatorsUrl,
+    receiverUrl,
+    signal,
   });
   return { heart, telemetry, replicas, repairs, worker, state, inbox, watch, receiver, operators };
 }

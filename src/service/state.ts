@@ -65,7 +65,10 @@ export function createServiceState(
     const access = repairs.access();
     const isRefused = ((await repairs.credentials?.standing?.())?.refusal ?? null) !== null;
     const differing = await store.beat(momentOf(clock), {
-      ...{ eventsOnly, settleMs, fullSyncMs, access },
+      eventsOnly,
+      settleMs,
+      fullSyncMs,
+      access,
       reader: replicas.isAlone ? undefined : { lease: READER_LEASE, replica: replicas.id },
       blocked: pausedSince !== null,
       unreachable: unreachableSince(backfill?.health(), clock.steady()) !== null,
@@ -83,8 +86,11 @@ export function createServiceState(
   return {
     /** For the operators' listener. */
     facts: () => ({
-      ...{ startedAt, state: phase as LiveFacts['state'], pausedSince },
-      ...{ unwritableSince, databaseError },
+      startedAt,
+      state: phase as LiveFacts['state'],
+      pausedSince,
+      unwritableSince,
+      databaseError,
     }),
     at(to: 'running' | 'draining'): void {
       phase = to;

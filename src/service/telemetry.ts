@@ -96,9 +96,21 @@ export function createTelemetry({
       const level = outcome === 'complete' || outcome === 'interrupted' ? 'info' : 'warn';
       backfill[level](
         {
-          ...{ event_id: null, kind, record_id: null, sync_run_id, outcome, reason, error },
-          ...{ duration_ms: result.durationMs, pages, seen, ...effects },
-          ...{ missing, extra, different, repaired },
+          event_id: null,
+          kind,
+          record_id: null,
+          sync_run_id,
+          outcome,
+          reason,
+          error,
+          duration_ms: result.durationMs,
+          pages,
+          seen,
+          ...effects,
+          missing,
+          extra,
+          different,
+          repaired,
         },
         'sync',
       );
@@ -113,8 +125,19 @@ export function createTelemetry({
       const records_per_second = tenth(recordsPerSecond);
       backfill.info(
         {
-          ...{ event_id: null, kind, record_id: null, sync_run_id, outcome: 'running', reason },
-          ...{ duration_ms: null, pages, seen, total, records_per_second, left_ms, budget_left },
+          event_id: null,
+          kind,
+          record_id: null,
+          sync_run_id,
+          outcome: 'running',
+          reason,
+          duration_ms: null,
+          pages,
+          seen,
+          total,
+          records_per_second,
+          left_ms,
+          budget_left,
         },
         'sync',
       );

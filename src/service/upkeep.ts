@@ -63,8 +63,13 @@ async function keepNotifying(options: UpkeepOptions, signal: AbortSignal): Promi
   const { host } = config.notify.url;
   await notify(
     {
-      ...{ url: config.notify.url, format: config.notify.format },
-      ...{ clock, random, verdict, facts: store, about },
+      url: config.notify.url,
+      format: config.notify.format,
+      clock,
+      random,
+      verdict,
+      facts: store,
+      about,
       onAttempt({ topic, ok, error }) {
         metrics.notifications.inc({ outcome: ok ? 'delivered' : 'failed' });
         if (ok) log.info({ outcome: 'delivered', reason: topic, host }, 'notification');

@@ -203,7 +203,11 @@ export const kindStatus = z
 
 /** A deletion that waits for a person, or is approved and waits for its proof. */
 export const pendingDeletion = z.object({
-  ...{ kind, id: text, name: text.nullable(), status: text.nullable(), sync_run_id: whole },
+  kind,
+  id: text,
+  name: text.nullable(),
+  status: text.nullable(),
+  sync_run_id: whole,
   synced_at: instant.nullable().describe('When its row was last written; null: it has none.'),
   pending_since: instant,
   approved_until: instant.nullable().describe('Null: nobody has approved it.'),

@@ -8,8 +8,12 @@ type Indexed = Column | SQL;
 
 /** The column types and indexes in SQLite's form; the TypeScript types serve both engines. */
 export const sqlite = {
-  ...{ table: sqliteTable, index, uniqueIndex, primaryKey },
-  ...{ text, integer },
+  table: sqliteTable,
+  index,
+  uniqueIndex,
+  primaryKey,
+  text,
+  integer,
   /** Compared and ordered byte by byte. */
   key: text,
   /** ISO 8601 UTC of fixed width, so that its order as text is its order in time. */

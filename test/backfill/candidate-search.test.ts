@@ -6,7 +6,12 @@ import { HeldClock } from '../compliance/held-clock.ts';
 it('what the API does not know beside an id counts only if it shows a record afterwards; else all is asked again', async () => {
   const body = JSON.stringify({ data: { id: 'row_17', ref: 'ra_7', other: 'ra_8' } });
   const event: UnreadEvent = {
-    ...{ seq: 3, id: 'evt_1', type: 'risk.assessed', kind: 'risk_assessment', attempts: 0, body },
+    seq: 3,
+    id: 'evt_1',
+    type: 'risk.assessed',
+    kind: 'risk_assessment',
+    attempts: 0,
+    body,
   };
   const searched: number[] = [];
   const asked: string[] = [];
@@ -21,7 +26,10 @@ it('what the API does not know beside an id counts only if it shows a record aft
     return false;
   };
   const beside = createIdsBeside({
-    ...{ store, clock, timing: { settleMs: 10 }, signal: new AbortController().signal },
+    store,
+    clock,
+    timing: { settleMs: 10 },
+    signal: new AbortController().signal,
     gaps: { open: async () => undefined } as never,
     proof: createCandidateProof({ store, clock, upstream: { shows }, requestsPerMinute: 60 }),
     onFound: () => undefined,

@@ -13,8 +13,13 @@ function serviceOf(ids: readonly string[], number: number): Upstream {
   const moment = { steady: 0, wall: ORIGIN.wall };
   const page: Upstream['page'] = async (_kind, at) => ({
     answer: {
-      ...{ objects: at === 1 ? ids.map((id) => ({ id })) : [], meta: { total: ids.length }, status: 200 },
-      ...{ unusable: new Map(), next: null, began: moment, ended: moment },
+      objects: at === 1 ? ids.map((id) => ({ id })) : [],
+      meta: { total: ids.length },
+      status: 200,
+      unusable: new Map(),
+      next: null,
+      began: moment,
+      ended: moment,
     },
     read: { number, beganAt: 0, endedAt: 0, endedWall: ORIGIN.wall },
   });
@@ -36,17 +41,25 @@ it('a page is saved in parts of 500, so that deliveries wait for no more, and co
   const { id: syncRunId } = await store.startSyncRun('vendor', 'test', ORIGIN);
   const progress = { ...COUNTS };
   const scan = createListScan({
-    ...{ store: watched, upstream: serviceOf(ids, await store.currentNumber()) },
+    store: watched,
+    upstream: serviceOf(ids, await store.currentNumber()),
     clock: { wall: () => ORIGIN.wall, steady: () => ORIGIN.steady, sleep: async () => undefined },
-    ...{ timing: { settleMs: 0 }, pointers: DEFAULT_ID_POINTERS, random: () => 0 },
+    timing: { settleMs: 0 },
+    pointers: DEFAULT_ID_POINTERS,
+    random: () => 0,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 2_000 },
     gaps: { open: async () => undefined } as never,
     signal: new AbortController().signal,
     onApplied: () => undefined,
   });
   const found = await scan({
-    ...{ kind: 'vendor', syncRunId, lane: 'scan', progress, skip: 0 },
-    ...{ seenBefore: new Set<string>(), onPage: () => undefined },
+    kind: 'vendor',
+    syncRunId,
+    lane: 'scan',
+    progress,
+    skip: 0,
+    seenBefore: new Set<string>(),
+    onPage: () => undefined,
   });
   expect(found).toMatchObject({ complete: true, error: null });
   expect(progress).toMatchObject({ inserted: 1_200, seen: 1_200 });

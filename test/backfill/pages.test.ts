@@ -24,7 +24,9 @@ async function read(
           answer: {
             objects: [...(rows ?? ids.map((id) => ({ id })))],
             meta: total === null ? {} : { total },
-            ...{ unusable: new Map(), next: null, status: 200 },
+            unusable: new Map(),
+            next: null,
+            status: 200,
             began: { steady: 0, wall: 0 },
             ended: { steady: 0, wall: 0 },
           },
@@ -152,9 +154,13 @@ it('a page that failed is not asked for again once nobody reads on', async () =>
         if (page === 2) throw new UpstreamError('server', 'it answered 500');
         return {
           answer: {
-            ...{ objects: [{ id: 'a' }], meta: { total: 2 }, status: 200 },
-            ...{ unusable: new Map(), next: null },
-            ...{ began: { steady: 0, wall: 0 }, ended: { steady: 0, wall: 0 } },
+            objects: [{ id: 'a' }],
+            meta: { total: 2 },
+            status: 200,
+            unusable: new Map(),
+            next: null,
+            began: { steady: 0, wall: 0 },
+            ended: { steady: 0, wall: 0 },
           },
           read: { number: 1, beganAt: 0, endedAt: 0, endedWall: 0 },
         };

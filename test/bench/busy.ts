@@ -99,7 +99,10 @@ async function report(
     say(`  ${OPEN_LOOP_HEADS.map((head) => head.padStart(17)).join('')}`);
     await offer(mirror, { run: 'warm', perSecond: PER_SECOND, seconds: WARM_UP_SECONDS });
     const found = await offer(mirror, {
-      ...{ run: 'main', perSecond: PER_SECOND, seconds: LONGEST_SECONDS, isOver: () => isDone },
+      run: 'main',
+      perSecond: PER_SECOND,
+      seconds: LONGEST_SECONDS,
+      isOver: () => isDone,
     });
     say(
       `  ${openLoopCells(found)
@@ -134,8 +137,15 @@ async function fill(database: string, count: number): Promise<void> {
       const data = { policyId: recordId, name: `Policy ${n}`, status: 'draft', summary: 'x'.repeat(300) };
       const body = JSON.stringify({ id: `evt_${n}`, type: 'policy.updated', created, data });
       return {
-        ...{ id: `evt_${n}`, type: 'policy.updated', created, createdMs: wall, t: '1' },
-        ...{ kind: 'policy', recordId, known: true, body },
+        id: `evt_${n}`,
+        type: 'policy.updated',
+        created,
+        createdMs: wall,
+        t: '1',
+        kind: 'policy',
+        recordId,
+        known: true,
+        body,
       };
     });
     await store.accept({ events, unusable: [] }, { wall, steady: from }, { settleMs: 10_000 });

@@ -90,11 +90,16 @@ async function measured(store: Store, run: string, idOf: (n: number) => string):
     }));
     const read = {
       number: await store.currentNumber(),
-      ...{ beganAt: now.steady + 60_000, endedAt: now.steady + 60_001, endedWall: now.wall + 60_001 },
+      beganAt: now.steady + 60_000,
+      endedAt: now.steady + 60_001,
+      endedWall: now.wall + 60_001,
     };
     await timed('read', () =>
       store.applyReads('vendor', objects, read, {
-        ...{ cause: 'refetch', syncRunId: null, timing: TIMING, pointers: POINTERS },
+        cause: 'refetch',
+        syncRunId: null,
+        timing: TIMING,
+        pointers: POINTERS,
       }),
     );
   }
@@ -107,15 +112,14 @@ function eventAbout(run: string, n: number, idOf: (n: number) => string): Incomi
   const created = new Date().toISOString();
   const data = { vendorId: recordId, name: `Vendor ${n}`, status: 'draft', summary: 'x'.repeat(300) };
   return {
-    ...{
-      id,
-      type: 'vendor.updated',
-      created,
-      createdMs: Date.parse(created),
-      t: '1',
-      kind: 'vendor',
-      recordId,
-    },
-    ...{ known: true, body: JSON.stringify({ id, type: 'vendor.updated', created, data }) },
+    id,
+    type: 'vendor.updated',
+    created,
+    createdMs: Date.parse(created),
+    t: '1',
+    kind: 'vendor',
+    recordId,
+    known: true,
+    body: JSON.stringify({ id, type: 'vendor.updated', created, data }),
   };
 }

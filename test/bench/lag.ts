@@ -160,7 +160,11 @@ async function change(upstream: string, round: string, quietly: boolean): Promis
   for (const kind of KINDS) {
     for (let n = 0; n < CHANGED; n++) {
       await post(`${upstream}/_sandbox/mutate`, {
-        ...{ kind, op: OPERATIONS[kind], id: idOf(kind, n), fields: FIELDS(round), silent: quietly },
+        kind,
+        op: OPERATIONS[kind],
+        id: idOf(kind, n),
+        fields: FIELDS(round),
+        silent: quietly,
       });
     }
   }

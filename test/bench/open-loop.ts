@@ -113,9 +113,14 @@ export async function offer(
   probes.destroy();
   times.sort((a, b) => a - b);
   return {
-    ...{ offered: sent, taken: times.length },
-    ...{ p50Ms: percentile(times, 0.5), p99Ms: percentile(times, 0.99) },
-    ...{ slowestLivezMs: slowest.livez, slowestReadyzMs: slowest.readyz, others, seconds: lasted },
+    offered: sent,
+    taken: times.length,
+    p50Ms: percentile(times, 0.5),
+    p99Ms: percentile(times, 0.99),
+    slowestLivezMs: slowest.livez,
+    slowestReadyzMs: slowest.readyz,
+    others,
+    seconds: lasted,
   };
 }
 

@@ -11,7 +11,10 @@ const server = createServer((request, response) => {
   const held = url.pathname.endsWith('/vendors') ? total : 0;
   const from = (page - 1) * perPage;
   const data = Array.from({ length: Math.max(0, Math.min(perPage, held - from)) }, (_, at) => ({
-    ...{ id: `ven_${from + at}`, name: `Vendor ${from + at}`, status: 'active', tier: 'high' },
+    id: `ven_${from + at}`,
+    name: `Vendor ${from + at}`,
+    status: 'active',
+    tier: 'high',
     owner: { name: 'Procurement', email: 'procurement@example.com' },
   }));
   response.setHeader('content-type', 'application/json');

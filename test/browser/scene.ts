@@ -26,7 +26,9 @@ const RISKS = ['Lost laptop', 'Phishing of finance staff', 'Outage of the paymen
 const TIMING = { settleMs: 1000 };
 const RULES = {
   pointers: { policy: ['policyId', 'id'], risk_assessment: ['id'], vendor: ['vendorId', 'id'] },
-  ...{ eventsOnly: false, toleranceMs: 300_000, timing: TIMING },
+  eventsOnly: false,
+  toleranceMs: 300_000,
+  timing: TIMING,
 };
 
 /** A service in the middle of its day, with one of everything that a page can show. Returns the ids it made. */
@@ -129,12 +131,11 @@ export async function goodHour(): Promise<Harness> {
       h.now(),
     );
     const row = (what: string, times: number, ms = 0) => ({
-      ...{
-        minute: new Date(began + (minute + 1) * 60_000 - ((began + 60_000) % 60_000)).toISOString(),
-        what,
-        times,
-      },
-      ...{ total_ms: Math.round(times * ms), max_ms: Math.round(ms * 1.6) },
+      minute: new Date(began + (minute + 1) * 60_000 - ((began + 60_000) % 60_000)).toISOString(),
+      what,
+      times,
+      total_ms: Math.round(times * ms),
+      max_ms: Math.round(ms * 1.6),
     });
     const lag = 11_000 + 1_500 * Math.sin(minute / 6);
     await h.store.addTraffic(
@@ -172,7 +173,8 @@ const GOOD_RECORDS = (
   ] as const
 ).flatMap(([kind, names, count]) =>
   Array.from({ length: count }, (_, n) => ({
-    ...{ kind, id: `${kind}_${n}` },
+    kind,
+    id: `${kind}_${n}`,
     data: { name: names[n % names.length]!, status: 'approved' },
   })),
 );
@@ -183,14 +185,25 @@ function goodEvent(h: Harness, name: string, draw: number) {
   const created = new Date(h.now().wall).toISOString();
   const body = JSON.stringify({ id: `evt_${name}`, type, created, data: { id, ...data } });
   return incoming({
-    ...{ id: `evt_${name}`, type, kind, recordId: id, created, createdMs: Date.parse(created), body },
-    ...{ t: String(Math.floor(h.now().wall / 1000)), address: '192.0.2.7' },
+    id: `evt_${name}`,
+    type,
+    kind,
+    recordId: id,
+    created,
+    createdMs: Date.parse(created),
+    body,
+    t: String(Math.floor(h.now().wall / 1000)),
+    address: '192.0.2.7',
   });
 }
 
 async function beat(h: Harness): Promise<void> {
   await h.store.beat(h.now(), {
-    ...{ eventsOnly: false, settleMs: 10_000, fullSyncMs: 3_600_000, blocked: false, unreachable: false },
+    eventsOnly: false,
+    settleMs: 10_000,
+    fullSyncMs: 3_600_000,
+    blocked: false,
+    unreachable: false,
     access: 'key',
   });
 }
@@ -248,7 +261,10 @@ async function fillSyncRuns(h: Harness): Promise<number> {
     const differences =
       kind === 'vendor'
         ? {
-            ...{ missing: 1, extra: 0, different: 2, repaired: 3 },
+            missing: 1,
+            extra: 0,
+            different: 2,
+            repaired: 3,
             fields: { status: 2, 'contact.email': 1 },
             examples: [
               { id: 'ven_0', what: 'different', fields: ['status', 'contact.email'], repaired: true },
@@ -277,8 +293,14 @@ async function fillSyncRuns(h: Harness): Promise<number> {
   const running = await h.store.startSyncRun('vendor', 'operator:olga', h.now());
   h.live.runningSyncRuns = [
     {
-      ...{ id: running.id, kind: 'vendor', pages: 3, seen: 300, estimated_total: 564 },
-      ...{ records_per_second: 21, seconds_left: 190, started_at: new Date().toISOString() },
+      id: running.id,
+      kind: 'vendor',
+      pages: 3,
+      seen: 300,
+      estimated_total: 564,
+      records_per_second: 21,
+      seconds_left: 190,
+      started_at: new Date().toISOString(),
     },
   ];
   await beat(h);
@@ -318,8 +340,11 @@ async function fillTraffic(h: Harness): Promise<void> {
     const minute = new Date(now - back * 60_000).toISOString();
     const busy = Math.max(0, Math.round(30 + 22 * Math.sin(back / 190) + 9 * Math.sin(back * 2.3)));
     const row = (what: string, times: number, ms = 0) => ({
-      ...{ minute, what, times },
-      ...{ total_ms: Math.round(times * ms), max_ms: Math.round(ms * 2.5) },
+      minute,
+      what,
+      times,
+      total_ms: Math.round(times * ms),
+      max_ms: Math.round(ms * 2.5),
     });
     return [
       row('accepted', busy),

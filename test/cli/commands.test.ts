@@ -267,7 +267,8 @@ describe('on an empty database with no service running', () => {
     expect(due()).toEqual([]);
     const { code, out } = await cli(['refetch', 'policy'], settings);
     expect({ code, out }).toEqual({
-      ...{ code: 0, out: 'All of policy will be read again as soon as the service runs.\n' },
+      code: 0,
+      out: 'All of policy will be read again as soon as the service runs.\n',
     });
     // A service that starts reads all of each kind; what is named is noted for it.
     expect(due()).toEqual([]);
@@ -285,7 +286,8 @@ describe('on an empty database with no service running', () => {
     writeFileSync(list, '# asked about in May\r\nv-1\r\n\r\n  # and in June\r\nv-2\r\n');
     const { code, out } = await cli(['refetch', 'vendor', '--ids', list], settings);
     expect({ code, out }).toEqual({
-      ...{ code: 0, out: '2 records will be read again as soon as the service runs.\n' },
+      code: 0,
+      out: '2 records will be read again as soon as the service runs.\n',
     });
   });
 

@@ -45,14 +45,13 @@ it.runIf(process.platform === 'linux')(
     const main = fileURLToPath(new URL('../../dist/src/main.js', import.meta.url));
     const full = openSync('/dev/full', 'w');
     const { status, stderr } = spawnSync(process.execPath, [main, 'completion', 'bash'], {
-      ...{ stdio: ['ignore', full, 'pipe'], encoding: 'utf8' },
+      stdio: ['ignore', full, 'pipe'],
+      encoding: 'utf8',
     });
     closeSync(full);
     expect({ status, stderr }).toEqual({
-      ...{
-        status: 1,
-        stderr: expect.stringMatching(/^compliance-mirror: standard output .* no space left .*\n$/),
-      },
+      status: 1,
+      stderr: expect.stringMatching(/^compliance-mirror: standard output .* no space left .*\n$/),
     });
   },
 );

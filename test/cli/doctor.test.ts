@@ -20,8 +20,12 @@ const API_KEY = 'an-api-key-for-the-doctor';
 
 const BASE64 = 'jx0sO0pZaHeGlaSzwtHg/wARIjNEVWZ3iJmqu8zd7v8=';
 const REJECTION = {
-  ...{ address: null, times: 1 },
-  ...{ reason: 'bad_signature', t: '1793620800', bytes: 3, bodySha256: null },
+  address: null,
+  times: 1,
+  reason: 'bad_signature',
+  t: '1793620800',
+  bytes: 3,
+  bodySha256: null,
   wall: Date.parse('2026-11-02T12:00:00Z'),
 };
 
@@ -280,10 +284,16 @@ describe('doctor on every specimen that openssl signed', () => {
 
 async function accepted(store: Store, ids: readonly string[], now: { wall: number; steady: number }) {
   const events = ids.map((id) => ({
-    ...{ id, type: 'policy.updated', created: '2026-11-02T11:59:58Z', createdMs: now.wall },
+    id,
+    type: 'policy.updated',
+    created: '2026-11-02T11:59:58Z',
+    createdMs: now.wall,
     // A record of its own for each, so that all of them can be claimed at once.
-    ...{ kind: 'policy' as const, recordId: id === 'evt_waits' ? 'p1' : `of-${id}`, known: true },
-    ...{ body: JSON.stringify({ id }), t: '1793620800' },
+    kind: 'policy' as const,
+    recordId: id === 'evt_waits' ? 'p1' : `of-${id}`,
+    known: true,
+    body: JSON.stringify({ id }),
+    t: '1793620800',
   }));
   await store.accept({ events, unusable: [] }, now, { settleMs: 1 });
 }
@@ -576,7 +586,9 @@ describe('doctor on the running configuration', () => {
       await store.close();
       const after = await cli(['doctor', '--json'], settings);
       expect({ code: after.code, ...statesOf(after.out) }).toMatchObject({
-        ...{ code: 3, rejections: 'wrong', 'sender clock': 'wrong' },
+        code: 3,
+        rejections: 'wrong',
+        'sender clock': 'wrong',
       });
       expect(JSON.parse(after.out)).toMatchObject({ healthy: false });
     });

@@ -12,8 +12,14 @@ async function prepare(directory: string): Promise<Record<string, string>> {
   const store = await openStore(url);
   const now = { wall: Date.now(), steady: 1 };
   const event = (id: string, data: object) => ({
-    ...{ id, type: 'risk.assessed', created: '2026-11-02T11:59:58Z', createdMs: now.wall, t: '1793620800' },
-    ...{ kind: 'risk_assessment' as const, recordId: null, known: true },
+    id,
+    type: 'risk.assessed',
+    created: '2026-11-02T11:59:58Z',
+    createdMs: now.wall,
+    t: '1793620800',
+    kind: 'risk_assessment' as const,
+    recordId: null,
+    known: true,
     body: JSON.stringify({ id, type: 'risk.assessed', data }),
   });
   const events = [event('evt_ref', { assessment: { ref: 'ra_1' } }), event('evt_none', { says: 'nothing' })];

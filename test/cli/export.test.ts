@@ -158,7 +158,9 @@ describe('export and the commands from afar', () => {
     const t = String(Math.floor(Date.now() / 1000));
     const post = (v1: string) =>
       fetch(service.webhookUrl, {
-        ...{ method: 'POST', body, headers: { 'x-webhook-signature': `t=${t}, v1=${v1}` } },
+        method: 'POST',
+        body,
+        headers: { 'x-webhook-signature': `t=${t}, v1=${v1}` },
       });
     const mac = createHmac('sha256', here['WEBHOOK_SECRETS']!).update(`${t}.`).update(body).digest('hex');
     expect((await post(mac)).status).toBe(400);
@@ -241,7 +243,8 @@ describe('export and the commands from afar', () => {
     expect(await since('events', '2999-01-01')).toMatchObject({ code: 0, out: '' });
     expect(lines((await since('events', '2h')).out)).toHaveLength(1);
     expect(await since('vendors', '2h')).toMatchObject({
-      ...{ code: 2, err: expect.stringContaining('export "changes" since then') },
+      code: 2,
+      err: expect.stringContaining('export "changes" since then'),
     });
   });
 

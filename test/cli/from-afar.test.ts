@@ -20,7 +20,8 @@ test.each([
   const folder = mkdtempSync(join(tmpdir(), 'afar-'));
   const database = join(folder, 'data', 'mirror.db');
   const { code, err } = await cli(args, {
-    ...{ OPS_URL: 'http://127.0.0.1:1', OPS_TOKEN: 'a-token-of-the-tests' },
+    OPS_URL: 'http://127.0.0.1:1',
+    OPS_TOKEN: 'a-token-of-the-tests',
     DATABASE_URL: `file:${database}`,
   });
   expect(code).toBe(2);

@@ -143,7 +143,9 @@ describe('beside a running service', () => {
     expect(await send('evt_lost', 'f'.repeat(64))).toBe(401);
     expect(JSON.parse(await follower.line('evt_taken'))).toMatchObject({ outcome: 'accepted' });
     expect(JSON.parse(await follower.line('evt_lost'))).toMatchObject({
-      ...{ outcome: 'rejected', reason: 'bad_signature', type: 'ledger.closed' },
+      outcome: 'rejected',
+      reason: 'bad_signature',
+      type: 'ledger.closed',
     });
     expect(await follower.stop()).toBe(0);
     const found = await cli(['deliveries', 'list', '--search', 'evt_lost', '--json'], settings);

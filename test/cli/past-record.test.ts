@@ -47,7 +47,12 @@ it('the history tells of any instant what each record was then', async () => {
           if (verb === 'absent') await story.conclude('policy', { absent: [recordId] });
           const { items: held } = await story.store.listRecords('policy', {}, { limit: 10 });
           const rows = held.map(({ id, name, version, status, data, deleted_at }) => ({
-            ...{ id, name, version, status, data, deleted_at },
+            id,
+            name,
+            version,
+            status,
+            data,
+            deleted_at,
           }));
           pages.push({ at: isoOf(story.now().wall), rows });
           story.pass(20_000);

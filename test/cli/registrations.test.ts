@@ -39,8 +39,11 @@ function settingsFor(directory: string, key: Buffer = randomBytes(32)): Record<s
   onAnswered = () => undefined;
   secret = randomBytes(16).toString('hex');
   return {
-    ...{ DATABASE_URL: `file:${join(directory, 'mirror.db')}`, PORT: '0', OPS_PORT: '0' },
-    ...{ COMPLIANCE_BASE_URL: service.settings.baseUrl.href, COMPLIANCE_API_KEY: 'any' },
+    DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
+    PORT: '0',
+    OPS_PORT: '0',
+    COMPLIANCE_BASE_URL: service.settings.baseUrl.href,
+    COMPLIANCE_API_KEY: 'any',
     CREDENTIALS_KEY: key.toString('base64'),
   };
 }
@@ -148,7 +151,10 @@ describe('forgetting a registration', () => {
       expect(forgotten.err).toContain('every delivery will be answered 503');
       expect(await listed(settings)).toEqual([]);
       expect(await lastAudit(settings)).toMatchObject({
-        ...{ actor: 'cli', action: 'registration_forget', outcome: 'ok', target: 'wh_1' },
+        actor: 'cli',
+        action: 'registration_forget',
+        outcome: 'ok',
+        target: 'wh_1',
       });
       expect(await cli(['registrations', 'forget', 'wh_1'], settings)).toMatchObject({ code: 1 });
     });
@@ -198,7 +204,8 @@ describe('rotating the key of what is stored', () => {
       const store = await openStore(settings['DATABASE_URL'] ?? '');
       const entry = { actor: 'login', action: 'token_grant', outcome: 'ok', target: 'oauth' };
       await store.saveTokens('oauth', sealSecret(old, '{}', { table: 'tokens', row: 'oauth' }), null, entry, {
-        ...{ wall: Date.now(), steady: 0 },
+        wall: Date.now(),
+        steady: 0,
       });
       await store.close();
 

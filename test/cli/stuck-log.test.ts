@@ -21,8 +21,12 @@ afterAll(() => rmSync(folder, { recursive: true }));
 async function serveInto(name: string, stdout: number | 'pipe') {
   const child = spawn(process.execPath, [MAIN, 'serve'], {
     env: {
-      ...{ PATH: process.env['PATH'], HOME: process.env['HOME'], WEBHOOK_SECRETS: SECRET },
-      ...{ DATABASE_URL: `file:${join(folder, `${name}.db`)}`, PORT: '0', OPS_PORT: '0' },
+      PATH: process.env['PATH'],
+      HOME: process.env['HOME'],
+      WEBHOOK_SECRETS: SECRET,
+      DATABASE_URL: `file:${join(folder, `${name}.db`)}`,
+      PORT: '0',
+      OPS_PORT: '0',
     },
     stdio: ['ignore', stdout, 'pipe'],
   });

@@ -35,15 +35,21 @@ describe('what may be the id of a payload’s record', () => {
 
   it('is no id of something else, and nothing that no pointer or no request can name', () => {
     const data = {
-      ...{
-        vendorId: 'V-1',
-        vendor: { id: 'V-2' },
-        userId: 7,
-        createdBy: { id: 'U-1' },
-        assessmentVendorId: 'V-3',
-      },
-      ...{ list: [{ id: 'L-1' }], 'dotted.id': 'D-1', 'a,id': 'D-2', id: '..', empty: { id: '' } },
-      ...{ name: 'N', valid: true, ratio: { id: 0.5 }, nothing: { id: null }, control: 'a\u0000b' },
+      vendorId: 'V-1',
+      vendor: { id: 'V-2' },
+      userId: 7,
+      createdBy: { id: 'U-1' },
+      assessmentVendorId: 'V-3',
+      list: [{ id: 'L-1' }],
+      'dotted.id': 'D-1',
+      'a,id': 'D-2',
+      id: '..',
+      empty: { id: '' },
+      name: 'N',
+      valid: true,
+      ratio: { id: 0.5 },
+      nothing: { id: null },
+      control: 'a\u0000b',
     };
     expect(found('risk_assessment', data)).toEqual([]);
     expect(found('vendor', { vendor: { assessment: { id: 'A-1' } }, supplier_no: 'S-1' })).toEqual([
@@ -53,10 +59,24 @@ describe('what may be the id of a payload’s record', () => {
 
   it('is looked for everywhere where nothing may be missed, the likeliest first', () => {
     const data = {
-      ...{ riskId: 'R-1', assessments: [{ ref: 'A-1' }, 'A-2', [{ id: 'A-3' }]], assessmentIds: ['A-4'] },
-      ...{ vendor: { id: 'V' }, subject: 'A-5', 'assessment.ref': 'A-6', '': { x: 'A-7' }, rows: ['A-8'] },
-      ...{ name: 'Level 3', status: 'open', score: 12, version: '2.0', at: '2026-11-20T12:00:00Z', id: '..' },
-      ...{ day: '2026-11-20', by: 'jo1@example.org', link: 'https://x/1', '2026-11-20-1': '2026-11-20-1' },
+      riskId: 'R-1',
+      assessments: [{ ref: 'A-1' }, 'A-2', [{ id: 'A-3' }]],
+      assessmentIds: ['A-4'],
+      vendor: { id: 'V' },
+      subject: 'A-5',
+      'assessment.ref': 'A-6',
+      '': { x: 'A-7' },
+      rows: ['A-8'],
+      name: 'Level 3',
+      status: 'open',
+      score: 12,
+      version: '2.0',
+      at: '2026-11-20T12:00:00Z',
+      id: '..',
+      day: '2026-11-20',
+      by: 'jo1@example.org',
+      link: 'https://x/1',
+      '2026-11-20-1': '2026-11-20-1',
     };
     expect(found('risk_assessment', data)).toEqual(['riskId=R-1']);
     const all = everyIdIn(data, 'risk_assessment').map(({ path, id, isNameable }) => [path, id, isNameable]);

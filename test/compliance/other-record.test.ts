@@ -14,8 +14,12 @@ it('a record whose address answers with another one is a gap until it answers wi
     await inTemporaryDirectory(async (directory) => {
       const path = join(directory, 'mirror.db');
       const settings = {
-        ...{ DATABASE_URL: `file:${path}`, PORT: '0', OPS_PORT: '0', SYNC_SETTLE_SECONDS: '0.1' },
-        ...{ OPS_TOKENS: 'test:operate:operate-for-another-record', WEBHOOK_SECRETS: 'signs-nothing-at-all' },
+        DATABASE_URL: `file:${path}`,
+        PORT: '0',
+        OPS_PORT: '0',
+        SYNC_SETTLE_SECONDS: '0.1',
+        OPS_TOKENS: 'test:operate:operate-for-another-record',
+        WEBHOOK_SECRETS: 'signs-nothing-at-all',
         COMPLIANCE_BASE_URL: upstream.settings.baseUrl.href,
         COMPLIANCE_API_KEY: 'any-key',
         COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
@@ -31,7 +35,8 @@ it('a record whose address answers with another one is a gap until it answers wi
       expect((await cli(['refetch', 'vendor', 'ven_1'], settings)).code).toBe(0);
       await expect.poll(gaps).toMatchObject([
         {
-          ...{ reason: 'unreadable_answer', resolved_at: null },
+          reason: 'unreadable_answer',
+          resolved_at: null,
           error: expect.stringContaining('the vendor answered has the id "ven_other" instead of "ven_1"'),
         },
       ]);

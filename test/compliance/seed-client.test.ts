@@ -233,8 +233,12 @@ describe('authentication, against the literal exchanges', () => {
   it('renews, and takes an hour where the answer names no end', async () => {
     const refreshToken = 'refresh-one-from-the-fixtures';
     const before = {
-      ...{ accessToken: 'a', refreshToken, expiresWall: 0, renewWall: 0 },
-      ...{ askedScopes: ['read'], grantedScopes: null },
+      accessToken: 'a',
+      refreshToken,
+      expiresWall: 0,
+      renewWall: 0,
+      askedScopes: ['read'],
+      grantedScopes: null,
     };
     const tokens = await replay('auth/token-refresh', () => endpoint().refresh(before, never));
     expect(tokens).toMatchObject({
@@ -275,7 +279,9 @@ describe('deliveries signed by openssl', () => {
     expect(parsed).toMatchObject({
       ok: true,
       event: {
-        ...{ type, known: true, kind: kindOfType(type) },
+        type,
+        known: true,
+        kind: kindOfType(type),
         recordId: RECORDS[type] ?? RECORDS[type.split('.')[0]!],
       },
     });

@@ -54,17 +54,12 @@ export async function connect(sandbox: Sandbox, way: Way, scopes = 'read,write')
     const endpoint = createTokenEndpoint({ settings, clock });
     const attempt = startConsent({ pkce: true, state: true });
     const { redirectUri } = application;
-    const address = endpoint.authorizationUrl({
-      ...{ redirectUri, scopes: settings.scopes, ...attempt },
-    });
+    const address = endpoint.authorizationUrl({ redirectUri, scopes: settings.scopes, ...attempt });
     const { location } = await consent(sandbox.url, Object.fromEntries(address.searchParams));
     const answer = readConsent(location.searchParams, attempt);
     if (answer.outcome !== 'granted') throw new Error(`consent: ${answer.outcome}`);
     const tokens = await endpoint.exchangeCode(
-      {
-        ...{ code: answer.code, redirectUri },
-        ...{ verifier: attempt.verifier, scopes: settings.scopes },
-      },
+      { code: answer.code, redirectUri, verifier: attempt.verifier, scopes: settings.scopes },
       new AbortController().signal,
     );
     const entry = { actor: 'test', action: 'token_grant', outcome: 'ok', target: GRANT };

@@ -42,7 +42,10 @@ async function startMirror(): Promise<typeof mirror> {
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const path = join(folder, 'mirror.db');
   const config = loadConfig({
-    ...{ DATABASE_URL: `file:${path}`, PORT: '0', OPS_PORT: '0', WEBHOOK_SECRETS: SECRET },
+    DATABASE_URL: `file:${path}`,
+    PORT: '0',
+    OPS_PORT: '0',
+    WEBHOOK_SECRETS: SECRET,
     OPS_TOKENS: `test:operate:${OPS_TOKEN}`,
     COMPLIANCE_BASE_URL: `${sandbox.url}/v1`,
     COMPLIANCE_AUTH: 'service_account',
@@ -149,7 +152,10 @@ it('every mutation ends in its event, and the mirror follows all of them to equa
     const expected: (string | null)[] = [BIRTHS[kind].event];
     for (const each of [...wayTo(kind, step.from), step]) {
       const answer = await sandbox.control('POST', '/mutate', {
-        ...{ kind, op: each.op, id, fields: fieldsFor(each) },
+        kind,
+        op: each.op,
+        id,
+        fields: fieldsFor(each),
       });
       expect(answer.status, `${kind} ${each.op}: ${answer.body.detail}`).toBe(200);
       expect(answer.body.record?.status ?? null).toBe(each.to);

@@ -65,8 +65,14 @@ describe('the pace of a full sync', () => {
 
   it('is one line, with a bar where there is a terminal', () => {
     const fullSync = {
-      ...{ id: 7, kind: 'vendor' as const, pages: 5, seen: 500, estimated_total: 2_000 },
-      ...{ records_per_second: 50, seconds_left: 90.2, started_at: '2026-11-01T12:00:00.000Z' },
+      id: 7,
+      kind: 'vendor' as const,
+      pages: 5,
+      seen: 500,
+      estimated_total: 2_000,
+      records_per_second: 50,
+      seconds_left: 90.2,
+      started_at: '2026-11-01T12:00:00.000Z',
     };
     expect(describeSyncRuns([fullSync], 41, true)).toBe(
       '[#####...............] vendor: 500 of 2000 records, 5 pages, 50 records/s, budget 41, 90 s left',
@@ -82,8 +88,14 @@ describe('the pace of a full sync', () => {
     [7190, '2 h 0 min'],
   ])('says of %d seconds %s, and never 60 minutes beside hours', (seconds_left, words) => {
     const syncRun = {
-      ...{ id: 7, kind: 'vendor' as const, pages: 5, seen: 500, estimated_total: null },
-      ...{ records_per_second: null, seconds_left, started_at: '2026-11-01T12:00:00.000Z' },
+      id: 7,
+      kind: 'vendor' as const,
+      pages: 5,
+      seen: 500,
+      estimated_total: null,
+      records_per_second: null,
+      seconds_left,
+      started_at: '2026-11-01T12:00:00.000Z',
     };
     expect(describeSyncRuns([syncRun], 41, false)).toContain(`, ${words} left`);
   });

@@ -77,7 +77,10 @@ export async function runResume(vendors: number, withinMs: number): Promise<Resu
         withinMs,
       );
       return {
-        ...{ pages, killedAtPage, resumedAtPage, deletedByResumed },
+        pages,
+        killedAtPage,
+        resumedAtPage,
+        deletedByResumed,
         deletedAfterwards: count(deleted),
         syncRuns: db
           .prepare("SELECT reason, outcome, pages, deleted FROM sync_runs WHERE kind = 'vendor' ORDER BY id")

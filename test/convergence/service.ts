@@ -48,9 +48,7 @@ function startBuilt(env: Record<string, string>): Started {
 function startHere(env: Record<string, string>): Started {
   // Only when it is asked for: `npm run chaos` runs on bare Node, which reads no JSX.
   const ready = import('../../src/service/service.ts').then(({ startService }) =>
-    startService({
-      ...{ config: loadConfig(env), logger: pino({ level: 'silent' }), clock: systemClock() },
-    }),
+    startService({ config: loadConfig(env), logger: pino({ level: 'silent' }), clock: systemClock() }),
   );
   const stop = async () => (await ready).stop();
   return { ready, stop, kill: stop };

@@ -105,7 +105,10 @@ export async function createStage(settings: Readonly<Record<string, string>> = {
   }
 
   const stage: Stage = {
-    ...{ upstream, clock, database, stop },
+    upstream,
+    clock,
+    database,
+    stop,
     async start() {
       service = await startService({ config, clock, logger: pino({ level: 'silent' }) });
     },

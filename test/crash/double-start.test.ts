@@ -9,7 +9,10 @@ it('refuses to serve a file that another process serves, names that process, and
     const database = join(directory, 'mirror.db');
     const first = await startMirror(database);
     const second = startProcess(MAIN, ['serve'], {
-      ...{ PORT: '0', OPS_PORT: '0', DATABASE_URL: `file:${database}`, WEBHOOK_SECRETS: SECRET },
+      PORT: '0',
+      OPS_PORT: '0',
+      DATABASE_URL: `file:${database}`,
+      WEBHOOK_SECRETS: SECRET,
       LOG_LEVEL: 'warn',
     });
 

@@ -30,8 +30,14 @@ function sides(shapes: Shapes, edit: (row: MirrorRow) => void = () => undefined)
       const text = (field: string) => (typeof data[field] === 'string' ? data[field] : null);
       const id = String(withShownIds(kind, KEPT[kind], shapes)[OWN[kind]]);
       const row: MirrorRow = {
-        ...{ id, data, name: text('name'), version: text('version'), status: text('status') },
-        ...{ verified_at: NOW, unverified_since: null, deleted_at: null },
+        id,
+        data,
+        name: text('name'),
+        version: text('version'),
+        status: text('status'),
+        verified_at: NOW,
+        unverified_since: null,
+        deleted_at: null,
       };
       edit(row);
       return [kind, new Map([[id, row]])];

@@ -70,9 +70,7 @@ const WELL: Findings = {
 const stored = (changes: Partial<StoredFindings>) => ({ stored: { ...STORED, ...changes } });
 const summed = (changes: Partial<StoredFindings['summary']>, others: Partial<StoredFindings> = {}) =>
   stored({ ...others, summary: { ...STORED.summary, ...changes } });
-const openGap = (reason: string, kind: Kind | null) => ({
-  ...{ reason, kind, count: 1, oldest_at: isoAgo(0) },
-});
+const openGap = (reason: string, kind: Kind | null) => ({ reason, kind, count: 1, oldest_at: isoAgo(0) });
 const rejected = (reason: string, agoMs: number): Partial<StoredFindings> => ({
   // One that is older comes after it, as from the database.
   rejections: [

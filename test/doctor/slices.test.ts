@@ -7,7 +7,9 @@ import type { RejectionReport } from '../../src/store/reports.ts';
 /** As much as is kept of a rejected delivery. */
 const KEPT_BYTES = 16_384;
 const SECRETS = ['the-first-secret-of-the-test', 'the-second-secret-of-the-test'].map((text) => ({
-  ...{ text, name: text.slice(0, 10), isInUse: true },
+  text,
+  name: text.slice(0, 10),
+  isInUse: true,
 }));
 const WEBHOOK = {
   template: [{ kind: 'timestamp' }, { kind: 'text', text: '.' }, { kind: 'body' }],
@@ -29,10 +31,17 @@ const DEAR: readonly (readonly [string, string])[] = [
 ];
 
 const rejected = (text: string): RejectionReport => ({
-  ...{ id: 1, at: new Date(1793534400000).toISOString(), reason: 'bad_signature', t: '1793534400', times: 1 },
+  id: 1,
+  at: new Date(1793534400000).toISOString(),
+  reason: 'bad_signature',
+  t: '1793534400',
+  times: 1,
   header: `t=1793534400, v1=${'ab'.repeat(32)}, v2=${'cd'.repeat(48)}, v3=${'ef'.repeat(20)}`,
-  ...{ bytes: text.length, body_sha256: null, address: null },
-  ...{ body: text, body_base64: Buffer.from(text).toString('base64') },
+  bytes: text.length,
+  body_sha256: null,
+  address: null,
+  body: text,
+  body_base64: Buffer.from(text).toString('base64'),
 });
 
 describe('examining a body made to be dear', () => {

@@ -61,7 +61,9 @@ async function scene(database: string) {
   }
   const mutate = async (kind: string, op: string, id?: string, fields: object = {}) => {
     const answer = await sandbox.control('POST', '/mutate', {
-      ...{ kind, op, fields },
+      kind,
+      op,
+      fields,
       ...(id === undefined ? {} : { id }),
     });
     expect(answer.status).toBe(200);

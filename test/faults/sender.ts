@@ -91,7 +91,12 @@ function exchange(agent: Agent, port: number, body: string): Promise<Omit<Answer
   return new Promise((resolve) => {
     const outgoing = request(
       {
-        ...{ agent, host: '127.0.0.1', port, path: '/webhooks', method: 'POST', timeout: TIMEOUT_MS },
+        agent,
+        host: '127.0.0.1',
+        port,
+        path: '/webhooks',
+        method: 'POST',
+        timeout: TIMEOUT_MS,
         headers: {
           'content-type': 'application/json',
           'content-length': Buffer.byteLength(body),

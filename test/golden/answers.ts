@@ -60,8 +60,10 @@ export async function answers(): Promise<string> {
   onTestFinished(() => upstream.close());
   upstream.records.put('vendors', { id: 'ven_0', name: 'Another name' });
   const settings = {
-    ...{ DATABASE_URL: `file:${h.database}`, SYNC_SETTLE_SECONDS: '0.01' },
-    ...{ COMPLIANCE_BASE_URL: upstream.baseUrl, COMPLIANCE_API_KEY: API_KEY },
+    DATABASE_URL: `file:${h.database}`,
+    SYNC_SETTLE_SECONDS: '0.01',
+    COMPLIANCE_BASE_URL: upstream.baseUrl,
+    COMPLIANCE_API_KEY: API_KEY,
     COMPLIANCE_REQUESTS_PER_MINUTE: '100000',
   };
   const run = async (command: string, env: Record<string, string>) => {
@@ -85,9 +87,15 @@ export async function answers(): Promise<string> {
 async function fill(h: Harness): Promise<number> {
   const { pending } = await fillDay(h);
   await h.store.saveRegistration({
-    ...{ upstreamId: 'wh_1', url: 'https://mirror.example/webhooks', description: 'golden', createdWall: 0 },
-    ...{ events: ['policy.*'], delivers: ['policy.*'], sealedSecret: null },
-    ...{ sealedAnswer: null, expiresWall: null },
+    upstreamId: 'wh_1',
+    url: 'https://mirror.example/webhooks',
+    description: 'golden',
+    createdWall: 0,
+    events: ['policy.*'],
+    delivers: ['policy.*'],
+    sealedSecret: null,
+    sealedAnswer: null,
+    expiresWall: null,
   });
   const proven = { eventId: 'evt_0000', recordId: 'ven_0', isUsed: true };
   await h.store.learnPointer({ kind: 'vendor', path: 'a.b', ...proven }, h.now());

@@ -159,7 +159,11 @@ function answerTo(
     };
     const outgoing = request(
       {
-        ...{ host: '127.0.0.1', port, path, localAddress: from, method: body === undefined ? 'GET' : 'POST' },
+        host: '127.0.0.1',
+        port,
+        path,
+        localAddress: from,
+        method: body === undefined ? 'GET' : 'POST',
         headers: { ...headers, ...(body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }) },
         ...(nth % 2 === 0 ? { agent: false } : {}),
       },

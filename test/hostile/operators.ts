@@ -25,7 +25,11 @@ function get(
   return new Promise((resolve, reject) => {
     const outgoing = httpRequest(
       {
-        ...{ host: '127.0.0.1', port: opsPort, path, localAddress: from, agent: false },
+        host: '127.0.0.1',
+        port: opsPort,
+        path,
+        localAddress: from,
+        agent: false,
         headers: headers ?? { authorization: `Bearer ${token}` },
       },
       (response) => {

@@ -10,8 +10,14 @@ const TIMING = { settleMs: 10_000 };
 
 function event(id: string, name = id): IncomingEvent {
   return {
-    ...{ id, type: 'policy.updated', created: '2026-11-01T12:00:00Z', createdMs: 1_000, t: '1' },
-    ...{ kind: 'policy', recordId: 'pol_1', known: true },
+    id,
+    type: 'policy.updated',
+    created: '2026-11-01T12:00:00Z',
+    createdMs: 1_000,
+    t: '1',
+    kind: 'policy',
+    recordId: 'pol_1',
+    known: true,
     body: JSON.stringify({ data: { policyId: 'pol_1', name } }),
   };
 }
@@ -47,11 +53,18 @@ async function opened() {
   };
   const inbox = createInbox({
     rules: { timing: TIMING, pointers: DEFAULT_ID_POINTERS },
-    ...{ store: gated, clock, onError: (error: unknown) => void errors.push(error) },
+    store: gated,
+    clock,
+    onError: (error: unknown) => void errors.push(error),
     onAccepted: (commitMs) => took.push(commitMs),
   });
   return {
-    ...{ store, clock, inbox, commits, took, errors },
+    store,
+    clock,
+    inbox,
+    commits,
+    took,
+    errors,
     accepted: () => took.length,
     /** Holds every commit from now on, until the returned function is called. */
     hold() {
@@ -64,8 +77,14 @@ async function opened() {
     },
     reject(count: number, address = '192.0.2.1', reason = 'bad_signature') {
       const rejection: Rejection = {
-        ...{ reason, t: null, bytes: 1, bodySha256: null, header: null, body: null },
-        ...{ address, wall: clock.wall() },
+        reason,
+        t: null,
+        bytes: 1,
+        bodySha256: null,
+        header: null,
+        body: null,
+        address,
+        wall: clock.wall(),
       };
       for (let n = 0; n < count; n += 1) inbox.reject(rejection);
     },

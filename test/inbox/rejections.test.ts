@@ -4,7 +4,14 @@ import { createRejectionSampler, senderOf } from '../../src/inbox/rejections.ts'
 import type { CountedRejection, Rejection } from '../../src/store/store.ts';
 
 const rejection = (reason: string, address: string | null, bytes: number): Rejection => ({
-  ...{ reason, address, bytes, t: null, bodySha256: null, header: null, body: null, wall: 0 },
+  reason,
+  address,
+  bytes,
+  t: null,
+  bodySha256: null,
+  header: null,
+  body: null,
+  wall: 0,
 });
 
 describe('a sender is', () => {

@@ -17,7 +17,9 @@ beforeAll(async () => {
   receiver = await startReceiver();
   upstream = await startIndependentUpstream();
   service = await createService(upstream, {
-    ...{ SYNC_SETTLE_SECONDS: '0.2', SYNC_FULL_MINUTES: '0.02', COMPLIANCE_REQUESTS_PER_MINUTE: '3000' },
+    SYNC_SETTLE_SECONDS: '0.2',
+    SYNC_FULL_MINUTES: '0.02',
+    COMPLIANCE_REQUESTS_PER_MINUTE: '3000',
     NOTIFY_URL: receiver.url,
   });
   await service.start();

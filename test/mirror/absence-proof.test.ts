@@ -215,8 +215,14 @@ describe('a proven absence', () => {
     expect(after).toEqual({
       ...given,
       ...VERIFIED,
-      ...{ missingSince: null, missingNumber: null, proven: false, deleteEvent: null, attempts: 0 },
-      ...{ returned: false, readEndedAt: 200, readNumber: 5 },
+      missingSince: null,
+      missingNumber: null,
+      proven: false,
+      deleteEvent: null,
+      attempts: 0,
+      returned: false,
+      readEndedAt: 200,
+      readNumber: 5,
     });
     const later = { ...given, readEndedAt: 300 };
     expect(

@@ -52,8 +52,13 @@ describe('when a record is due', () => {
 
 describe('what an event shows', () => {
   const event = (over: Partial<ProvisionalInput> = {}): ProvisionalInput => ({
-    ...{ seq: 5, type: 'policy.updated', kind: 'policy', createdMs: 500, receivedWall: 600 },
-    ...{ content: { name: 'New' }, shows: true },
+    seq: 5,
+    type: 'policy.updated',
+    kind: 'policy',
+    createdMs: 500,
+    receivedWall: 600,
+    content: { name: 'New' },
+    shows: true,
     ...over,
   });
   const settings = { eventsOnly: false, toleranceMs: 300, idFields: new Set(['id']) };
@@ -235,7 +240,8 @@ describe('what an event shows', () => {
               provisionalCreated: s.provisionalCreated,
               ...(s.verified ? VERIFIED : {}),
             }),
-            ...{ row: old, verifiedWall: null },
+            row: old,
+            verifiedWall: null,
           };
           const type = deletes ? 'policy.deleted' : 'policy.updated';
           const decision = decideProvisional(
@@ -268,7 +274,11 @@ describe('a row of a list', () => {
     ['all of a list’s objects but their ids', { ...held.data, contacts: ['c'] }],
   ])('that leaves out %s takes nothing away and confirms nothing', (_, data) => {
     expect(apply('vendor', data)).toMatchObject({
-      ...{ outcome: 'unchanged', lacks: true, confirmed: false, row: null, change: null },
+      outcome: 'unchanged',
+      lacks: true,
+      confirmed: false,
+      row: null,
+      change: null,
       state: { unverifiedSince: null },
     });
     const { state: open } = apply('vendor', data, {});
@@ -277,7 +287,9 @@ describe('a row of a list', () => {
 
   it('that leaves out something and shows another thing otherwise is taken, and has the record looked at again', () => {
     expect(apply('vendor', { name: 'New', owner: { id: 'v' } })).toMatchObject({
-      ...{ outcome: 'updated', lacks: true, confirmed: false },
+      outcome: 'updated',
+      lacks: true,
+      confirmed: false,
       row: { name: 'New', data: { name: 'New', notes: 'x', owner: { id: 'v', name: 'Jo' }, contacts } },
       state: { unverifiedSince: read.endedWall, dueAt: read.endedAt + TIMING.settleMs },
     });
@@ -313,9 +325,7 @@ describe('a row of a list', () => {
     expect(after?.data).toEqual({ name: 'Old' });
     expect(
       compareRead('vendor', { id: 'v', data: { name: 'Old' } }, read, { state: VERIFIED, row: held }),
-    ).toMatchObject({
-      ...{ what: 'same', lacks: true },
-    });
+    ).toMatchObject({ what: 'same', lacks: true });
   });
 });
 
@@ -359,17 +369,23 @@ describe('a read', () => {
     {
       what: 'that differs from what one begun no later has written since is looked at again',
       held: { state: { write: 8, readNumber: 7, dirtyAt: null, unverifiedSince: null, dueAt: null } },
-      ...{ data: { name: 'New' }, outcome: 'refused', open: true },
+      data: { name: 'New' },
+      outcome: 'refused',
+      open: true,
     },
     {
       what: 'that differs from what one begun after it has written is the older one',
       held: { state: { write: 9, readNumber: 8, dirtyAt: null, unverifiedSince: null, dueAt: null } },
-      ...{ data: { name: 'New' }, outcome: 'refused', open: false },
+      data: { name: 'New' },
+      outcome: 'refused',
+      open: false,
     },
     {
       what: 'that agrees with what one begun no later has written is settled',
       held: { state: { write: 8, readNumber: 6, dirtyAt: null, unverifiedSince: null, dueAt: null } },
-      ...{ data: { name: 'Old' }, outcome: 'refused', open: false },
+      data: { name: 'Old' },
+      outcome: 'refused',
+      open: false,
     },
     {
       what: 'is applied over a row written as it began',
@@ -416,12 +432,16 @@ describe('a read', () => {
     {
       what: 'of life right after an announced deletion is deferred',
       held: { row: row({ name: 'Old' }, 'T'), state: { deleteEvent: 5, dirtyAt: 101 } },
-      ...{ data: { name: 'Old' }, outcome: 'deferred', open: true },
+      data: { name: 'Old' },
+      outcome: 'deferred',
+      open: true,
     },
     {
       what: 'of life SETTLE after an announced deletion is believed',
       held: { row: row({ name: 'Old' }, 'T'), state: { deleteEvent: 5, dirtyAt: 100 } },
-      ...{ data: { name: 'Old' }, outcome: 'revived', open: false },
+      data: { name: 'Old' },
+      outcome: 'revived',
+      open: false,
     },
   ] as {
     what: string;
@@ -467,7 +487,8 @@ describe('a read', () => {
       row: row({ name: 'A', status: 'b' }),
     };
     expect(apply({ name: 'New', status: 'a' }, held)).toMatchObject({
-      ...{ outcome: 'updated', row: { data: { name: 'New', status: 'b' } } },
+      outcome: 'updated',
+      row: { data: { name: 'New', status: 'b' } },
       state: { shown: { status: 105 } },
     });
   });
@@ -493,15 +514,15 @@ describe('a read', () => {
       attempts: 4,
     };
     expect(apply({ name: 'Old' }, { state: held }).state).toMatchObject({
-      ...{
-        missingSince: null,
-        missingNumber: null,
-        proven: false,
-        deleteEvent: null,
-        refusals: 0,
-        attempts: 0,
-      },
-      ...{ readNumber: 7, readEndedAt: 112, returned: true },
+      missingSince: null,
+      missingNumber: null,
+      proven: false,
+      deleteEvent: null,
+      refusals: 0,
+      attempts: 0,
+      readNumber: 7,
+      readEndedAt: 112,
+      returned: true,
     });
   });
 

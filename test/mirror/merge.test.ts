@@ -103,17 +103,20 @@ describe('what changed', () => {
     },
     {
       what: 'a first sight',
-      ...{ before: null, after: row({ name: 'A', n: 1 }) },
+      before: null,
+      after: row({ name: 'A', n: 1 }),
       change: { operation: 'insert', before: {}, after: { name: 'A', data: { name: 'A', n: 1 } } },
     },
     {
       what: 'a first sight of nothing',
-      ...{ before: null, after: row({}) },
+      before: null,
+      after: row({}),
       change: { operation: 'insert', before: {}, after: { data: {} } },
     },
     {
       what: 'one field, and its column',
-      ...{ before: row({ name: 'A', n: 1 }), after: row({ name: 'B', n: 1 }) },
+      before: row({ name: 'A', n: 1 }),
+      after: row({ name: 'B', n: 1 }),
       change: {
         operation: 'update',
         before: { name: 'A', data: { name: 'A' } },
@@ -122,17 +125,20 @@ describe('what changed', () => {
     },
     {
       what: 'a field that came: absent before, not null',
-      ...{ before: row({}), after: row({ n: null }) },
+      before: row({}),
+      after: row({ n: null }),
       change: { operation: 'update', before: { data: {} }, after: { data: { n: null } } },
     },
     {
       what: 'a field that went: absent after, not null',
-      ...{ before: row({ n: null }), after: row({}) },
+      before: row({ n: null }),
+      after: row({}),
       change: { operation: 'update', before: { data: { n: null } }, after: { data: {} } },
     },
     {
       what: 'something deep, as the whole field',
-      ...{ before: row({ o: { a: [1, 2] } }), after: row({ o: { a: [2, 1] } }) },
+      before: row({ o: { a: [1, 2] } }),
+      after: row({ o: { a: [2, 1] } }),
       change: {
         operation: 'update',
         before: { data: { o: { a: [1, 2] } } },
@@ -141,12 +147,14 @@ describe('what changed', () => {
     },
     {
       what: 'an array that became an object',
-      ...{ before: row({ o: ['x'] }), after: row({ o: { 0: 'x' } }) },
+      before: row({ o: ['x'] }),
+      after: row({ o: { 0: 'x' } }),
       change: { operation: 'update', before: { data: { o: ['x'] } }, after: { data: { o: { 0: 'x' } } } },
     },
     {
       what: 'an array that became an object which only looks like it',
-      ...{ before: row({ o: ['x'] }), after: row({ o: { 0: 'x', length: 1 } }) },
+      before: row({ o: ['x'] }),
+      after: row({ o: { 0: 'x', length: 1 } }),
       change: {
         operation: 'update',
         before: { data: { o: ['x'] } },
@@ -155,22 +163,26 @@ describe('what changed', () => {
     },
     {
       what: 'an array that grew',
-      ...{ before: row({ o: [1] }), after: row({ o: [1, 2] }) },
+      before: row({ o: [1] }),
+      after: row({ o: [1, 2] }),
       change: { operation: 'update', before: { data: { o: [1] } }, after: { data: { o: [1, 2] } } },
     },
     {
       what: 'a field called as the prototype is, that went',
-      ...{ before: row(parse('{"__proto__": {}}')), after: row({}) },
+      before: row(parse('{"__proto__": {}}')),
+      after: row({}),
       change: { operation: 'update', before: { data: parse('{"__proto__": {}}') }, after: { data: {} } },
     },
     {
       what: 'a deletion',
-      ...{ before: row({ name: 'A' }), after: row({ name: 'A' }, 'T') },
+      before: row({ name: 'A' }),
+      after: row({ name: 'A' }, 'T'),
       change: { operation: 'delete', before: { deleted_at: null }, after: { deleted_at: 'T' } },
     },
     {
       what: 'a restoration with new content',
-      ...{ before: row({ name: 'A' }, 'T'), after: row({ name: 'B' }) },
+      before: row({ name: 'A' }, 'T'),
+      after: row({ name: 'B' }),
       change: {
         operation: 'restore',
         before: { name: 'A', data: { name: 'A' }, deleted_at: 'T' },
@@ -179,7 +191,8 @@ describe('what changed', () => {
     },
     {
       what: 'content of what stays deleted',
-      ...{ before: row({ n: 1 }, 'T'), after: row({ n: 2 }, 'T') },
+      before: row({ n: 1 }, 'T'),
+      after: row({ n: 2 }, 'T'),
       change: { operation: 'update', before: { data: { n: 1 } }, after: { data: { n: 2 } } },
     },
   ])('is $what', ({ before, after, change }) => {
@@ -257,8 +270,10 @@ function patched(row: RowContent | null, from: JsonObject, to: JsonObject): RowC
   for (const name of Object.keys((from['data'] ?? {}) as JsonObject)) data.delete(name);
   for (const [name, value] of Object.entries((to['data'] ?? {}) as JsonObject)) data.set(name, value);
   return {
-    ...{ name: column('name', start.name), version: column('version', start.version) },
-    ...{ status: column('status', start.status), deletedAt: column('deleted_at', start.deletedAt) },
+    name: column('name', start.name),
+    version: column('version', start.version),
+    status: column('status', start.status),
+    deletedAt: column('deleted_at', start.deletedAt),
     data: Object.fromEntries(data),
   };
 }

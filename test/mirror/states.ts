@@ -12,7 +12,11 @@ export const row = (data: JsonObject, deletedAt: string | null = null) =>
 /** Something is outstanding since instant 100, from the event of number 5. */
 export const state = (over: Partial<RecordState> = {}): RecordState => ({
   ...UNKNOWN_STATE,
-  ...{ dirty: 5, dirtyAt: 100, firstDirtyAt: 100, unverifiedSince: 1_000, dueAt: 110 },
+  dirty: 5,
+  dirtyAt: 100,
+  firstDirtyAt: 100,
+  unverifiedSince: 1_000,
+  dueAt: 110,
   ...over,
 });
 export const VERIFIED = {

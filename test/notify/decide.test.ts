@@ -9,7 +9,11 @@ import {
 } from '../../src/notify/decide.ts';
 
 const verdict = (word: string, reason = word): Verdict => ({
-  ...{ verdict: word, reason, sentence: '', remedy: null, since: null },
+  verdict: word,
+  reason,
+  sentence: '',
+  remedy: null,
+  since: null,
 });
 const IN_SYNC = verdict('in_sync');
 const CATCHING_UP = verdict('catching_up', 'backlog');

@@ -7,10 +7,18 @@ import { HeldClock } from '../compliance/held-clock.ts';
 import { eventually } from '../convergence/service.ts';
 
 const IN_SYNC: Verdict = {
-  ...{ verdict: 'in_sync', reason: 'in_sync', sentence: 'In sync.', remedy: null, since: null },
+  verdict: 'in_sync',
+  reason: 'in_sync',
+  sentence: 'In sync.',
+  remedy: null,
+  since: null,
 };
 const PAUSED: Verdict = {
-  ...{ verdict: 'action_required', reason: 'paused', sentence: 'Paused.', remedy: 'Resume.', since: null },
+  verdict: 'action_required',
+  reason: 'paused',
+  sentence: 'Paused.',
+  remedy: 'Resume.',
+  since: null,
 };
 
 const UNREADABLE: Verdict = { ...PAUSED, reason: 'database_unreadable', sentence: 'It cannot be read.' };
@@ -40,7 +48,9 @@ function begin(format: 'json' | 'slack' = 'json'): void {
     {
       url: new URL(`http://127.0.0.1:${port}/hook/token-in-the-path`),
       format,
-      ...{ clock, random: () => 0.5, verdict: async () => now },
+      clock,
+      random: () => 0.5,
+      verdict: async () => now,
       facts: {
         readFact: async (name) => requireDatabase().get(name) ?? null,
         writeFact: async (name, value) => void requireDatabase().set(name, value),

@@ -97,16 +97,15 @@ it('what is answered is what the document says', async () => {
   );
   await h.store.recordRejections([
     {
-      ...{
-        reason: 'bad_signature',
-        t: '1',
-        bytes: 2,
-        bodySha256: 'x',
-        header: 't=1',
-        body: null,
-        wall: 1000,
-      },
-      ...{ address: '192.0.2.1', times: 1 },
+      reason: 'bad_signature',
+      t: '1',
+      bytes: 2,
+      bodySha256: 'x',
+      header: 't=1',
+      body: null,
+      wall: 1000,
+      address: '192.0.2.1',
+      times: 1,
     },
   ]);
   const fullSync = await h.store.startSyncRun('vendor', 'test', h.now());

@@ -193,14 +193,17 @@ describe('lists', () => {
     const first = (await get('/api/events?type=policy.lost')).body;
     expect(first).toMatchObject({ items: [], next: expect.any(String), looked_back_to: expect.any(String) });
     expect((await get(`/api/events?type=policy.lost&after=${first.next}`)).body).toEqual({
-      ...{ items: [], next: null, looked_back_to: null },
+      items: [],
+      next: null,
+      looked_back_to: null,
     });
   });
 });
 
 test('the feed of changes says where to go on from, also when nothing is new', async () => {
   expect((await get('/api/changes')).body).toMatchObject({
-    ...{ items: [], next: expect.stringMatching(/^\w+\.0$/) },
+    items: [],
+    next: expect.stringMatching(/^\w+\.0$/),
   });
   await mirrorVendor('v1', { name: 'One' });
   await mirrorVendor('v2', { name: 'Two' });
@@ -209,7 +212,8 @@ test('the feed of changes says where to go on from, also when nothing is new', a
   const second = (await get(`/api/changes?after=${first.next}`)).body;
   expect(second.items).toMatchObject([{ record_id: 'v2' }]);
   expect((await get(`/api/changes?after=${second.next}`)).body).toMatchObject({
-    ...{ items: [], next: second.next },
+    items: [],
+    next: second.next,
   });
 });
 
@@ -299,10 +303,8 @@ describe('changes', () => {
   test('a failed event that fails again says why', async () => {
     await failedEvent('evt_failed', about({ says: 'nothing' }));
     expect(await post('/api/events/evt_failed/retry')).toMatchObject({
-      ...{
-        status: 409,
-        body: { code: 'failed_again', detail: expect.stringContaining('no id of a policy') },
-      },
+      status: 409,
+      body: { code: 'failed_again', detail: expect.stringContaining('no id of a policy') },
     });
     expect((await get('/api/events/evt_failed')).body).toMatchObject({ state: 'failed', attempts: 2 });
     expect((await get('/api/audit')).body.items).toMatchObject([
@@ -315,7 +317,9 @@ describe('changes', () => {
     await failedEvent('not found', { ...about({ says: 'nothing' }), recordId: null });
     await failedEvent('another', about({ id: 'pol_1' }));
     expect((await post('/api/events/retry', { failed_for: 'no_record_id' })).body).toMatchObject({
-      ...{ status: 'tried', processed: 1, failed: 1 },
+      status: 'tried',
+      processed: 1,
+      failed: 1,
       errors: [{ id: 'not found', error: expect.stringContaining('no id of a policy') }],
     });
     expect((await get('/api/events/another')).body.state).toBe('failed');
@@ -360,7 +364,8 @@ describe('changes', () => {
       const inPath = encodeURIComponent(id.toWellFormed().replace('\ufffd', '\n'));
       expect((await post(`/api/records/vendor/${inPath}/refetch`)).status).toBe(404);
       const form = await h.app.request('/actions/refetch', {
-        ...{ method: 'POST', headers: bearer(OPERATE) },
+        method: 'POST',
+        headers: bearer(OPERATE),
         body: new URLSearchParams({ kind: 'vendor', id: id.isWellFormed() ? id : '\n' }),
       });
       expect(form.status).toBe(400);
@@ -390,12 +395,14 @@ describe('changes', () => {
       { sync_run_id: vendors, kind: 'vendor', waiting: 4, approved: 0 },
     ]);
     expect(body.items[0]).toEqual({
-      ...{ kind: 'policy', id: 'p/1', name: 'p/1', status: null, sync_run_id: policies },
-      ...{
-        synced_at: expect.stringMatching(/Z$/),
-        pending_since: expect.stringMatching(/Z$/),
-        approved_until: null,
-      },
+      kind: 'policy',
+      id: 'p/1',
+      name: 'p/1',
+      status: null,
+      sync_run_id: policies,
+      synced_at: expect.stringMatching(/Z$/),
+      pending_since: expect.stringMatching(/Z$/),
+      approved_until: null,
     });
     const named = body.items.map(({ kind, id, name }: Record<string, string>) => `${kind} ${id} ${name}`);
     expect(named).toEqual([
@@ -561,7 +568,10 @@ test('whoever hangs up ends the dry run that he asked for, and leaves no error i
     };
     const leaving = new AbortController();
     const asked = fetch(`http://127.0.0.1:${port}/api/sync-runs`, {
-      ...{ method: 'POST', headers: bearer(OPERATE), body: '{"dry_run":true}', signal: leaving.signal },
+      method: 'POST',
+      headers: bearer(OPERATE),
+      body: '{"dry_run":true}',
+      signal: leaving.signal,
     });
     const signal = await begun.promise;
     leaving.abort();

@@ -15,7 +15,8 @@ it('all that waits for a person is named, each with its one place', () => {
   const live = liveFacts();
   const list = attentionOf({
     summary: {
-      ...{ events: { ...events, failed: 2 }, quarantined: 1 },
+      events: { ...events, failed: 2 },
+      quarantined: 1,
       open_gaps_by: [
         { reason: 'failed_event', kind: 'vendor', count: 2, oldest_at: '' },
         { reason: 'downtime', kind: null, count: 1, oldest_at: '' },

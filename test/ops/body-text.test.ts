@@ -101,7 +101,11 @@ test('a field that a column is made of is told once, unless the two differ', () 
 test('minutes are gathered into the bars of an hour and of a day, and those outside are left out', () => {
   const now = Date.parse('2026-11-20T12:07:30Z');
   const row = (minute: string, what: string, times: number, total_ms = 0, max_ms = 0) => ({
-    ...{ minute, what, times, total_ms, max_ms },
+    minute,
+    what,
+    times,
+    total_ms,
+    max_ms,
   });
   const rows = [
     row('2026-11-20T12:07:00.000Z', 'accepted', 3),

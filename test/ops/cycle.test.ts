@@ -21,7 +21,10 @@ function cycle(last_full_sync_seconds: number | null, running: Running | null, a
     seconds_left: null,
   };
   const runningSyncRuns = (running === null ? [] : [running]).map(({ seen, total, startedAt }) => ({
-    ...{ ...of, seen, estimated_total: total, started_at: new Date(startedAt).toISOString() },
+    ...of,
+    seen,
+    estimated_total: total,
+    started_at: new Date(startedAt).toISOString(),
   }));
   return cycleOf({ summary, live: liveFacts({ runningSyncRuns }), at });
 }

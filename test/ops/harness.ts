@@ -138,12 +138,11 @@ export async function opsHarness(
     );
     return fullSync.id;
   };
-  const rules = {
-    ...{ pointers: POINTERS, eventsOnly: false, toleranceMs: 300_000 },
-    timing: { settleMs: 10_000 },
-  };
+  const rules = { pointers: POINTERS, eventsOnly: false, toleranceMs: 300_000, timing: { settleMs: 10_000 } };
   const context: OpsContext = {
-    ...{ addresses: createAddresses(null), prove: () => undefined, sessionStore: sessionsInMemory() },
+    addresses: createAddresses(null),
+    prove: () => undefined,
+    sessionStore: sessionsInMemory(),
     store: { ...store, retryEvent: (id, at) => store.retryEvent(id, rules, at) },
     actions,
     facts: () => ({ ...live }),

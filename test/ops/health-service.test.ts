@@ -121,7 +121,8 @@ test('until it is open, the front answers probes and tells everybody else to com
   expect(await ask('ops', '/readyz')).toEqual([503, null]);
   front.at('migrating');
   expect(await (await front.ops(new Request('http://here/readyz'), {})).json()).toEqual({
-    ...{ status: 'not_ready', reason: 'migrating' },
+    status: 'not_ready',
+    reason: 'migrating',
   });
   front.open({ receiver: () => new Response('received'), ops: () => new Response('shown') });
   expect(await (await front.receiver(new Request('http://here/webhooks'), {})).text()).toBe('received');

@@ -161,7 +161,8 @@ describe('the stream of the page', () => {
 
   describe('is limited', () => {
     const TOKENS = Array.from({ length: 6 }, (_, n) => ({
-      ...{ name: `reader-${n}`, role: 'read' as const },
+      name: `reader-${n}`,
+      role: 'read' as const,
       token: `the-token-of-reader-${n}-of-the-test`,
     }));
     let served: { url: string; close(): void };

@@ -56,7 +56,8 @@ test('a browser that was led here by another name is told 421, and no cookie or 
   const posted = await h.app.request('/sign-in', {
     method: 'POST',
     headers: {
-      ...{ ...evil, origin: 'http://evil.example:8081' },
+      ...evil,
+      origin: 'http://evil.example:8081',
       'content-type': 'application/x-www-form-urlencoded',
     },
     body: new URLSearchParams({ token: OPERATE }),

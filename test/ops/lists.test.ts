@@ -194,7 +194,9 @@ describe('the records', () => {
         [{ id: 'v1', data: { id: 'v1', name } }],
         { number: await h.store.currentNumber(), beganAt: at, endedAt: at, endedWall: h.now().wall },
         {
-          ...{ cause: 'sync:2', syncRunId: null, timing: { settleMs: 0 } },
+          cause: 'sync:2',
+          syncRunId: null,
+          timing: { settleMs: 0 },
           pointers: { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] },
         },
       );
@@ -410,7 +412,12 @@ test('gaps stand under their reasons with symptom, check and command; the resolv
 
 test('a dry run is begun from the page, and the page shows what it found', async () => {
   h.context.actions.dryRun = async () => ({
-    ...{ missing: 1_200, extra: 0, different: 0, repaired: 0, fields: {}, incomplete: null },
+    missing: 1_200,
+    extra: 0,
+    different: 0,
+    repaired: 0,
+    fields: {},
+    incomplete: null,
     examples: [{ id: 'v9', what: 'missing', fields: [], repaired: false }],
   });
   expect((await post('/actions/sync-runs', [['do', 'compare']])).status).toBe(400);

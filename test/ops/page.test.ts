@@ -177,7 +177,9 @@ test('pending deletions lead to where their ids can be seen, and only those are 
 test('a running full sync shows its bar, one of unknown length an endless one', async () => {
   const d = await opsHarness({ clock: heldClock() });
   const run = (startedAt: number) => ({
-    ...{ records_per_second: null, seconds_left: null, started_at: new Date(startedAt).toISOString() },
+    records_per_second: null,
+    seconds_left: null,
+    started_at: new Date(startedAt).toISOString(),
   });
   d.live.runningSyncRuns = [
     { ...run(START), id: 1, kind: 'vendor', pages: 2, seen: 200, estimated_total: 564 },

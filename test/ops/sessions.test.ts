@@ -101,7 +101,8 @@ test.each(KEPT)('%s: what is kept of a session is no way in', async (where) => {
         await store.openSession(session, keep);
       },
     },
-    ...{ clock: { steady: () => 0 }, tokens: () => [TOKEN] },
+    clock: { steady: () => 0 },
+    tokens: () => [TOKEN],
   });
   const id = await spied.open('key');
   const { csrf } = (await spied.find(id))!;

@@ -31,7 +31,11 @@ test('what is counted shows at once, and is counted once whether it is written y
   expect(await total()).toEqual({ ...once, accepted: 2 });
   await traffic.flush();
   expect(await h.store.listTraffic(0)).toContainEqual({
-    ...{ minute: MINUTE, what: 'accepted', times: 2, total_ms: 0, max_ms: 0 },
+    minute: MINUTE,
+    what: 'accepted',
+    times: 2,
+    total_ms: 0,
+    max_ms: 0,
   });
   expect(traffic.recent().last_hour.accepted).toBe(2);
 });
@@ -67,7 +71,9 @@ test('deliveries of this minute count in the minute and in the hour', () => {
   traffic.rejected('bad_signature');
   const report = traffic.recent();
   expect(report.last_minute).toEqual({
-    ...{ accepted: 2, duplicate: 1, quarantined: 1 },
+    accepted: 2,
+    duplicate: 1,
+    quarantined: 1,
     rejected: { bad_signature: 1 },
   });
   expect(report.last_hour).toEqual(report.last_minute);

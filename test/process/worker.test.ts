@@ -8,7 +8,9 @@ import { HeldClock, settled } from '../compliance/held-clock.ts';
 const TIMING = { settleMs: 10_000 };
 const RULES = {
   pointers: { policy: ['policyId'], risk_assessment: ['riskId'], vendor: ['vendorId'] },
-  ...{ eventsOnly: false, toleranceMs: 300_000, timing: TIMING },
+  eventsOnly: false,
+  toleranceMs: 300_000,
+  timing: TIMING,
 };
 /** Turns of the event loop after which a condition will not come true any more. */
 const PATIENCE_TURNS = 5_000;
@@ -16,8 +18,14 @@ const PATIENCE_TURNS = 5_000;
 function event(id: string, over: Partial<IncomingEvent> = {}): IncomingEvent {
   const recordId = over.recordId ?? `pol of ${id}`;
   return {
-    ...{ id, type: 'policy.updated', created: '2026-11-01T12:00:00Z', createdMs: 1_000, t: '1' },
-    ...{ kind: 'policy', recordId, known: true },
+    id,
+    type: 'policy.updated',
+    created: '2026-11-01T12:00:00Z',
+    createdMs: 1_000,
+    t: '1',
+    kind: 'policy',
+    recordId,
+    known: true,
     body: JSON.stringify({ data: { policyId: recordId, name: id } }),
     ...over,
   };
@@ -66,7 +74,8 @@ async function started(
   const worker = createWorker({
     store: {
       ...store,
-      ...{ claimEvents: failing('claimEvents'), deferEvent: failing('deferEvent') },
+      claimEvents: failing('claimEvents'),
+      deferEvent: failing('deferEvent'),
       recoverClaims: failing('recoverClaims'),
       async applyEvents(...args) {
         atWork.batches += 1;
@@ -77,13 +86,11 @@ async function started(
         });
       },
     },
-    ...{
-      clock,
-      rules: RULES,
-      concurrency: over.concurrency ?? 8,
-      maxAttempts: over.maxAttempts ?? 10,
-      random: () => 1,
-    },
+    clock,
+    rules: RULES,
+    concurrency: over.concurrency ?? 8,
+    maxAttempts: over.maxAttempts ?? 10,
+    random: () => 1,
     onOutcome: (outcome) => void outcomes.push(outcome),
     onRetry: ({ id }, error, delayMs) => void retries.push({ id, error, delayMs }),
     onError: (error) => void errors.push(error),
@@ -115,22 +122,20 @@ async function started(
     for (let turn = 0; turn < 20; turn += 1) await settled();
   };
   return {
-    ...{
-      store,
-      clock,
-      worker,
-      accept,
-      calls,
-      atWork,
-      outcomes,
-      retries,
-      errors,
-      counts,
-      until,
-      rest,
-      stop,
-      running,
-    },
+    store,
+    clock,
+    worker,
+    accept,
+    calls,
+    atWork,
+    outcomes,
+    retries,
+    errors,
+    counts,
+    until,
+    rest,
+    stop,
+    running,
     ended: () => ended,
     done: async (count: number) => until(async () => (await counts()).processed === count),
   };
@@ -189,7 +194,9 @@ describe('the processor', () => {
   it('finishes what is claimed when it is stopped, and leaves the rest', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const { stop, running, counts, until, atWork, rest, ended } = await started({
-      ...{ events: many(1_500), concurrency: 8, gate: () => promise },
+      events: many(1_500),
+      concurrency: 8,
+      gate: () => promise,
     });
     await until(() => atWork.batches > 0);
     stop.abort();
@@ -205,7 +212,9 @@ describe('the processor', () => {
   it('holds no more than its batches, however long the backlog', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const { store, clock, until, done, atWork, rest, calls } = await started({
-      ...{ events: many(2_000), concurrency: 2, gate: () => promise },
+      events: many(2_000),
+      concurrency: 2,
+      gate: () => promise,
     });
     await until(() => atWork.batches === 2);
     await rest();
@@ -235,7 +244,9 @@ describe('the processor', () => {
     const { store, retries, until, counts } = await started({ events: [poisoned], maxAttempts: 3 });
     await until(async () => (await counts()).failed === 1, 250);
     expect(await store.showEvent('poisoned')).toMatchObject({
-      ...{ state: 'failed', attempts: 3, error: expect.stringContaining('JSON') },
+      state: 'failed',
+      attempts: 3,
+      error: expect.stringContaining('JSON'),
     });
     expect(retries.map((retry) => retry.delayMs)).toEqual([1_000, 2_000, null]);
     const [gap] = await store.list('gaps', { open: true, limit: 10 });
@@ -279,7 +290,8 @@ describe('the processor', () => {
   it('counts no attempt while the database cannot commit, and leaves it alone for a second', async () => {
     const unavailable = new StoreUnavailable('the disk is full');
     const { store, calls, clock, errors, retries, until, done, rest } = await started({
-      ...{ events: many(3), concurrency: 4 },
+      events: many(3),
+      concurrency: 4,
       faults: { applyEvents: (call) => (call <= 2 ? unavailable : null) },
     });
     await until(() => errors.length === 1);
@@ -297,7 +309,8 @@ describe('the processor', () => {
   it('goes on after a claim that failed, and after a start that could not take back what was claimed before', async () => {
     const once = (call: number) => (call === 1 ? new StoreUnavailable('no') : null);
     const { errors, until, counts, clock } = await started({
-      ...{ events: many(3), claimed: true },
+      events: many(3),
+      claimed: true,
       faults: { claimEvents: once, recoverClaims: once },
     });
     const begun = clock.steady();

@@ -34,7 +34,11 @@ it('remembers the connections that are open, and of those that have closed no mo
 function fakeSocket(remoteAddress: string) {
   const parser = Object.assign(Object.create({ constructor: { kOnBody: 0 } }), { 0: () => 0 });
   const socket = {
-    ...{ remoteAddress, parser, destroyed: false, isReading: true, bytesRead: 0 },
+    remoteAddress,
+    parser,
+    destroyed: false,
+    isReading: true,
+    bytesRead: 0,
     isPaused: () => !socket.isReading,
     pause() {
       socket.isReading = false;

@@ -305,7 +305,10 @@ describe('a body that is not worth reading', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 401 /);
     expect(answer.split('\r\n\r\n')[1]).toBe(await wrong.text());
     expect(receiver.rejected[0]).toMatchObject({
-      ...{ bytes: 100_000, body: null, bodySha256: null, address: '127.0.0.1' },
+      bytes: 100_000,
+      body: null,
+      bodySha256: null,
+      address: '127.0.0.1',
     });
   });
 

@@ -28,7 +28,9 @@ export function billOfMaterials(root: string): string {
     writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest));
     writeFileSync(join(folder, 'package-lock.json'), JSON.stringify({ ...lock, packages }));
     return execFileSync('npm', ['sbom', '--package-lock-only', '--sbom-format', 'cyclonedx'], {
-      ...{ cwd: folder, encoding: 'utf8' as const, maxBuffer: 2 ** 26 },
+      cwd: folder,
+      encoding: 'utf8' as const,
+      maxBuffer: 2 ** 26,
       stdio: ['ignore', 'pipe', 'ignore'],
     });
   } finally {

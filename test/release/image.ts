@@ -21,7 +21,8 @@ const BUILDERS: readonly Builder[] = [
   },
   // Only Docker's format has a place for HEALTHCHECK. The image stays in their own storage, as a manifest of both platforms.
   ...['buildah', 'podman'].map((name) => ({
-    ...{ name, probe: [name, 'info'] },
+    name,
+    probe: [name, 'info'],
     build: (tag: string) => [
       name,
       'build',

@@ -31,7 +31,9 @@ describe('the package', () => {
 
   const program = (...args: string[]) =>
     execFileSync(process.execPath, [join(folder, 'package/dist/src/main.js'), ...args], {
-      ...{ cwd: folder, encoding: 'utf8' as const, env: { PATH: process.env['PATH'] } },
+      cwd: folder,
+      encoding: 'utf8' as const,
+      env: { PATH: process.env['PATH'] },
     });
 
   it('has a bill of materials with every package that package.json says runs', () => {

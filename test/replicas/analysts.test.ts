@@ -58,10 +58,16 @@ const mutate = (body: object) => control('/mutate', body);
 async function startMirror(env: Record<string, string>): Promise<void> {
   const service = await startService({
     config: loadConfig({
-      ...{ PORT: '0', OPS_PORT: '0', OPS_TOKENS: `olga:operate:${TOKEN}` },
-      ...{ COMPLIANCE_BASE_URL: `${sandbox.url}/v1`, COMPLIANCE_API_KEY: API_KEY, WEBHOOK_SECRETS: SECRET },
-      ...{ COMPLIANCE_REQUESTS_PER_MINUTE: '100000', SYNC_SETTLE_SECONDS: '0.1', SYNC_FULL_MINUTES: '0' },
-      ...{ RISK_IDS_FILE: join(folder, 'risk-ids') },
+      PORT: '0',
+      OPS_PORT: '0',
+      OPS_TOKENS: `olga:operate:${TOKEN}`,
+      COMPLIANCE_BASE_URL: `${sandbox.url}/v1`,
+      COMPLIANCE_API_KEY: API_KEY,
+      WEBHOOK_SECRETS: SECRET,
+      COMPLIANCE_REQUESTS_PER_MINUTE: '100000',
+      SYNC_SETTLE_SECONDS: '0.1',
+      SYNC_FULL_MINUTES: '0',
+      RISK_IDS_FILE: join(folder, 'risk-ids'),
       ...env,
     }),
     logger: createLogger({ level: 'fatal' }),
@@ -98,7 +104,10 @@ beforeAll(async () => {
   const seed = normaliseSeed(builtinSeed(new Date()));
   writeFileSync(join(folder, 'risk-ids'), seed.riskAssessments.map(({ id }) => `${id}\n`).join(''));
   sandbox = await startSandbox({
-    ...{ port: 0, apiKeys: [API_KEY], seedNumber: 7, seed },
+    port: 0,
+    apiKeys: [API_KEY],
+    seedNumber: 7,
+    seed,
     signing: { header: 'X-Webhook-Signature', algorithm: 'sha256', secret: SECRET },
   });
 
@@ -238,7 +247,9 @@ describe.each(ENGINES)('on %s the answer is right', (engine) => {
     const of = (id: string) => told.filter((row) => row['record_id'] === id).at(-1);
     expect(of('vendor-0001')).toMatchObject({ operation: 'update', announced_by: 'vendor.updated' });
     expect(of('policy-0001')).toMatchObject({
-      ...{ operation: 'update', announced_by: null, cause: expect.stringMatching(/^sync:/) },
+      operation: 'update',
+      announced_by: null,
+      cause: expect.stringMatching(/^sync:/),
     });
   });
 

@@ -89,7 +89,12 @@ function open(from: string, headers: Record<string, string | number>): [ClientRe
   const none = { status: null, retryAfter: undefined, text: '' };
   const sent = request(
     {
-      ...{ host: '127.0.0.1', port, localAddress: from, path: '/webhooks', method: 'POST', headers },
+      host: '127.0.0.1',
+      port,
+      localAddress: from,
+      path: '/webhooks',
+      method: 'POST',
+      headers,
       signal: AbortSignal.timeout(SENDER_MS),
     },
     (response: IncomingMessage) => {
@@ -160,9 +165,13 @@ describe.runIf(canRun)('docs/load-balancer.conf, in a real nginx before three re
     replicas = REPLICAS.map((host, index) => {
       mkdirSync(join(folder, `replica-${index}`));
       return start(['serve'], {
-        ...{ HOST: host, PORT: String(replicaPort), OPS_HOST: host, OPS_PORT: String(replicaOpsPort) },
+        HOST: host,
+        PORT: String(replicaPort),
+        OPS_HOST: host,
+        OPS_PORT: String(replicaOpsPort),
         DATABASE_URL: `file:${join(folder, `replica-${index}`, 'mirror.db')}`,
-        ...{ OPS_TOKENS: 'tester:operate:balancer-operator-0123456789', WEBHOOK_SECRETS: SIGNING_SECRET },
+        OPS_TOKENS: 'tester:operate:balancer-operator-0123456789',
+        WEBHOOK_SECRETS: SIGNING_SECRET,
         LOG_LEVEL: 'fatal',
       });
     });

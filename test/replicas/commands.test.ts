@@ -63,7 +63,8 @@ describe('without a service', () => {
       err: expect.stringContaining('no service is running'),
     });
     expect(await run('backup', '/tmp/nowhere.db')).toMatchObject({
-      ...{ code: 2, err: expect.stringContaining('pg_dump') },
+      code: 2,
+      err: expect.stringContaining('pg_dump'),
     });
   });
 
@@ -105,7 +106,8 @@ describe('beside a service', () => {
   it('has records read again, pauses and resumes', async () => {
     upstream.records.put('vendors', { id: 'ven-0', name: 'Renamed unseen', status: 'active' });
     expect(await run('refetch', 'vendor', 'ven-0')).toMatchObject({
-      ...{ code: 0, out: expect.stringContaining('read again now') },
+      code: 0,
+      out: expect.stringContaining('read again now'),
     });
     await eventually('the new name', async () => {
       const [row] = await site.query<{ name: string }>("SELECT name FROM vendors WHERE id = 'ven-0'");
@@ -156,10 +158,12 @@ describe('beside a service', () => {
       expect(items).toMatchObject([{ reason: 'restored', kind: 'risk_assessment' }]);
       // That of the policies, which their list has ended.
       expect(await run('gaps', 'resolve', String(items[0].id - 1))).toMatchObject({
-        ...{ code: 1, err: expect.stringContaining('resolved already') },
+        code: 1,
+        err: expect.stringContaining('resolved already'),
       });
       expect(await run('gaps', 'resolve', String(items[0].id))).toMatchObject({
-        ...{ code: 0, out: 'The gap is resolved.\n' },
+        code: 0,
+        out: 'The gap is resolved.\n',
       });
       await stands('in_sync');
       expect(await site.query("SELECT actor, outcome FROM audit WHERE action = 'gap_resolve'")).toEqual([

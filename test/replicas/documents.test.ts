@@ -31,8 +31,12 @@ describe('the grants in docs/postgresql.md', () => {
       await server.query(readers!, superuser);
 
       const service = start(['serve'], {
-        ...{ DATABASE_URL: as('mirror_app'), DATABASE_SCHEMA: 'mirror', PORT: '0', OPS_PORT: '0' },
-        ...{ OPS_TOKENS: 'tester:operate:grants-operator-0123456789', WEBHOOK_SECRETS: SIGNING_SECRET },
+        DATABASE_URL: as('mirror_app'),
+        DATABASE_SCHEMA: 'mirror',
+        PORT: '0',
+        OPS_PORT: '0',
+        OPS_TOKENS: 'tester:operate:grants-operator-0123456789',
+        WEBHOOK_SECRETS: SIGNING_SECRET,
         LOG_LEVEL: 'warn',
       });
       const url = /http\S+/.exec(await service.line('Deliveries: '))![0];
@@ -48,7 +52,8 @@ describe('the grants in docs/postgresql.md', () => {
       expect((await fetch(`${ops}/readyz`)).status).toBe(200);
       // Signing in writes where nothing else does.
       const signedIn = await fetch(`${ops}/sign-in`, {
-        ...{ method: 'POST', redirect: 'manual' },
+        method: 'POST',
+        redirect: 'manual',
         headers: { 'content-type': 'application/x-www-form-urlencoded', 'sec-fetch-site': 'same-origin' },
         body: 'token=grants-operator-0123456789',
       });
@@ -110,8 +115,12 @@ describe('the role that docs/postgres-init.sql makes for compose.yaml', () => {
       const to = (database: string) => server.url({ database, user: 'mirror', password: 'mirror-has-this' });
 
       const service = start(['serve'], {
-        ...{ DATABASE_URL: to('mirror'), PORT: '0', OPS_PORT: '0', LOG_LEVEL: 'warn' },
-        ...{ OPS_TOKENS: 'tester:operate:grants-operator-0123456789', WEBHOOK_SECRETS: SIGNING_SECRET },
+        DATABASE_URL: to('mirror'),
+        PORT: '0',
+        OPS_PORT: '0',
+        LOG_LEVEL: 'warn',
+        OPS_TOKENS: 'tester:operate:grants-operator-0123456789',
+        WEBHOOK_SECRETS: SIGNING_SECRET,
       });
       const url = /http\S+/.exec(await service.line('Deliveries: '))![0];
       const sender = createSender(url);

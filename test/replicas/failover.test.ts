@@ -43,8 +43,11 @@ async function underLoad(run: string) {
   const name = await startName(primary.port);
   const [port, opsPort] = (await freePorts(2)) as [number, number];
   const service = start(['serve'], {
-    ...{ PORT: String(port), OPS_PORT: String(opsPort), OPS_TOKENS: `tester:operate:${OPS_TOKEN}` },
-    ...{ DATABASE_URL: url.replace(`:${primary.port}/`, `:${name.port}/`), WEBHOOK_SECRETS: SECRET },
+    PORT: String(port),
+    OPS_PORT: String(opsPort),
+    OPS_TOKENS: `tester:operate:${OPS_TOKEN}`,
+    DATABASE_URL: url.replace(`:${primary.port}/`, `:${name.port}/`),
+    WEBHOOK_SECRETS: SECRET,
     LOG_LEVEL: 'fatal',
   });
   onTestFinished(async () => void (await service.stop()));
@@ -63,7 +66,11 @@ async function underLoad(run: string) {
     return new Set(rows.map(({ id }) => id));
   };
   return {
-    ...{ primary, standby, sender, more, onStandby },
+    primary,
+    standby,
+    sender,
+    more,
+    onStandby,
     /** The primary's machine is gone, and the standby takes over. Returns what was acknowledged and is not there. */
     async failOver(): Promise<string[]> {
       await primary.halt('crash');

@@ -23,7 +23,10 @@ const arrivals: number[] = [];
 
 const policies = (count: number) =>
   Array.from({ length: count }, (_, n) => ({
-    ...{ policyId: `p${n}`, name: `Policy ${n}`, version: '1.0', status: 'draft' },
+    policyId: `p${n}`,
+    name: `Policy ${n}`,
+    version: '1.0',
+    status: 'draft',
   }));
 
 beforeAll(async () => {
@@ -46,7 +49,9 @@ beforeAll(async () => {
   const baseUrl = `${upstream.origin}/v1`;
   site = await createSite({ upstream: { baseUrl }, replicas: 3, settings });
   const login = start(['login'], {
-    ...{ ...settings, DATABASE_URL: site.databaseUrl, COMPLIANCE_BASE_URL: baseUrl },
+    ...settings,
+    DATABASE_URL: site.databaseUrl,
+    COMPLIANCE_BASE_URL: baseUrl,
   });
   await fetch(await login.line('/auth/oauth/authorize'));
   expect(await login.exited).toBe(0);

@@ -183,7 +183,10 @@ export async function runReplicas(options: ReplicasOptions): Promise<ReplicasRes
     for (const replica of site.replicas) await replica.stop();
     return {
       ...comparison,
-      ...{ answers, acknowledged: acknowledged.size, followed, resolvedAfterMs },
+      answers,
+      acknowledged: acknowledged.size,
+      followed,
+      resolvedAfterMs,
       lost: [...acknowledged].filter((id) => !ids.has(id)),
       appliedTwice: twice.map(({ cause }) => cause),
       unfinished: stored

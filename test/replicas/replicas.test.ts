@@ -21,7 +21,11 @@ it(
     });
 
     expect(result).toMatchObject({
-      ...{ differences: [], lost: [], appliedTwice: [], unfinished: [], overlapping: [] },
+      differences: [],
+      lost: [],
+      appliedTwice: [],
+      unfinished: [],
+      overlapping: [],
       followed: { skipped: [], outOfOrder: [] },
     });
     // The run was what it says it is.

@@ -22,8 +22,13 @@ beforeAll(async () => {
 afterAll(async () => await server.stop());
 
 const settings = (to: Record<string, string>) => ({
-  ...{ PORT: '0', OPS_PORT: '0', LOG_LEVEL: 'fatal', WEBHOOK_SECRETS: 'a-secret-that-signs-nothing' },
-  ...{ OPS_TOKENS: 'tester:operate:servers-operator-0123456789', DATABASE_URL: url, ...to },
+  PORT: '0',
+  OPS_PORT: '0',
+  LOG_LEVEL: 'fatal',
+  WEBHOOK_SECRETS: 'a-secret-that-signs-nothing',
+  OPS_TOKENS: 'tester:operate:servers-operator-0123456789',
+  DATABASE_URL: url,
+  ...to,
 });
 
 async function role(name: string, sql: string): Promise<string> {
@@ -184,7 +189,8 @@ describe('a standby', () => {
       expect(err).toMatch(/is a standby, which takes no writes.*DATABASE_URL name the primary/s);
       expect(code).toBe(2);
       expect(await cli(['records', 'list', 'policy'], { DATABASE_URL: url })).toMatchObject({
-        ...{ code: 0, err: '' },
+        code: 0,
+        err: '',
       });
     },
     TIMEOUT_MS,

@@ -14,7 +14,8 @@ beforeAll(async () => {
   upstream = await startIndependentUpstream();
   fill(upstream.records, { policies: 20, assessments: 0, vendors: 10 });
   site = await createSite({
-    ...{ upstream, replicas: 2 },
+    upstream,
+    replicas: 2,
     settings: { SYNC_SETTLE_SECONDS: '0.5', COMPLIANCE_REQUESTS_PER_MINUTE: '6000', SYNC_FULL_MINUTES: '0' },
   });
   await Promise.all(site.replicas.map((replica) => replica.start()));
@@ -215,7 +216,8 @@ const isTaken = (status: number | null) => status === 202 || status === 200;
 
 async function answerOf(replica: Replica, body: string): Promise<Response> {
   return await fetch(replica.webhookUrl, {
-    ...{ method: 'POST', body },
+    method: 'POST',
+    body,
     headers: { 'x-webhook-signature': signature(body) },
   });
 }

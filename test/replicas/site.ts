@@ -60,7 +60,10 @@ export async function createSite(options: {
     createReplica(String.fromCharCode(97 + index), [ports[2 * index]!, ports[2 * index + 1]!], settings),
   );
   return {
-    ...{ server, databaseUrl, query, replicas },
+    server,
+    databaseUrl,
+    query,
+    replicas,
     async compare(records, named) {
       const rows = await Promise.all(
         RESOURCES.map(async (resource) => [resource, await query<Row>(selectRows(resource))] as const),
@@ -101,7 +104,8 @@ function createReplica(
   }
 
   return {
-    ...{ name, opsUrl },
+    name,
+    opsUrl,
     webhookUrl: `http://127.0.0.1:${port}/webhooks`,
     pid: () => running?.child.pid ?? null,
     async start(own = {}) {

@@ -9,8 +9,15 @@ const TIMING = { settleMs: 10_000 };
 const KEEP = { bodyDays: 90, historyDays: 0, dedupeDays: 400 };
 
 const ignored = (id: string): IncomingEvent => ({
-  ...{ id, type: 'ledger.closed', created: '2026-01-01T00:00:00Z', createdMs: START, t: '1' },
-  ...{ kind: null, recordId: null, known: false, body: `{"id":"${id}"}` },
+  id,
+  type: 'ledger.closed',
+  created: '2026-01-01T00:00:00Z',
+  createdMs: START,
+  t: '1',
+  kind: null,
+  recordId: null,
+  known: false,
+  body: `{"id":"${id}"}`,
 });
 
 async function scene() {
@@ -115,13 +122,11 @@ it('goes on where a round ended', async () => {
   await accept(...Array.from({ length: 500 }, (_, n) => `e${n}`));
   at(100);
   const stop = new AbortController();
-  const round = createTrim({
-    ...{ store, settings: KEEP },
-    clock: { ...clock, sleep: async () => stop.abort() },
-  });
+  const round = createTrim({ store, settings: KEEP, clock: { ...clock, sleep: async () => stop.abort() } });
   expect(await round(stop.signal)).toEqual({ rows: { event_bodies: 200 }, isOver: false });
   expect(await createTrim({ store, clock, settings: KEEP })(signal)).toEqual({
-    ...{ rows: { event_bodies: 300 }, isOver: true },
+    rows: { event_bodies: 300 },
+    isOver: true,
   });
 });
 

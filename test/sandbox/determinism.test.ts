@@ -8,7 +8,11 @@ async function course(seedNumber: number) {
   const receiver = await testReceiver(() => (Math.random() < 0.3 ? 500 : 202));
   const { id: registration } = await sandbox.register(receiver.url, ['policy.*', 'risk.*', 'vendor.*']);
   await sandbox.control('POST', '/faults', {
-    ...{ drop: 0.2, duplicate: 0.2, reorder: 0.1, errorRate: 0.2, truncatedPages: 0.4 },
+    drop: 0.2,
+    duplicate: 0.2,
+    reorder: 0.1,
+    errorRate: 0.2,
+    truncatedPages: 0.4,
     delay: { probability: 0.3, minMs: 1, maxMs: 5 },
   });
   const answers: unknown[] = [];

@@ -124,7 +124,9 @@ describe('the page', () => {
     };
     expect((await post(`${url}/act`, { action: 'faults', ...faults })).status).toBe(303);
     expect((await control('GET', '/faults')).body).toMatchObject({
-      ...{ drop: 0.125, rateLimit: null, payloads: 'thin' },
+      drop: 0.125,
+      rateLimit: null,
+      payloads: 'thin',
       delay: { probability: 0.5, minMs: 1000, maxMs: 2000 },
     });
     expect((await post(`${url}/act`, { action: 'time', scale: '20' })).status).toBe(303);

@@ -42,16 +42,20 @@ it('the command names what was sent, sets fields, and says why nothing was', asy
   expect(done.out).toMatch(new RegExp(`^vendor\\.updated {2}evt-\\w+ {2}vendor ${id}\\n$`));
   const { body: state } = await sandbox.control('GET', '/state');
   expect(state.vendors.find((vendor: { id: string }) => vendor.id === id)).toMatchObject({
-    ...{ owner: 'Legal', tier: 2 },
+    owner: 'Legal',
+    tier: 2,
   });
   expect(await trigger('policy.updated', '--record', 'nope')).toMatchObject({
-    ...{ code: 1, err: expect.stringContaining('There is no policy with this id') },
+    code: 1,
+    err: expect.stringContaining('There is no policy with this id'),
   });
   expect(await trigger('vendor.updated', '--field', 'tier=2', '--field', 'tier=3')).toMatchObject({
-    ...{ code: 2, err: expect.stringContaining('"tier" is set twice') },
+    code: 2,
+    err: expect.stringContaining('"tier" is set twice'),
   });
   expect(await cli(['trigger', 'policy.updated', '--sandbox', 'http://127.0.0.1:1'])).toMatchObject({
-    ...{ code: 1, err: expect.stringContaining('start one with "sandbox"') },
+    code: 1,
+    err: expect.stringContaining('start one with "sandbox"'),
   });
 });
 

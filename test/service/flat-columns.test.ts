@@ -62,14 +62,16 @@ describe.each<[string, () => Promise<Engine>]>([
       const start = () =>
         startService({
           config: loadConfig({
-            ...{ PORT: '0', OPS_PORT: '0', OPS_TOKENS: 'olga:operate:operate-token-of-the-tests' },
-            ...{ DATABASE_URL: url, WEBHOOK_SECRETS: 'a-secret-that-nobody-uses' },
-            ...{ COMPLIANCE_BASE_URL: `${sandbox.url}/v1`, COMPLIANCE_API_KEY: 'key-of-the-tests' },
-            ...{
-              COMPLIANCE_REQUESTS_PER_MINUTE: '100000',
-              SYNC_SETTLE_SECONDS: '0.1',
-              SYNC_FULL_MINUTES: '0.02',
-            },
+            PORT: '0',
+            OPS_PORT: '0',
+            OPS_TOKENS: 'olga:operate:operate-token-of-the-tests',
+            DATABASE_URL: url,
+            WEBHOOK_SECRETS: 'a-secret-that-nobody-uses',
+            COMPLIANCE_BASE_URL: `${sandbox.url}/v1`,
+            COMPLIANCE_API_KEY: 'key-of-the-tests',
+            COMPLIANCE_REQUESTS_PER_MINUTE: '100000',
+            SYNC_SETTLE_SECONDS: '0.1',
+            SYNC_FULL_MINUTES: '0.02',
           }),
           logger: createLogger({ level: 'fatal' }),
         });

@@ -30,8 +30,12 @@ afterEach(async () => {
 async function start(settings: Record<string, string>): Promise<Service> {
   const service = await startService({
     config: loadConfig({
-      ...{ PORT: '0', OPS_PORT: '0', OPS_TOKENS: 'olga:operate:operate-token-of-the-tests' },
-      ...{ DATABASE_URL: databaseUrl, CREDENTIALS_KEY: KEY.toString('base64'), ...settings },
+      PORT: '0',
+      OPS_PORT: '0',
+      OPS_TOKENS: 'olga:operate:operate-token-of-the-tests',
+      DATABASE_URL: databaseUrl,
+      CREDENTIALS_KEY: KEY.toString('base64'),
+      ...settings,
     }),
     logger: pino({ level: 'silent' }),
     // Given a clock, it has no threads: to start them for each case would take most of the time.
@@ -55,10 +59,15 @@ async function withStore(
 const keep = (secret: string, upstreamId = 'wh_1') =>
   withStore((store) =>
     store.saveRegistration({
-      ...{ upstreamId, url: 'http://127.0.0.1:1/webhooks', events: [], delivers: [], description: '' },
+      upstreamId,
+      url: 'http://127.0.0.1:1/webhooks',
+      events: [],
+      delivers: [],
+      description: '',
       sealedSecret: sealSecret(KEY, secret, { table: 'registrations', row: upstreamId }),
       sealedAnswer: null,
-      ...{ createdWall: Date.now(), expiresWall: null },
+      createdWall: Date.now(),
+      expiresWall: null,
     }),
   );
 
@@ -67,7 +76,9 @@ async function deliver({ receiverUrl }: Service, key: string | Uint8Array): Prom
   sent += 1;
   const body = eventBody({ id: `evt_${sent}` });
   const answer = await fetch(`${receiverUrl}/webhooks`, {
-    ...{ method: 'POST', body, headers: { 'x-webhook-signature': header(nowSeconds(), body, key) } },
+    method: 'POST',
+    body,
+    headers: { 'x-webhook-signature': header(nowSeconds(), body, key) },
   });
   await answer.arrayBuffer();
   return answer.status;
@@ -151,7 +162,8 @@ test('a registration that is forgotten elsewhere stops verifying within two look
   const now = { wall: Date.now(), steady: 0 };
   await withStore((store) => store.forgetRegistration('wh_old', 0, entry, now));
   await vi.waitFor(async () => expect(await deliver(service, 'correct-horse-battery-staple')).toBe(401), {
-    ...{ timeout: 10_000, interval: 50 },
+    timeout: 10_000,
+    interval: 50,
   });
   expect(await deliver(service, 'another-horse-battery-staple')).toBe(202);
 });

@@ -20,7 +20,12 @@ async function beating() {
   });
   await settled();
   return {
-    ...{ clock, stopping, beats, errors, ended, hurry: heart.hurry },
+    clock,
+    stopping,
+    beats,
+    errors,
+    ended,
+    hurry: heart.hurry,
     duringBeat(work: () => Promise<void>) {
       during = work;
     },

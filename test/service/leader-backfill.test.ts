@@ -31,7 +31,12 @@ function scene() {
     readFact: async () => null,
   } as Partial<Store> as Store;
   const backfill = createLeaderBackfill({
-    ...{ store, replicas, clock: new HeldClock(), isFirst: false, forgeableDistanceMs: 0, create: () => own },
+    store,
+    replicas,
+    clock: new HeldClock(),
+    isFirst: false,
+    forgeableDistanceMs: 0,
+    create: () => own,
   });
   return { told, turns, backfill, end: ended.resolve };
 }

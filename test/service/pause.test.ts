@@ -25,10 +25,14 @@ afterEach(async () => {
 function start(): Promise<Service> {
   return startService({
     config: loadConfig({
-      ...{ PORT: '0', OPS_PORT: '0', OPS_TOKENS: `olga:operate:${TOKEN}`, WEBHOOK_SECRETS: SECRET },
+      PORT: '0',
+      OPS_PORT: '0',
+      OPS_TOKENS: `olga:operate:${TOKEN}`,
+      WEBHOOK_SECRETS: SECRET,
       DATABASE_URL: `file:${join(dir, 'mirror.db')}`,
       // Nobody answers there.
-      ...{ COMPLIANCE_BASE_URL: 'http://127.0.0.1:1/v1', COMPLIANCE_API_KEY: 'any' },
+      COMPLIANCE_BASE_URL: 'http://127.0.0.1:1/v1',
+      COMPLIANCE_API_KEY: 'any',
     }),
     logger: pino({ level: 'silent' }),
     // Given a clock, it has no threads: to start them for each case would take most of the time.
@@ -38,7 +42,8 @@ function start(): Promise<Service> {
 
 async function ask(method: string, path: string): Promise<Record<string, unknown>> {
   const response = await fetch(`${service.opsUrl}${path}`, {
-    ...{ method, headers: { authorization: `Bearer ${TOKEN}` } },
+    method,
+    headers: { authorization: `Bearer ${TOKEN}` },
   });
   return (await response.json()) as Record<string, unknown>;
 }
@@ -70,7 +75,9 @@ test('since when it is paused is told, over a second pause and a restart too', a
   await service.stop();
   service = await start();
   expect(await ask('GET', '/api/status')).toMatchObject({
-    ...{ reason: 'paused', since, service: { paused_since: since } },
+    reason: 'paused',
+    since,
+    service: { paused_since: since },
   });
 
   // A status is read at most once a second.

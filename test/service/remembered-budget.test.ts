@@ -27,10 +27,15 @@ async function askedOverARestart(status: number, headers: Record<string, string>
   for (let starts = 0; starts < 2; starts++) {
     const service = await startService({
       config: loadConfig({
-        ...{ PORT: '0', OPS_PORT: '0', OPS_TOKENS: 'olga:operate:operate-token-of-the-tests' },
-        ...{ WEBHOOK_SECRETS: SECRET, DATABASE_URL: `file:${join(dir, 'mirror.db')}` },
-        ...{ COMPLIANCE_BASE_URL: upstream.settings.baseUrl.href, COMPLIANCE_API_KEY: 'any' },
-        ...{ COMPLIANCE_REQUESTS_PER_MINUTE: requestsPerMinute, SYNC_SETTLE_SECONDS: '0.1' },
+        PORT: '0',
+        OPS_PORT: '0',
+        OPS_TOKENS: 'olga:operate:operate-token-of-the-tests',
+        WEBHOOK_SECRETS: SECRET,
+        DATABASE_URL: `file:${join(dir, 'mirror.db')}`,
+        COMPLIANCE_BASE_URL: upstream.settings.baseUrl.href,
+        COMPLIANCE_API_KEY: 'any',
+        COMPLIANCE_REQUESTS_PER_MINUTE: requestsPerMinute,
+        SYNC_SETTLE_SECONDS: '0.1',
       }),
       logger: pino({ level: 'silent' }),
       clock: systemClock(),

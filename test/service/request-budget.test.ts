@@ -70,12 +70,17 @@ async function processes(
           isFailed ? new Promise(() => undefined) : store.sharePlaces(...asked),
         pausePlaces: store.pausePlaces,
       },
-      ...{ replica: name, requestsPerMinute: limit, requestTimeoutMs: 1_000, clock },
+      replica: name,
+      requestsPerMinute: limit,
+      requestTimeoutMs: 1_000,
+      clock,
       onError: (error) => errors.push(error),
     });
     void budget.run(end.signal);
     return {
-      ...{ name, budget, signal: end.signal },
+      name,
+      budget,
+      signal: end.signal,
       die: () => {
         isFailed = true;
         end.abort();

@@ -11,16 +11,27 @@ const NOW = 1_800_000_000_000;
 
 function registration(upstreamId: string, secret: string | null, changes: Partial<StoredRegistration> = {}) {
   return {
-    ...{ upstreamId, url: 'https://mirror.example/webhooks', events: [], delivers: [], description: '' },
+    upstreamId,
+    url: 'https://mirror.example/webhooks',
+    events: [],
+    delivers: [],
+    description: '',
     sealedSecret:
       secret === null ? null : sealSecret(KEY, secret, { table: 'registrations', row: upstreamId }),
-    ...{ sealedAnswer: null, createdWall: NOW, expiresWall: null, ...changes },
+    sealedAnswer: null,
+    createdWall: NOW,
+    expiresWall: null,
+    ...changes,
   };
 }
 
 function scene(...held: StoredRegistration[]) {
   const scene = {
-    ...{ held, wall: NOW, key: KEY as Uint8Array | null, problems: [] as string[], awaited: '' },
+    held,
+    wall: NOW,
+    key: KEY as Uint8Array | null,
+    problems: [] as string[],
+    awaited: '',
     configured: [] as Uint8Array[],
   };
   const warn = (line: { target: string; reason: string }) =>

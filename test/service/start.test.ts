@@ -86,8 +86,11 @@ it('a follower that waits on the one listener for both is answered as the servic
   const [port] = (await freePorts(1)) as [number];
   const token = 'a-token-of-the-tests-long-enough';
   const config = loadConfig({
-    ...{ PORT: `${port}`, OPS_PORT: `${port}`, DATABASE_URL: `file:${join(dir, 'mirror.db')}` },
-    ...{ WEBHOOK_SECRETS: SECRET, OPS_TOKENS: `olga:operate:${token}` },
+    PORT: `${port}`,
+    OPS_PORT: `${port}`,
+    DATABASE_URL: `file:${join(dir, 'mirror.db')}`,
+    WEBHOOK_SECRETS: SECRET,
+    OPS_TOKENS: `olga:operate:${token}`,
   });
   const service = await startService({ config, logger: pino({ level: 'silent' }) });
   const get = (path: string) =>

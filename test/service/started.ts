@@ -35,10 +35,15 @@ export async function startedService() {
   };
   const service = await startService({
     config: loadConfig({
-      ...{ PORT: '0', OPS_PORT: '0', OPS_TOKENS: `olga:operate:${TOKEN}`, WEBHOOK_SECRETS: SIGNING_SECRET },
+      PORT: '0',
+      OPS_PORT: '0',
+      OPS_TOKENS: `olga:operate:${TOKEN}`,
+      WEBHOOK_SECRETS: SIGNING_SECRET,
       DATABASE_URL: `file:${join(dir, 'mirror.db')}`,
-      ...{ COMPLIANCE_BASE_URL: upstream.baseUrl, COMPLIANCE_API_KEY: API_KEY },
-      ...{ COMPLIANCE_REQUESTS_PER_MINUTE: '100000', SYNC_SETTLE_SECONDS: '0.1' },
+      COMPLIANCE_BASE_URL: upstream.baseUrl,
+      COMPLIANCE_API_KEY: API_KEY,
+      COMPLIANCE_REQUESTS_PER_MINUTE: '100000',
+      SYNC_SETTLE_SECONDS: '0.1',
     }),
     logger: createLogger({ level: 'info', destination }),
     // Given a clock, it has no threads: to start them for each case would take most of the time.
@@ -63,7 +68,13 @@ export async function startedService() {
     return await (await fetch(`${service.opsUrl}${path}`, { headers })).json();
   };
   return {
-    ...{ service, upstream, lines, deliver, operate, read, token: TOKEN },
+    service,
+    upstream,
+    lines,
+    deliver,
+    operate,
+    read,
+    token: TOKEN,
     rows: () => database.prepare('SELECT reason, resolved_at FROM gaps').all() as { resolved_at: unknown }[],
   };
 }

@@ -223,7 +223,9 @@ describe('setting up against a compliance service', () => {
     'a service whose form %i draws: a verified mirror of all that it tells',
     async (number) => {
       const sandbox = await startSandbox({
-        ...{ port: 0, apiKeys: [KEY], seedNumber: number },
+        port: 0,
+        apiKeys: [KEY],
+        seedNumber: number,
         shapes: drawShapes(seededRandom(number)),
       });
       const control = async <T>(path: string, body?: object): Promise<T> => {
@@ -233,7 +235,10 @@ describe('setting up against a compliance service', () => {
       const { shapes, vendors, policies } = await control<Drawn>('state');
       let made = '';
       upstream = {
-        ...{ baseUrl: `${sandbox.url}/v1`, seen: [], registered: [], close: () => sandbox.close() },
+        baseUrl: `${sandbox.url}/v1`,
+        seen: [],
+        registered: [],
+        close: () => sandbox.close(),
         async emit() {
           const vendor = {
             kind: 'vendor',
@@ -363,7 +368,9 @@ describe('setting up against a compliance service', () => {
     verdict: 'catching_up',
     readable_since: '2026-11-22T10:00:00.000Z',
     open_gaps: 0,
-    ...{ records: 5, verified: 3, unverified: 2 },
+    records: 5,
+    verified: 3,
+    unverified: 2,
     oldest_unverified_at: '2026-11-22T10:00:09.000Z',
   } as const;
   it.each([
@@ -424,13 +431,12 @@ describe('setting up against a compliance service', () => {
       const secretFile = join(folder, 'secret');
       writeFileSync(secretFile, CLIENT_SECRET);
       const options = {
-        ...{
-          baseUrl: upstream.baseUrl,
-          auth: 'oauth',
-          authUrl: `${server.origin}/auth`,
-          clientId: CLIENT_ID,
-        },
-        ...{ clientSecretFile: secretFile, redirectUri: REDIRECT_URI },
+        baseUrl: upstream.baseUrl,
+        auth: 'oauth',
+        authUrl: `${server.origin}/auth`,
+        clientId: CLIENT_ID,
+        clientSecretFile: secretFile,
+        redirectUri: REDIRECT_URI,
       };
       const running = run(person({}), options);
       await expect.poll(() => /^http\S+authorize\S+$/m.test(output)).toBe(true);
@@ -453,8 +459,11 @@ describe('setting up against a compliance service', () => {
   it('a wrong setting beside those of a sign-in ends it with the words about that setting', async () => {
     Object.assign(environment, { DEDUPE_DAYS: '1', COMPLIANCE_CLIENT_SECRET: CLIENT_SECRET });
     const options = {
-      ...{ baseUrl: 'https://api.example.com/v1', auth: 'oauth', authUrl: 'https://auth.example.com' },
-      ...{ clientId: CLIENT_ID, redirectUri: REDIRECT_URI },
+      baseUrl: 'https://api.example.com/v1',
+      auth: 'oauth',
+      authUrl: 'https://auth.example.com',
+      clientId: CLIENT_ID,
+      redirectUri: REDIRECT_URI,
     };
     const refused = run({ ...nobody, ask: async () => 'risk-1' }, options);
     await expect(refused).rejects.toThrow('DEDUPE_DAYS: got 1');
@@ -475,8 +484,11 @@ describe('setting up against a compliance service', () => {
       COMPLIANCE_CLIENT_SECRET: CLIENT_SECRET,
     });
     const options = {
-      ...{ baseUrl: 'https://127.0.0.1:1/v1', auth: 'oauth', authUrl: 'https://127.0.0.1:1' },
-      ...{ clientId: CLIENT_ID, redirectUri: REDIRECT_URI },
+      baseUrl: 'https://127.0.0.1:1/v1',
+      auth: 'oauth',
+      authUrl: 'https://127.0.0.1:1',
+      clientId: CLIENT_ID,
+      redirectUri: REDIRECT_URI,
     };
     await expect(run({ ...nobody, ask: async () => 'risk-1' }, options)).rejects.toThrow();
     expect(output.indexOf('Made: OPS_TOKENS')).toBeGreaterThan(output.indexOf('Made: CREDENTIALS_KEY'));

@@ -111,8 +111,11 @@ describe('an API that is explored', () => {
       return { value: whole[name] } as never;
     };
     const { says, warnings } = await explore({
-      ...{ client: { request }, config: { idPointers: DEFAULT_ID_POINTERS }, paging: DEFAULTS },
-      ...{ riskId: 'risk-1', signal: new AbortController().signal },
+      client: { request },
+      config: { idPointers: DEFAULT_ID_POINTERS },
+      paging: DEFAULTS,
+      riskId: 'risk-1',
+      signal: new AbortController().signal,
     });
     return [...says, ...warnings].join('\n');
   };

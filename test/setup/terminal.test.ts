@@ -73,9 +73,14 @@ async function atTerminal(): Promise<void> {
   child = spawn('script', ['-qefc', `'${process.execPath}' '${MAIN}' setup`, '/dev/null'], {
     cwd: folder,
     env: {
-      ...{ PATH: process.env['PATH'], HOME: folder, TERM: 'dumb', COLUMNS: '200' },
-      ...{ PORT: String(port), OPS_PORT: String(opsPort) },
-      ...{ COMPLIANCE_REQUESTS_PER_MINUTE: '6000', SYNC_SETTLE_SECONDS: '0.2' },
+      PATH: process.env['PATH'],
+      HOME: folder,
+      TERM: 'dumb',
+      COLUMNS: '200',
+      PORT: String(port),
+      OPS_PORT: String(opsPort),
+      COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
+      SYNC_SETTLE_SECONDS: '0.2',
     },
     stdio: ['pipe', 'pipe', 'inherit'],
   });

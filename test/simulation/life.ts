@@ -55,7 +55,9 @@ export function createMortal(site: Site, name: string, onDeath: () => void): Mor
   }
 
   return {
-    ...{ name, owner, kill },
+    name,
+    owner,
+    kill,
     isDead: () => dead,
     never: new Promise<never>(() => undefined),
     killAt(commits, when, then) {

@@ -131,7 +131,9 @@ export function planOf(seed: number): Plan {
   }
   if (chance.happens('slow', 0.3)) {
     add(2, (at) => ({
-      ...{ at, do: 'slow' as const, forMs: settleMs * 6 },
+      at,
+      do: 'slow' as const,
+      forMs: settleMs * 6,
       delayMs: Math.round(settleMs * (0.3 + 4 * chance.draw('slowness'))),
     }));
   }
@@ -212,12 +214,19 @@ function resumptions(
     return [
       { at, do: 'sync', kinds: [kind] },
       {
-        ...{ at: at + 1, do: 'crash', commits: chance.between('resumed', 22, 40), when: 'after', stepMs: 0 },
+        at: at + 1,
+        do: 'crash',
+        commits: chance.between('resumed', 22, 40),
+        when: 'after',
+        stepMs: 0,
         downMs: settleMs * chance.between('resumed', 2, 6),
       },
       {
-        ...{ at: at + settleMs * chance.between('resumed', 1, 5), do: 'write', kind },
-        ...{ id: idOf(kind, 100 + time), message: null },
+        at: at + settleMs * chance.between('resumed', 1, 5),
+        do: 'write',
+        kind,
+        id: idOf(kind, 100 + time),
+        message: null,
       },
     ];
   });
@@ -310,7 +319,9 @@ function faultOf(chance: Chance, at: number, { settleMs }: Settings): Operation 
 function crashOf(chance: Chance, at: number, { settleMs }: Settings): Operation {
   const stepped = chance.happens('stepped', 0.4);
   return {
-    ...{ at, do: 'crash', commits: chance.pick('commits', [0, 1, 1, 2, 3, 5, 8, 13]) },
+    at,
+    do: 'crash',
+    commits: chance.pick('commits', [0, 1, 1, 2, 3, 5, 8, 13]),
     when: chance.pick('when', ['before', 'after'] as const),
     downMs: chance.pick('down', [1, settleMs / 2, settleMs * 2, settleMs * 8, 40_000]),
     stepMs: stepped ? chance.pick('step', [-HOUR_MS, -5_000, 5_000, HOUR_MS]) : 0,

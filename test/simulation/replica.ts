@@ -135,7 +135,9 @@ export function startReplica(options: ReplicaOptions): Replica {
 
   const stages = startStages(site, life, store);
   return {
-    ...{ ...life, stages, standStill },
+    ...life,
+    stages,
+    standStill,
     deliver: life.deliverTo(stages),
     hear: (notice) => heard(notice),
     disarm() {

@@ -52,7 +52,10 @@ export function replicasPlanOf(seed: number): Plan {
   const at = () => Math.floor(chance.draw('at') * endsAt);
   for (let left = chance.between('crashes', 0, 3); left > 0; left -= 1) {
     operations.push({
-      ...{ at: at(), do: 'crash', commits: chance.between('commits', 0, 12), stepMs: 0 },
+      at: at(),
+      do: 'crash',
+      commits: chance.between('commits', 0, 12),
+      stepMs: 0,
       when: chance.pick('when', ['before', 'after'] as const),
       downMs: chance.pick('down', [1, 500, 5_000, LONGEST_DOWN_MS]),
     });

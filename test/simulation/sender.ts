@@ -148,7 +148,9 @@ const SHAPES_OF_ID: readonly ((kind: Kind, id: string, shown: JsonObject) => Jso
   (kind, id, shown) => ({ subject: { key: id }, relation: { key: otherThan(kind, id) }, ...shown }),
   (kind, id, shown) => ({
     ...(kind === 'risk_assessment' ? { id: 'v0' } : {}),
-    ...{ number: NOBODY, [NOUN[kind]]: { ref: id }, ...shown },
+    number: NOBODY,
+    [NOUN[kind]]: { ref: id },
+    ...shown,
   }),
 ];
 

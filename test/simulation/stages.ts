@@ -150,18 +150,30 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
     id = replicas.id;
     const beatReplica = () => store.beatReplica(replicas.id, REPLICA_LIFE_MS, now());
     const living: { others?: number } = isAlone ? {} : await beatReplica();
-    const interrupted = await recover({ ...{ store, gaps, clock, timing, eventsOnly: false }, ...living });
+    const interrupted = await recover({ store, gaps, clock, timing, eventsOnly: false, ...living });
     const places = isAlone
       ? null
       : createSharedBudget({
-          ...{ store, replica: replicas.id, requestsPerMinute, clock, onError },
+          store,
+          replica: replicas.id,
+          requestsPerMinute,
+          clock,
+          onError,
           requestTimeoutMs: timeoutMs,
         });
     const client = site.client({ clock, budget: places ?? createBudget({ requestsPerMinute, clock }) });
     const create = (over: RepairStore, from: readonly { kind: Kind; pages: number }[]): Backfill =>
       createBackfill({
-        ...{ store: over, client, gaps, clock, random, onError, interrupted: from, rules },
-        ...{ requestsPerMinute, fullSyncMs },
+        store: over,
+        client,
+        gaps,
+        clock,
+        random,
+        onError,
+        interrupted: from,
+        rules,
+        requestsPerMinute,
+        fullSyncMs,
         paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: settings.pageSize },
         riskIds: async () => settings.riskIds,
         access: () => 'key',
@@ -183,12 +195,20 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
     const held = isAlone
       ? null
       : createLeaderBackfill({
-          ...{ store, replicas, clock, isFirst: living.others === 0, create },
+          store,
+          replicas,
+          clock,
+          isFirst: living.others === 0,
+          create,
           forgeableDistanceMs: forgeableDistanceMs(fullSyncMs),
         });
     const backfill = held ?? create(store, interrupted);
     const worker = createWorker({
-      ...{ store, clock, random, onError, rules },
+      store,
+      clock,
+      random,
+      onError,
+      rules,
       concurrency: 2,
       maxAttempts: 10,
       ...(isAlone ? {} : { claims: { owner: `${replicas.id}/`, ...CLAIMS } }),
@@ -205,14 +225,26 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
     };
     const inbox = createInbox({ store, clock, rules, onAccepted, onError });
     const watch = createDeliveryWatch({
-      ...{ store, gaps, backfill, clock, onError, takeTurn: replicas.takeTurn },
-      ...{ startedAt: startedWall, silenceMs: 0, fullSyncMs },
+      store,
+      gaps,
+      backfill,
+      clock,
+      onError,
+      takeTurn: replicas.takeTurn,
+      startedAt: startedWall,
+      silenceMs: 0,
+      fullSyncMs,
     });
     const look = async (isNotified: boolean) => await held?.look(isNotified);
     const beat = async () => {
       await store.beat(now(), {
-        ...{ eventsOnly: false, settleMs, fullSyncMs, blocked: false, unreachable: false },
-        ...{ access: 'key', reader: isAlone ? undefined : { lease: READER_LEASE, replica: replicas.id } },
+        eventsOnly: false,
+        settleMs,
+        fullSyncMs,
+        blocked: false,
+        unreachable: false,
+        access: 'key',
+        reader: isAlone ? undefined : { lease: READER_LEASE, replica: replicas.id },
       });
     };
     await beat();

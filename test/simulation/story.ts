@@ -113,10 +113,19 @@ export function createStory<Alive extends Life>(
   let started = 0;
 
   const site: Site = {
-    ...{ world, chance, settings, trace },
+    world,
+    chance,
+    settings,
+    trace,
     client: (life) =>
       createUpstreamClient({
-        ...{ world, model, chance, settings, weather, trace, ...life },
+        world,
+        model,
+        chance,
+        settings,
+        weather,
+        trace,
+        ...life,
         onPage: (kind, page) => {
           const pages = Math.ceil(model.ids(kind).length / settings.pageSize);
           if (page <= pages + PAGES_TOO_MANY) return;
@@ -371,7 +380,14 @@ export function createStory<Alive extends Life>(
   }
 
   return {
-    ...{ site, invariants, fail, demand, meanwhile, lives, living, someone },
+    site,
+    invariants,
+    fail,
+    demand,
+    meanwhile,
+    lives,
+    living,
+    someone,
     async play(as) {
       staging = as;
       try {

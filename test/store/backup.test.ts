@@ -96,7 +96,8 @@ describe('a backup', () => {
     const before = new Date().toISOString();
     let seen = '';
     await backUpSqlite({
-      ...{ from, to },
+      from,
+      to,
       // What is accepted from here on is not in the copy any more.
       onProgress() {
         if (seen === '') seen = new Date().toISOString();
@@ -235,7 +236,8 @@ describe('a backup', () => {
     const insert = writer.prepare('INSERT INTO facts (name, value) VALUES (?, ?)');
     let written = 0;
     await backUpSqlite({
-      ...{ from, to },
+      from,
+      to,
       onProgress() {
         written += 1;
         insert.run(`fact later ${written}`, 'y');

@@ -95,8 +95,15 @@ describe('what is kept in memory', () => {
   it('is a bounded number of records, of which the oldest go, and none with a large document or an earlier form of it', () => {
     const busy = createBusyRecords(new Database(':memory:'));
     const held = (id: string): LoadedRecord => ({
-      ...{ kind: 'vendor', id, state: { ...UNKNOWN_STATE }, row: null, stored: null, storedRow: null },
-      ...{ error: null, syncRunId: null, written: false },
+      kind: 'vendor',
+      id,
+      state: { ...UNKNOWN_STATE },
+      row: null,
+      stored: null,
+      storedRow: null,
+      error: null,
+      syncRunId: null,
+      written: false,
     });
     busy.keep(held('small'), 500);
     expect(busy.get('vendor', 'small')).toMatchObject({ id: 'small', stored: UNKNOWN_STATE });

@@ -15,20 +15,28 @@ import { freshPath } from './folder.ts';
 const NOW = { wall: Date.parse('2026-11-01T12:00:00Z'), steady: 1_000 };
 const TIMING = { settleMs: 10_000 };
 const FACTS = {
-  ...{ eventsOnly: true, settleMs: 10_000, fullSyncMs: 0, access: '', reader: undefined },
-  ...{ blocked: false, unreachable: false, others: {} },
+  eventsOnly: true,
+  settleMs: 10_000,
+  fullSyncMs: 0,
+  access: '',
+  reader: undefined,
+  blocked: false,
+  unreachable: false,
+  others: {},
 };
 const PAGE_BYTES = 4_096;
 
 function event(id: string, bodyBytes = 0): IncomingEvent {
   return {
-    ...{ id, type: 'policy.updated', created: '2026-11-01T12:00:00Z', createdMs: NOW.wall, t: '1' },
-    ...{
-      kind: 'policy',
-      recordId: `pol of ${id}`,
-      known: true,
-      body: 'x'.repeat(bodyBytes),
-    },
+    id,
+    type: 'policy.updated',
+    created: '2026-11-01T12:00:00Z',
+    createdMs: NOW.wall,
+    t: '1',
+    kind: 'policy',
+    recordId: `pol of ${id}`,
+    known: true,
+    body: 'x'.repeat(bodyBytes),
   };
 }
 const accept = (store: Pick<Store, 'accept'>, ...events: IncomingEvent[]) =>
@@ -197,7 +205,8 @@ describe('a store in a file', () => {
       rmSync(`${path}-shm`);
       freeze('ro');
       await expect(shown()).rejects.toMatchObject({
-        ...{ name: 'UsageError', message: expect.stringContaining('-shm') },
+        name: 'UsageError',
+        message: expect.stringContaining('-shm'),
         remedy: expect.stringMatching(/^copy the file and its log /),
       });
 
@@ -277,7 +286,8 @@ describe('a verb that cannot be finished', () => {
     await beat();
     rmSync(`${path}${ending}`);
     await expect(beat()).rejects.toMatchObject({
-      ...{ name: 'StoreUnavailable', fatal: true },
+      name: 'StoreUnavailable',
+      fatal: true,
       message: `${path}${ending} was removed or replaced while the service ran`,
     });
   });

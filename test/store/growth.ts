@@ -48,8 +48,15 @@ function eventAbout(recordId: string): IncomingEvent {
   const data = { id: recordId, name: `Of ${recordId}`, status: 'draft' };
   const created = '2026-12-31T23:59:59Z';
   return {
-    ...{ id, type: 'vendor.updated', created, createdMs: Date.parse(created), t: '1', kind: 'vendor' },
-    ...{ recordId, known: true, body: JSON.stringify({ id, type: 'vendor.updated', created, data }) },
+    id,
+    type: 'vendor.updated',
+    created,
+    createdMs: Date.parse(created),
+    t: '1',
+    kind: 'vendor',
+    recordId,
+    known: true,
+    body: JSON.stringify({ id, type: 'vendor.updated', created, data }),
   };
 }
 
@@ -69,9 +76,7 @@ async function read(store: Store, ids: readonly string[], data: (id: string) => 
     { number: syncRun.number, ...moment },
     { cause: `sync:${syncRun.id}`, syncRunId: syncRun.id, timing: TIMING, pointers: POINTERS },
   );
-  const progress = {
-    ...{ pages: 1, seen: FEW, inserted: 0, updated: 0, deleted: 0, unchanged: FEW },
-  };
+  const progress = { pages: 1, seen: FEW, inserted: 0, updated: 0, deleted: 0, unchanged: FEW };
   await store.progressSyncRun(syncRun.id, progress);
   const end = {
     outcome: 'complete',
@@ -143,7 +148,8 @@ export function describeGrowth(
     it('to read a page of unchanged records in a full sync', () =>
       expectFlat(async ({ store, size }, time) => {
         const applied = await read(store, vendorsOf(size, 2 + time), (id) => ({
-          ...{ name: `vendor ${Number(id.slice(4))}`, status: 'approved' },
+          name: `vendor ${Number(id.slice(4))}`,
+          status: 'approved',
         }));
         expect(new Set(applied.map(({ outcome }) => outcome))).toEqual(new Set(['unchanged']));
       }));
@@ -202,8 +208,12 @@ export function describeGrowth(
       await expectFlat(async ({ sql, store }) => {
         await sql('SELECT verdict FROM sync_status');
         await store.beat(NOW, {
-          ...{ eventsOnly: false, settleMs: 1, fullSyncMs: 1, blocked: false },
-          ...{ unreachable: false, access: '' },
+          eventsOnly: false,
+          settleMs: 1,
+          fullSyncMs: 1,
+          blocked: false,
+          unreachable: false,
+          access: '',
         });
         const { kinds } = await store.summary();
         expect(kinds.map(({ verified }) => verified)).toEqual([0, 0, 0]);

@@ -37,7 +37,10 @@ describe('the lock on a database file', () => {
     expect(() => lockFile(url, STARTED)).toThrow(UsageError);
     expect(() => lockFile(url, STARTED)).toThrow(`process ${child.pid} on ${hostname()}, since ${STARTED}`);
     expect(holderOf(url)).toEqual({
-      ...{ pid: child.pid, host: hostname(), opsUrl: 'http://127.0.0.1:9', startedAt: STARTED },
+      pid: child.pid,
+      host: hostname(),
+      opsUrl: 'http://127.0.0.1:9',
+      startedAt: STARTED,
     });
   });
 

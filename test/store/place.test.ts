@@ -44,7 +44,9 @@ describe('the place of the database', () => {
     for (const command of [['serve'], ['migrate'], ['pause']]) {
       const { code, err } = await cli(command, settingsFor(join(folder, name)));
       expect({ command, code, lines: err.trimEnd().split('\n') }).toEqual({
-        ...{ command, code: 2, lines: [expect.stringMatching(/^compliance-mirror: .*mirror\.db/)] },
+        command,
+        code: 2,
+        lines: [expect.stringMatching(/^compliance-mirror: .*mirror\.db/)],
       });
     }
   });
@@ -92,7 +94,10 @@ describe('the place of the database', () => {
 });
 
 const settingsFor = (path: string) => ({
-  ...{ DATABASE_URL: `file:${path}`, PORT: '0', OPS_PORT: '0', WEBHOOK_SECRETS: 'a-secret-nobody-uses' },
+  DATABASE_URL: `file:${path}`,
+  PORT: '0',
+  OPS_PORT: '0',
+  WEBHOOK_SECRETS: 'a-secret-nobody-uses',
 });
 
 it('RISK_IDS_FILE that is a folder is said to be one', async () => {

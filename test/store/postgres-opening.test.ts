@@ -160,7 +160,10 @@ describe('opening a PostgreSQL database', () => {
 describe('every connection', () => {
   it('has its limits, its schema, UTC and our name', async () => {
     const database = createDatabase(await server.createDatabase(), {
-      ...{ schema: 'mine', statementTimeoutMs: 1234, lockTimeoutMs: 567, applicationName: 'mirror-7' },
+      schema: 'mine',
+      statementTimeoutMs: 1234,
+      lockTimeoutMs: 567,
+      applicationName: 'mirror-7',
     });
     const names = [
       ...['search_path', 'statement_timeout', 'lock_timeout', 'application_name', 'timezone'],

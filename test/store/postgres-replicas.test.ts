@@ -363,9 +363,7 @@ describe('several replicas over one database', () => {
             'vendor',
             objects,
             scene.endRead({ ...began, beganAt: scene.now().steady }),
-            {
-              ...{ cause: 'refetch', syncRunId: null, timing: TIMING, pointers: scene.rules().pointers },
-            },
+            { cause: 'refetch', syncRunId: null, timing: TIMING, pointers: scene.rules().pointers },
           );
         }
       }),
@@ -416,7 +414,9 @@ describe('several replicas over one database', () => {
       await scene.query('DELETE FROM gaps; DROP FUNCTION fail_first CASCADE; DROP SEQUENCE tried');
       await failing(1_000);
       await expect(open()).rejects.toMatchObject({
-        ...{ code: 'store_unavailable', retryable: true, message: expect.stringContaining('40001') },
+        code: 'store_unavailable',
+        retryable: true,
+        message: expect.stringContaining('40001'),
       });
       expect(await gaps()).toEqual([]);
     } finally {

@@ -14,11 +14,23 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 const FACTS: ServiceFacts = {
-  ...{ eventsOnly: false, settleMs: 3_000, fullSyncMs: 0, blocked: false, unreachable: false, access: 'key' },
+  eventsOnly: false,
+  settleMs: 3_000,
+  fullSyncMs: 0,
+  blocked: false,
+  unreachable: false,
+  access: 'key',
 };
 const EVENT: IncomingEvent = {
-  ...{ id: 'evt_1', type: 'risk.identified', kind: 'risk_assessment', recordId: 'ra_1', known: true, t: '1' },
-  ...{ created: '2026-11-20T12:00:00Z', createdMs: Date.parse('2026-11-20T12:00:00Z'), body: '{}' },
+  id: 'evt_1',
+  type: 'risk.identified',
+  kind: 'risk_assessment',
+  recordId: 'ra_1',
+  known: true,
+  t: '1',
+  created: '2026-11-20T12:00:00Z',
+  createdMs: Date.parse('2026-11-20T12:00:00Z'),
+  body: '{}',
 };
 const now = (wall = Date.now()) => ({ wall, steady: wall });
 const beat = (store: Store) => store.beat(now(), FACTS);

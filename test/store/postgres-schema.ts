@@ -22,8 +22,14 @@ const number = (name: string) => bigint(name, { mode: 'number' });
 
 /** The words of schema.ts in PostgreSQL, for its migrations: statements use the names alone, which both engines share. */
 const postgres = {
-  ...{ table: pgTable, index, uniqueIndex, primaryKey },
-  ...{ text, key, integer, number },
+  table: pgTable,
+  index,
+  uniqueIndex,
+  primaryKey,
+  text,
+  key,
+  integer,
+  number,
   instant: (name: string) => timestamp(name, { withTimezone: true, mode: 'string' }),
   json: jsonb,
   bytes: customType<{ data: Buffer }>({ dataType: () => 'bytea' }),

@@ -90,7 +90,9 @@ function eventOf(scene: Scene, words: Arriving, before: readonly IncomingEvent[]
   const types = TYPES[kind];
   const earlier = form === 'again' || form === 'conflicting' ? before.at(-1) : undefined;
   const event = scene.event({
-    ...{ kind, recordId, createdMs: scene.now().wall + words.created },
+    kind,
+    recordId,
+    createdMs: scene.now().wall + words.created,
     type: form === 'unknown' ? `${types[0]!.split('.')[0]}.renamed` : types[words.type % types.length]!,
     known: form !== 'unknown',
     ...(form === 'unusable' ? { data: { note: 'no id' }, recordId: null } : { shows: shows as JsonObject }),
@@ -114,7 +116,13 @@ async function take(scene: Scene, step: Step, arrived: IncomingEvent[]): Promise
     case 'work':
       return (await scene.work()).map(
         ({ event: { seq, id, recordId, receivedWall, attempts }, outcome, error }) => ({
-          ...{ seq, id, recordId, receivedWall, attempts, outcome, error },
+          seq,
+          id,
+          recordId,
+          receivedWall,
+          attempts,
+          outcome,
+          error,
         }),
       );
     case 'pass':

@@ -97,13 +97,23 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
     const data =
       words.data ?? Object.fromEntries([...idFields, ...Object.entries(words.shows ?? { name: id })]);
     return {
-      ...{ id, type, created, createdMs, kind, recordId, known: words.known ?? true, t: '1793534400' },
-      ...{ body: JSON.stringify({ id, type, created, data }) },
+      id,
+      type,
+      created,
+      createdMs,
+      kind,
+      recordId,
+      known: words.known ?? true,
+      t: '1793534400',
+      body: JSON.stringify({ id, type, created, data }),
     };
   }
 
   const rules = (over: Partial<ProvisionalRules> = {}): ProvisionalRules => ({
-    ...{ pointers: POINTERS, eventsOnly: false, toleranceMs: TOLERANCE_MS, timing: TIMING },
+    pointers: POINTERS,
+    eventsOnly: false,
+    toleranceMs: TOLERANCE_MS,
+    timing: TIMING,
     ...over,
   });
 
@@ -190,7 +200,19 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
       store = await harness.reopen!();
       watch();
     },
-    ...{ now, pass, event, rules, accept, claim, work, beginRead, endRead, apply, show, missing, conclude },
+    now,
+    pass,
+    event,
+    rules,
+    accept,
+    claim,
+    work,
+    beginRead,
+    endRead,
+    apply,
+    show,
+    missing,
+    conclude,
     row: (kind: Kind, id: string) => store.showRecord(kind, id),
     openGaps: async () =>
       (await store.list('gaps', { open: true, limit: 500 })).map(

@@ -57,21 +57,17 @@ const TIMING = { settleMs: 3 };
 const RULES = {} as Parameters<InboxStore['applyEvents']>[1];
 
 const claim = (seq: number): PendingEvent => ({
-  ...{
-    seq,
-    id: `evt ${seq} \ud800 \0 "é"`,
-    type: 'vendor.updated',
-    created: '2026-11-01T12:00:00Z',
-    createdMs: 4.5,
-  },
-  ...{
-    kind: 'vendor',
-    recordId: null,
-    receivedWall: 6,
-    attempts: 7,
-    body: '{"id": "\\ud800", "é": "💥"}',
-    owner: 'me',
-  },
+  seq,
+  id: `evt ${seq} \ud800 \0 "é"`,
+  type: 'vendor.updated',
+  created: '2026-11-01T12:00:00Z',
+  createdMs: 4.5,
+  kind: 'vendor',
+  recordId: null,
+  receivedWall: 6,
+  attempts: 7,
+  body: '{"id": "\\ud800", "é": "💥"}',
+  owner: 'me',
 });
 
 /** What of it is told to whoever works on it. */

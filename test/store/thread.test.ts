@@ -17,8 +17,15 @@ const DOWNTIME: GapKey = { reason: 'downtime', kind: null, recordId: null };
 
 function event(id: string): IncomingEvent {
   return {
-    ...{ id, type: 'policy.updated', created: '2026-11-01T12:00:00Z', createdMs: NOW.wall, t: '1' },
-    ...{ kind: 'policy', recordId: `pol of ${id}`, known: true, body: '{}' },
+    id,
+    type: 'policy.updated',
+    created: '2026-11-01T12:00:00Z',
+    createdMs: NOW.wall,
+    t: '1',
+    kind: 'policy',
+    recordId: `pol of ${id}`,
+    known: true,
+    body: '{}',
   };
 }
 const repeated = <T>(times: number, work: () => T): T[] => Array.from({ length: times }, work);
@@ -159,7 +166,9 @@ describe('a store in threads of its own', () => {
       NOW,
     );
     expect(await store.show('sync_runs', id)).toMatchObject({
-      ...{ ...counted, seen: 7, outcome: 'complete' },
+      ...counted,
+      seen: 7,
+      outcome: 'complete',
       differences: { a: [1, { b: null }] },
     });
   });

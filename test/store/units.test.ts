@@ -62,14 +62,12 @@ it('a beat, and a read that found nothing, wait for no answer while they hold th
   await createDueVerbs(database, { keepsTime: false }).makeKnown('vendor', ['v'], NOW);
   waited = 0;
   await createFullSyncVerbs(database).beat(NOW, {
-    ...{
-      eventsOnly: false,
-      settleMs: 1_000,
-      fullSyncMs: 0,
-      blocked: false,
-      unreachable: false,
-      access: 'key',
-    },
+    eventsOnly: false,
+    settleMs: 1_000,
+    fullSyncMs: 0,
+    blocked: false,
+    unreachable: false,
+    access: 'key',
   });
   expect(waited).toBe(0);
   const read = { number: 0, beganAt: NOW.steady, endedAt: NOW.steady, endedWall: NOW.wall };
@@ -102,14 +100,15 @@ it('what was touched is whole where retention takes the end of the feed while it
 
 it('events that name a record are given with their bodies, though retention takes one while they are looked up', async () => {
   const events = [1, 2].map((nth) => ({
-    ...{
-      id: `evt_${nth}`,
-      type: 'vendor.updated',
-      created: '2026-03-01T12:00:00Z',
-      createdMs: NOW.wall,
-      t: '1',
-    },
-    ...{ kind: 'vendor' as const, recordId: 'v', known: true, body: '{"data":{"vendorId":"v"}}' },
+    id: `evt_${nth}`,
+    type: 'vendor.updated',
+    created: '2026-03-01T12:00:00Z',
+    createdMs: NOW.wall,
+    t: '1',
+    kind: 'vendor' as const,
+    recordId: 'v',
+    known: true,
+    body: '{"data":{"vendorId":"v"}}',
   }));
   const { db, database, records } = overheard((statement) => {
     const { prepared } = statementsOf(db)(statement);

@@ -72,13 +72,18 @@ async function look(talk: Talk, riskId: string): Promise<void> {
   const store = settings.auth === 'oauth' ? await openForWriting(cli, config) : null;
   try {
     const client = commandClient(cli, config, store, {
-      ...{ actor: 'setup', needs: 'read', silent: true },
+      actor: 'setup',
+      needs: 'read',
+      silent: true,
       observe: () => {
         talk.sent += 1;
       },
     });
     const found = await explore({
-      ...{ client, config, paging: settings.paging, signal },
+      client,
+      config,
+      paging: settings.paging,
+      signal,
       riskId: riskId === '' ? null : riskId,
     });
     for (const line of found.says) say(`  ${printable(line)}`);

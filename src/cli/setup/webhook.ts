@@ -152,7 +152,9 @@ async function askForPlace({ asker }: Talk, places: readonly string[]): Promise<
 async function askForText({ asker, draft }: Talk): Promise<boolean> {
   const secret = await asker.ask({
     text: 'Signing secret that the service shows for it',
-    ...{ otherwise: 'go on without', flag: '--webhook-secrets-file', isHidden: true },
+    otherwise: 'go on without',
+    flag: '--webhook-secrets-file',
+    isHidden: true,
   });
   if (secret === '') return false;
   const takeBack = draft.set('WEBHOOK_SECRETS', secret);

@@ -68,7 +68,8 @@ const period = {
 
 export const queries = {
   events: z.strictObject({
-    ...{ ...pagedByNumber, ...period },
+    ...pagedByNumber,
+    ...period,
     state: eventState.optional(),
     type: some.optional(),
     kind: kind.optional(),
@@ -120,7 +121,9 @@ export const queries = {
       .default(0)
       .transform((wanted) => Math.min(wanted, WAIT_MAX))
       .openapi({
-        ...{ type: 'number', minimum: 0, default: 0 },
+        type: 'number',
+        minimum: 0,
+        default: 0,
         description: `Seconds to wait for a change where there is none yet. More than ${WAIT_MAX} count as ${WAIT_MAX}.`,
       }),
   }),

@@ -223,7 +223,8 @@ export const startSyncRun = change('startSyncRun', '/api/sync-runs', {
   responses: {
     ...answer(schemas.done.compared, 'What a dry run found.'),
     ...queued(schemas.done.syncRun),
-    ...{ ...conflict, ...unread },
+    ...conflict,
+    ...unread,
   },
 });
 export const approveDeletions = change('approveDeletions', '/api/deletions/approve', {

@@ -68,7 +68,14 @@ async function insertNew(
   for (const event of events) if (!firsts.has(event.id)) firsts.set(event.id, event);
   const rows = [...firsts.values()].map(
     ({ id, type, createdMs, kind, recordId, known, address, body }, place) => ({
-      ...{ place, id, type, createdMs, kind, recordId, address, body },
+      place,
+      id,
+      type,
+      createdMs,
+      kind,
+      recordId,
+      address,
+      body,
       state: waitsForProcessing({ known, kind, recordId }) ? 'pending' : 'ignored',
       created: instantOf(createdMs),
     }),

@@ -104,10 +104,15 @@ function partsOf(table: Table, types: Readonly<Record<string, string>>, kept: re
 const STATE = partsOf(
   recordState,
   {
-    ...{ kind: 'text', id: 'text', error: 'text', syncRunId: 'bigint' },
+    kind: 'text',
+    id: 'text',
+    error: 'text',
+    syncRunId: 'bigint',
     // Clocks give fractions, which the columns round.
     ...Object.fromEntries(STATE_FIELDS.map((field) => [field, 'float8'])),
-    ...{ unverifiedSince: 'timestamptz', returned: 'boolean', proven: 'boolean' },
+    unverifiedSince: 'timestamptz',
+    returned: 'boolean',
+    proven: 'boolean',
   },
   ['kind', 'id', 'syncRunId'],
 );
@@ -116,11 +121,22 @@ const contentOf = (kind: Kind) =>
   partsOf(
     TABLE_OF[kind],
     {
-      ...{ id: 'text', name: 'text', status: 'text', lastEventId: 'text', cause: 'text' },
+      id: 'text',
+      name: 'text',
+      status: 'text',
+      lastEventId: 'text',
+      cause: 'text',
       ...(kind === 'policy' ? { version: 'text' } : {}),
-      ...{ firstSeenAt: 'timestamptz', syncedAt: 'timestamptz', verifiedAt: 'timestamptz' },
-      ...{ unverifiedSince: 'timestamptz', deletedAt: 'timestamptz', lastEventAt: 'timestamptz' },
-      ...{ data: 'jsonb', shown: 'jsonb', changeSeq: 'bigint', provisionalCreated: 'bigint' },
+      firstSeenAt: 'timestamptz',
+      syncedAt: 'timestamptz',
+      verifiedAt: 'timestamptz',
+      unverifiedSince: 'timestamptz',
+      deletedAt: 'timestamptz',
+      lastEventAt: 'timestamptz',
+      data: 'jsonb',
+      shown: 'jsonb',
+      changeSeq: 'bigint',
+      provisionalCreated: 'bigint',
     },
     ['id', 'firstSeenAt'],
   );
@@ -155,7 +171,11 @@ function saveTrust(unit: Unit, kind: Kind, records: readonly LoadedRecord[]): vo
 function saveChanges(unit: Unit, changes: readonly Change[], nowIso: string): void {
   if (changes.length === 0) return;
   const rows = changes.map(({ seq, kind, id, operation, before, after, cause }) => ({
-    ...{ seq, kind, id, operation, cause },
+    seq,
+    kind,
+    id,
+    operation,
+    cause,
     before: keepJson(before),
     after: keepJson(after),
   }));

@@ -144,8 +144,13 @@ type Others = string;
 
 /** The result for a record that was alive and verified, and that the read has shown unchanged. */
 export const AS_IT_WAS: Omit<Applied, 'id'> = {
-  ...{ outcome: 'unchanged', differences: [], verified: true },
-  ...{ lagMs: null, witness: true, announced: false, lacks: false },
+  outcome: 'unchanged',
+  differences: [],
+  verified: true,
+  lagMs: null,
+  witness: true,
+  announced: false,
+  lacks: false,
 };
 
 export interface CrossingVerbs {

@@ -308,8 +308,14 @@ function noteRead(
 }
 
 const asItWas = (id: string): Applied => ({
-  ...{ id, outcome: 'unchanged', differences: [], verified: true },
-  ...{ lagMs: null, witness: true, announced: false, lacks: false },
+  id,
+  outcome: 'unchanged',
+  differences: [],
+  verified: true,
+  lagMs: null,
+  witness: true,
+  announced: false,
+  lacks: false,
 });
 
 /** Most rows name none, which the text of their JSON shows without parsing it. */

@@ -85,8 +85,16 @@ const BODIES_LOOKED_AT = EVENTS_LOOKED_AT / 5;
 
 /** The columns of a report, except the outcome, and the column that most tables have for each. */
 const COLUMNS = {
-  ...{ number: 'id', received_at: 'received_at', event_id: 'event_id', type: 'type', kind: 'kind' },
-  ...{ record_id: 'record_id', state: 'NULL', reason: 'NULL', address: 'address', deliveries: '1' },
+  number: 'id',
+  received_at: 'received_at',
+  event_id: 'event_id',
+  type: 'type',
+  kind: 'kind',
+  record_id: 'record_id',
+  state: 'NULL',
+  reason: 'NULL',
+  address: 'address',
+  deliveries: '1',
 };
 
 /** The table with the deliveries of one outcome. */

@@ -306,7 +306,7 @@ async function keepUnusable(
   const deliveries = [...conflicting.map(conflictOf), ...unusable];
   for (const [nth, { reason, t, kind, recordId, address = null, body }] of deliveries.entries()) {
     const bodySha256 = createHash('sha256').update(body).digest('hex');
-    const kept = { ...{ reason, t, kind, recordId, address, body, bodySha256 }, ...namedIn(body) };
+    const kept = { reason, t, kind, recordId, address, body, bodySha256, ...namedIn(body) };
     unit.send(insertInto(quarantine, { receivedAt: nowIso, ...kept }));
     if (kind !== null && recordId !== null)
       records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
@@ -359,5 +359,9 @@ function objectIn(body: Uint8Array | string): JsonObject {
 
 const conflictOf = ({ t, body, kind, recordId, address }: IncomingEvent): UnusableDelivery => ({
   reason: CONFLICTING,
-  ...{ t, kind, recordId, address: address ?? null, body: Buffer.from(body) },
+  t,
+  kind,
+  recordId,
+  address: address ?? null,
+  body: Buffer.from(body),
 });

@@ -90,7 +90,9 @@ export async function openGap(
   const number = unit.numbers.next();
   const attempts = sql`${gaps.attempts} + 1`;
   const again = {
-    ...{ attempts, error: sql`coalesce(${error}, ${gaps.error})`, number },
+    attempts,
+    error: sql`coalesce(${error}, ${gaps.error})`,
+    number,
     coverableAt: coverableAt(gap, now, timing),
   };
   if ((await unit.change(update(gaps, again, isOpen(gap)))) > 0) return;

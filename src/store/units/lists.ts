@@ -30,11 +30,13 @@ const LISTED: Readonly<Record<NumberedTable, Listed>> = {
       differences`,
   },
   quarantine: {
-    ...{ time: 'received_at', hasBody: true },
+    time: 'received_at',
+    hasBody: true,
     columns: 'id, received_at, reason, t, body_sha256, released_at, address',
   },
   rejections: {
-    ...{ time: 'at', hasBody: true },
+    time: 'at',
+    hasBody: true,
     columns: 'id, at, reason, t, bytes, body_sha256, header, address, times',
   },
   audit: { time: 'at', columns: 'id, at, actor, action, outcome, target' },

@@ -197,12 +197,7 @@ export async function applyAll(
 ): Promise<Applying[]> {
   if (read.length === 0) return [];
   const readable = await readAnew(engine, unit, read, records, rules, now);
-  const batch: Batch = {
-    ...{ records, rules, now, unit },
-    touched: new Set(),
-    changes: [],
-    nowIso: iso(now.wall),
-  };
+  const batch: Batch = { records, rules, now, unit, touched: new Set(), changes: [], nowIso: iso(now.wall) };
   const outcomes = readable.map((one) => applyOne(one, batch));
   engine.saveProvisional(unit, batch.touched, batch.changes, batch.nowIso);
   const moves = { processed: 0, ignored: 0, failed: 0 };

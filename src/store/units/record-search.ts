@@ -134,20 +134,22 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
 
   /** `index` null: that of the primary key. */
   const byId = (index: string | null, range: SQL, conditions: readonly SQL[]): Lane => ({
-    ...{ keys: [id], order: 'ASC', recordId: id, reach: id, fits: allOf(conditions) },
+    keys: [id],
+    order: 'ASC',
+    recordId: id,
+    reach: id,
+    fits: allOf(conditions),
     async walked(place) {
       const hint = index === null ? sql`` : dialect.indexedBy(`${tableName(kind)}_${index}`);
       return sql`FROM ${rows}${hint} WHERE ${range} AND ${id} > ${place ?? ''}`;
     },
   });
   const byName = (from: string, range: SQL, conditions: readonly SQL[]): Lane => ({
-    ...{
-      keys: [folded, id],
-      order: 'ASC',
-      recordId: id,
-      reach: sql`coalesce(${name}, '')`,
-      fits: allOf(conditions),
-    },
+    keys: [folded, id],
+    order: 'ASC',
+    recordId: id,
+    reach: sql`coalesce(${name}, '')`,
+    fits: allOf(conditions),
     inIndex: filters.length === 0,
     placeOf: placeByName,
     async walked(cursor) {
@@ -190,7 +192,10 @@ function byChange(kind: Kind, filters: readonly SQL[]): Lane {
   const rows = TABLE_OF[kind];
   const isLast = sql`${rows.id} = ${changes.recordId} AND ${rows.changeSeq} = ${changes.seq}`;
   return {
-    ...{ keys: [changes.seq], order: 'DESC', recordId: changes.recordId, reach: changes.at },
+    keys: [changes.seq],
+    order: 'DESC',
+    recordId: changes.recordId,
+    reach: changes.at,
     fits: sql`(${changes.kind} = ${kind} AND EXISTS (SELECT 1 FROM ${rows} WHERE ${sql.join([isLast, ...filters], sql` AND `)}))`,
     walked: async (place) =>
       sql`FROM ${changes} WHERE ${changes.seq} < ${place === null ? Number.MAX_SAFE_INTEGER : Number(place)}`,

@@ -184,10 +184,15 @@ export async function loadRecords(
     const { id, name, deletedAt, rowSince: unverifiedSince } = stored;
     const state = stored.known ? stateFrom(stored, dialect) : null;
     return {
-      ...{ kind, id, stored: state, state: state ?? { ...UNKNOWN_STATE } },
+      kind,
+      id,
+      stored: state,
+      state: state ?? { ...UNKNOWN_STATE },
       row: stored.hasRow ? rowFrom(stored, dialect) : null,
       storedRow: stored.hasRow ? { name, deletedAt, unverifiedSince } : null,
-      ...{ error: null, syncRunId: null, written: false },
+      error: null,
+      syncRunId: null,
+      written: false,
     };
   });
   return new Map(loaded.map((record) => [record.id, record]));

@@ -115,7 +115,10 @@ export function createReplicaVerbs(database: Database) {
         );
         const paused = await readFact(unit, PAUSE_FACT);
         return {
-          ...{ places, othersWanting: wanting, free: left - places, lost },
+          places,
+          othersWanting: wanting,
+          free: left - places,
+          lost,
           pausedUntil: paused === null ? null : Number(paused),
         };
       }),

@@ -134,18 +134,25 @@ const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
     },
   }),
   quarantine_bodies: walk({
-    ...{ table: quarantine, key: quarantine.id, at: quarantine.receivedAt, among: sql`body IS NOT NULL` },
+    table: quarantine,
+    key: quarantine.id,
+    at: quarantine.receivedAt,
+    among: sql`body IS NOT NULL`,
     trim: (unit, keys) =>
       unit.change(
         update(quarantine, { address: null, body: null }, unit.dialect.isAmong(quarantine.id, keys)),
       ),
   }),
   duplicates: walk({
-    ...{ table: duplicates, key: duplicates.id, at: duplicates.receivedAt },
+    table: duplicates,
+    key: duplicates.id,
+    at: duplicates.receivedAt,
     trim: deleting(duplicates, duplicates.id),
   }),
   rejections: walk({
-    ...{ table: rejections, key: rejections.id, at: rejections.at },
+    table: rejections,
+    key: rejections.id,
+    at: rejections.at,
     trim: deleting(rejections, rejections.id),
   }),
   events: walk({
@@ -169,14 +176,16 @@ const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
     },
   }),
   changes: walk({
-    ...{ table: changes, key: changes.seq, at: changes.at },
+    table: changes,
+    key: changes.seq,
+    at: changes.at,
     async trim(unit, keys, last) {
       // In the commit that deletes the rows: a follower that misses them must find this.
       await writeFact(unit, TRIMMED_CHANGES_FACT, JSON.stringify({ through: last.key, at: last.at }));
       return await deleting(changes, changes.seq)(unit, keys, last);
     },
   }),
-  audit: walk({ ...{ table: audit, key: audit.id, at: audit.at }, trim: deleting(audit, audit.id) }),
+  audit: walk({ table: audit, key: audit.id, at: audit.at, trim: deleting(audit, audit.id) }),
   registrations: expire(registrations, registrations.upstreamId, registrations.expiresAt),
   event_ids: expire(trimmedEvents, trimmedEvents.id, trimmedEvents.receivedAt),
 };

@@ -148,7 +148,9 @@ export function tally(unit: Unit, moves: Readonly<Partial<Record<EventState, num
 
 /** With the defaults, and the kind as a condition on a row. */
 export const withDefaults = ({ kind, ...rows }: RowsOfRecord) => ({
-  ...{ above: 0, below: Number.MAX_SAFE_INTEGER, among: sql`true` },
+  above: 0,
+  below: Number.MAX_SAFE_INTEGER,
+  among: sql`true`,
   isOfKind: kind === null ? sql`true` : sql`kind = ${kind}`,
   ...rows,
 });

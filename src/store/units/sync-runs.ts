@@ -100,7 +100,9 @@ export function createFullSyncVerbs(database: Database) {
       { eventsOnly, settleMs, fullSyncMs, blocked, unreachable, access, reader, others }: ServiceFacts,
     ): Promise<ReadingFact[]> => {
       const reading: Record<ReadingFact, string> = {
-        ...{ access, settle_ms: String(settleMs), full_sync_ms: String(fullSyncMs) },
+        access,
+        settle_ms: String(settleMs),
+        full_sync_ms: String(fullSyncMs),
         events_only: String(Number(eventsOnly)),
       };
       return database.transact<ReadingFact[], Said[]>(

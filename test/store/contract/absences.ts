@@ -69,7 +69,11 @@ export function describeAbsences(open: OpenEngine): void {
         });
         const at = isoOf(scene.now().wall);
         expect(await scene.row('vendor', 'ven_1')).toMatchObject({
-          ...{ deleted_at: at, verified_at: at, unverified_since: null, name: 'ven_1', cause: 'sync:1' },
+          deleted_at: at,
+          verified_at: at,
+          unverified_since: null,
+          name: 'ven_1',
+          cause: 'sync:1',
         });
         expect(await scene.missing('vendor', 'ven_1')).toBe('known');
       }),

@@ -28,8 +28,12 @@ export function describeAccepting(open: OpenEngine): void {
         scene.pass(5_000);
         expect(await scene.accept(event)).toEqual([{ status: 'duplicate', conflicting: false }]);
         expect(await scene.store.showEvent('evt_a')).toMatchObject({
-          ...{ deliveries: 2, state: 'pending', attempts: 0, body: event.body },
-          ...{ received_at: isoOf(first), last_delivered_at: isoOf(first + 5_000) },
+          deliveries: 2,
+          state: 'pending',
+          attempts: 0,
+          body: event.body,
+          received_at: isoOf(first),
+          last_delivered_at: isoOf(first + 5_000),
         });
         expect(await scene.openGaps()).toEqual([]);
       }),
@@ -171,7 +175,11 @@ export function describeAccepting(open: OpenEngine): void {
       'releases a quarantined delivery once, and asks the API about what it spoke of',
       inScene(open, async (scene) => {
         const keep = (kind: 'vendor' | null, recordId: string | null) => ({
-          ...{ kind, recordId, reason: 'invalid_json', t: '1', body: Buffer.from('x') },
+          kind,
+          recordId,
+          reason: 'invalid_json',
+          t: '1',
+          body: Buffer.from('x'),
         });
         await scene.store.accept(
           { events: [], unusable: [keep('vendor', 'ven_9'), keep(null, null)] },
@@ -192,8 +200,15 @@ export function describeAccepting(open: OpenEngine): void {
     );
 
     const rejection = (from: string, bytes: number, wall: number, reason = 'bad_signature') => ({
-      ...{ reason, t: null, bytes, bodySha256: null, header: 'v1=00', body: null },
-      ...{ address: from, wall, times: 1 },
+      reason,
+      t: null,
+      bytes,
+      bodySha256: null,
+      header: 'v1=00',
+      body: null,
+      address: from,
+      wall,
+      times: 1,
     });
 
     it(

@@ -39,8 +39,12 @@ export function describeClaims(open: OpenEngine): void {
         const [claimed] = await scene.claim(1, 'me');
         const { id, kind, recordId } = event;
         expect(claimed).toMatchObject({
-          ...{ id, kind, recordId },
-          ...{ owner: 'me', attempts: 0, receivedWall: scene.now().wall },
+          id,
+          kind,
+          recordId,
+          owner: 'me',
+          attempts: 0,
+          receivedWall: scene.now().wall,
         });
       }),
     );
@@ -142,7 +146,10 @@ export function describeClaims(open: OpenEngine): void {
         await scene.store.deferEvent({ event: event!, retryAtMs, error: 'boom' }, scene.now(), TIMING);
         const due = scene.now().wall + 4_000;
         expect(await scene.store.showEvent('a')).toMatchObject({
-          ...{ state: 'pending', attempts: 1, error: 'boom', next_attempt_at: isoOf(due) },
+          state: 'pending',
+          attempts: 1,
+          error: 'boom',
+          next_attempt_at: isoOf(due),
         });
         expect(await scene.store.nextAttemptWall()).toBe(due);
         scene.pass(3_999);
@@ -161,7 +168,10 @@ export function describeClaims(open: OpenEngine): void {
         await scene.store.deferEvent(failure, scene.now(), TIMING);
         await scene.work();
         expect(await scene.store.showEvent('a')).toMatchObject({
-          ...{ state: 'processed', attempts: 2, error: null, next_attempt_at: null },
+          state: 'processed',
+          attempts: 2,
+          error: null,
+          next_attempt_at: null,
           processed_at: isoOf(scene.now().wall),
         });
         expect(await scene.store.nextAttemptWall()).toBeNull();

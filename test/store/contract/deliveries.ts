@@ -17,8 +17,12 @@ const step = fc.record({
 type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never;
 
 const UNFILTERED = {
-  ...{ outcome: undefined, search: undefined, type: undefined, kind: undefined },
-  ...{ sinceStep: undefined, untilStep: undefined },
+  outcome: undefined,
+  search: undefined,
+  type: undefined,
+  kind: undefined,
+  sinceStep: undefined,
+  untilStep: undefined,
 };
 const DELIVERED: Step = { outcome: 'accepted', kind: 'policy', name: 'b', pauseMs: 1_000 };
 const OF_A: Step = { ...DELIVERED, name: 'a' };
@@ -98,15 +102,15 @@ async function tell(scene: Scene, steps: readonly Step[]): Promise<Told[]> {
       const event = acceptable(scene, id, body, kind);
       accepted = { event, about: { ...about, ids: [id, recordOf(id, body)] } };
       await scene.accept(event);
-      told.push({ ...{ outcome, at }, ...accepted.about });
+      told.push({ outcome, at, ...accepted.about });
     } else if (outcome === 'duplicate') {
       if (accepted === null) continue;
       await scene.accept(accepted.event);
       // The event alone has the body.
-      told.push({ ...{ outcome, at }, ...accepted.about, text: '' });
+      told.push({ outcome, at, ...accepted.about, text: '' });
     } else {
       await deliver(scene, outcome, id, body, kind);
-      told.push({ ...{ outcome, at }, ...about, kind: outcome === 'rejected' ? null : kind, ids: [id] });
+      told.push({ outcome, at, ...about, kind: outcome === 'rejected' ? null : kind, ids: [id] });
     }
     scene.pass(pauseMs);
   }
@@ -237,8 +241,13 @@ export function describeDeliveries(open: OpenEngine): void {
           (await scene.store.listDeliveries({ search }, { limit: 5 })).items;
         expect(await find('evt_lost')).toMatchObject([
           {
-            ...{ outcome: 'rejected', event_id: 'evt_lost', type: 'vendor.updated', reason: 'no_match' },
-            ...{ address: '192.0.2.1', deliveries: 3, state: null },
+            outcome: 'rejected',
+            event_id: 'evt_lost',
+            type: 'vendor.updated',
+            reason: 'no_match',
+            address: '192.0.2.1',
+            deliveries: 3,
+            state: null,
           },
         ]);
         expect(await find('evt_odd')).toMatchObject([{ outcome: 'quarantined', record_id: 'v_1' }]);

@@ -44,9 +44,17 @@ export function describeFields(open: OpenEngine): void {
       withScene(open, async (scene) => {
         const { query, show } = scene;
         const shown = {
-          ...{ id: 'v1', name: 'Alder', tier: 2, score: 7.5, isCritical: true, contractEnds: '2027-01-31' },
-          ...{ assessedAt: '2026-11-01T12:00:00+02:00', owner: { name: 'Ann', teams: ['a'] } },
-          ...{ order: 'first', tags: ['x', 'y'], nothing: null },
+          id: 'v1',
+          name: 'Alder',
+          tier: 2,
+          score: 7.5,
+          isCritical: true,
+          contractEnds: '2027-01-31',
+          assessedAt: '2026-11-01T12:00:00+02:00',
+          owner: { name: 'Ann', teams: ['a'] },
+          order: 'first',
+          tags: ['x', 'y'],
+          nothing: null,
         };
         await show('vendor', 'v1', shown);
         await show('vendor', 'v2', { id: 'v2', name: 'Birch', tier: 3, isCritical: false });
@@ -67,8 +75,11 @@ export function describeFields(open: OpenEngine): void {
            FROM vendors_flat WHERE is_critical AND tier + score = 9.5 AND contract_ends < '2027-02-01'`,
         );
         expect({ ...row, tags: JSON.parse(String(row?.['tags'])) }).toEqual({
-          ...{ assessed_at: '2026-11-01T10:00:00.000Z', contract_ends: '2027-01-31' },
-          ...{ order: 'first', owner_name: 'Ann', tags: ['x', 'y'] },
+          assessed_at: '2026-11-01T10:00:00.000Z',
+          contract_ends: '2027-01-31',
+          order: 'first',
+          owner_name: 'Ann',
+          tags: ['x', 'y'],
         });
         expect(await query('SELECT id, score, tags FROM vendors_flat WHERE NOT is_critical')).toEqual([
           { id: 'v2', score: null, tags: null },

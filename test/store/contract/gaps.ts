@@ -13,7 +13,11 @@ async function finish(scene: Scene, syncRunId: number) {
 }
 
 const unusable = (over: Partial<UnusableDelivery> = {}): UnusableDelivery => ({
-  ...{ reason: 'no id', t: '1', body: Buffer.from('{}'), kind: 'vendor', recordId: 'ven_1' },
+  reason: 'no id',
+  t: '1',
+  body: Buffer.from('{}'),
+  kind: 'vendor',
+  recordId: 'ven_1',
   ...over,
 });
 const keep = (scene: Scene, ...deliveries: UnusableDelivery[]) =>
@@ -47,8 +51,13 @@ export function describeGaps(open: OpenEngine): void {
         expect(scene.toldOfGaps()).toEqual(['opened downtime policy -']);
         const [, first] = await scene.store.list('gaps', { limit: 10 });
         expect(first).toMatchObject({
-          ...{ reason: 'downtime', kind: null, record_id: null, opened_at, resolved_at: null },
-          ...{ attempts: 3, error: 'down again' },
+          reason: 'downtime',
+          kind: null,
+          record_id: null,
+          opened_at,
+          resolved_at: null,
+          attempts: 3,
+          error: 'down again',
         });
       }),
     );

@@ -84,7 +84,8 @@ export function describeHostileInput(open: OpenEngine): void {
         await scene.work();
         scene.pass(SETTLE_MS);
         expect(await scene.show('policy', 'x', parseJson(before) as JsonObject)).toMatchObject({
-          ...{ outcome: 'unchanged', verified: true },
+          outcome: 'unchanged',
+          verified: true,
         });
         const row = await scene.row('policy', 'x');
         expect(JSON.stringify(row?.data)).toContain('9007199254740993');

@@ -112,7 +112,11 @@ export function describeListPages(open: OpenEngine): void {
           );
           for (const { id } of done)
             expect(rowsOfPage.find((row) => row['id'] === id)).toMatchObject({
-              ...{ attempts: 0, refusals: 0, due_at: null, missing_since: null, error: null },
+              attempts: 0,
+              refusals: 0,
+              due_at: null,
+              missing_since: null,
+              error: null,
             });
           expect(await scene.store.countKnown('risk_assessment')).toBe(1);
         })(),

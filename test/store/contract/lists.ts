@@ -269,7 +269,11 @@ export function describeLists(open: OpenEngine): void {
         const { wall } = scene.now();
         const [old, young] = [isoOf(wall - 3_600_000), isoOf(wall)];
         const row = (minute: string, times: number, max_ms: number) => ({
-          ...{ minute, what: 'lag:provisional', times, total_ms: times * 10, max_ms },
+          minute,
+          what: 'lag:provisional',
+          times,
+          total_ms: times * 10,
+          max_ms,
         });
         await scene.store.addTraffic([row(old, 1, 5), row(young, 2, 30)], 0);
         await scene.store.addTraffic([row(young, 3, 20)], wall - 60_000);
@@ -282,7 +286,11 @@ export function describeLists(open: OpenEngine): void {
       'of minutes are added up by the hour where that is asked for',
       inScene(open, async ({ store }) => {
         const row = (minute: string, times: number, max_ms: number, what = 'accepted') => ({
-          ...{ minute: `2026-11-20T${minute}:00.000Z`, what, times, total_ms: times * 10, max_ms },
+          minute: `2026-11-20T${minute}:00.000Z`,
+          what,
+          times,
+          total_ms: times * 10,
+          max_ms,
         });
         const rows = [row('10:59', 4, 9), row('11:00', 1, 5), row('11:59', 2, 30), row('11:30', 7, 1, 'b')];
         await store.addTraffic(rows, 0);

@@ -16,10 +16,19 @@ export function describeProvisional(open: OpenEngine): void {
         expect(await scene.work()).toMatchObject([{ outcome: 'provisional', error: null }]);
         const at = isoOf(scene.now().wall);
         expect(await scene.row('policy', 'pol_1')).toEqual({
-          ...{ id: 'pol_1', name: 'Access', version: '1.0', status: 'draft' },
+          id: 'pol_1',
+          name: 'Access',
+          version: '1.0',
+          status: 'draft',
           data: { policyId: 'pol_1', ...shows },
-          ...{ first_seen_at: at, synced_at: at, verified_at: null, unverified_since: isoOf(since) },
-          ...{ deleted_at: null, last_event_id: 'evt_a', last_event_at: isoOf(since), cause: 'event:evt_a' },
+          first_seen_at: at,
+          synced_at: at,
+          verified_at: null,
+          unverified_since: isoOf(since),
+          deleted_at: null,
+          last_event_id: 'evt_a',
+          last_event_at: isoOf(since),
+          cause: 'event:evt_a',
         });
         expect(await scene.changes()).toMatchObject([
           { kind: 'policy', record_id: 'pol_1', operation: 'insert', cause: 'event:evt_a', at },

@@ -22,7 +22,9 @@ export function describeReads(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         await scene.show('risk_assessment', 'ra_1', { id: 'ra_1', name: 'Fire' });
         expect(await scene.row('risk_assessment', 'ra_1')).toMatchObject({
-          ...{ last_event_id: 'evt_last', last_event_at: isoOf(createdMs), cause: 'refetch' },
+          last_event_id: 'evt_last',
+          last_event_at: isoOf(createdMs),
+          cause: 'refetch',
         });
       }),
     );
@@ -32,15 +34,28 @@ export function describeReads(open: OpenEngine): void {
       inScene(open, async (scene) => {
         const first = await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'One', status: 'draft' });
         expect(first).toMatchObject({
-          ...{ id: 'pol_1', outcome: 'inserted', verified: true, lagMs: null, witness: false },
+          id: 'pol_1',
+          outcome: 'inserted',
+          verified: true,
+          lagMs: null,
+          witness: false,
           differences: [],
         });
         const at = isoOf(scene.now().wall);
         expect(await scene.row('policy', 'pol_1')).toEqual({
-          ...{ id: 'pol_1', name: 'One', version: null, status: 'draft' },
+          id: 'pol_1',
+          name: 'One',
+          version: null,
+          status: 'draft',
           data: { id: 'pol_1', name: 'One', status: 'draft' },
-          ...{ first_seen_at: at, synced_at: at, verified_at: at, unverified_since: null, deleted_at: null },
-          ...{ last_event_id: null, last_event_at: null, cause: 'refetch' },
+          first_seen_at: at,
+          synced_at: at,
+          verified_at: at,
+          unverified_since: null,
+          deleted_at: null,
+          last_event_id: null,
+          last_event_at: null,
+          cause: 'refetch',
         });
 
         scene.pass(60_000);
@@ -59,7 +74,10 @@ export function describeReads(open: OpenEngine): void {
           differences: ['data.name', 'data.status', 'name', 'status'],
         });
         expect(await scene.row('policy', 'pol_1')).toMatchObject({
-          ...{ name: 'Two', status: null, first_seen_at: at, cause: 'sync:7' },
+          name: 'Two',
+          status: null,
+          first_seen_at: at,
+          cause: 'sync:7',
           data: { id: 'pol_1', name: 'Two' },
         });
         expect((await scene.changes()).at(-1)).toMatchObject({
@@ -103,7 +121,8 @@ export function describeReads(open: OpenEngine): void {
         const early = await scene.show('policy', 'pol_1', { ...was, owner: 'Bob' });
         expect(early).toMatchObject({ outcome: 'updated', differences: ['data.owner'], verified: false });
         expect(await scene.row('policy', 'pol_1')).toMatchObject({
-          ...{ status: 'approved', data: { ...was, status: 'approved', owner: 'Bob' } },
+          status: 'approved',
+          data: { ...was, status: 'approved', owner: 'Bob' },
         });
         scene.pass(SETTLE_MS);
         const late = await scene.show('policy', 'pol_1', { ...was, owner: 'Bob' });

@@ -5,14 +5,15 @@ const HOUR_MS = 3_600_000;
 const ENTRY = { actor: 'cli', action: 'registration_forget', outcome: 'ok', target: 'wh_1' };
 
 const registration = (upstreamId: string, wall: number) => ({
-  ...{ upstreamId, url: 'https://mirror.example/webhooks', events: ['policy.*'], description: 'ours' },
-  ...{
-    delivers: ['policy.created'],
-    sealedSecret: `sealed ${upstreamId}`,
-    sealedAnswer: null,
-    createdWall: wall,
-    expiresWall: null,
-  },
+  upstreamId,
+  url: 'https://mirror.example/webhooks',
+  events: ['policy.*'],
+  description: 'ours',
+  delivers: ['policy.created'],
+  sealedSecret: `sealed ${upstreamId}`,
+  sealedAnswer: null,
+  createdWall: wall,
+  expiresWall: null,
 });
 
 export function describeRegistrations(open: OpenEngine): void {

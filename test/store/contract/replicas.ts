@@ -38,7 +38,8 @@ export function describeReplicas(open: OpenEngine): void {
         expect(await store.takeLease('backfill', 'b', LEASE_MS, now())).toBeNull();
         await store.releaseLease(first);
         expect(await store.takeLease('backfill', 'b', LEASE_MS, now())).toMatchObject({
-          ...{ fence: 2, isTakeover: false },
+          fence: 2,
+          isTakeover: false,
         });
         await store.releaseLease(first);
         expect(await store.takeLease('backfill', 'a', LEASE_MS, now())).toBeNull();
@@ -101,7 +102,11 @@ export function describeReplicas(open: OpenEngine): void {
         const ask = (replica: string, takes: number, wants = takes) =>
           store.sharePlaces({ replica, limit: 10, takes, wants, leaseMs: LEASE_MS, goodForMs: 10 }, now());
         expect(await ask('a', 8)).toEqual({
-          ...{ places: 8, free: 2, othersWanting: 0, pausedUntil: null, lost: [] },
+          places: 8,
+          free: 2,
+          othersWanting: 0,
+          pausedUntil: null,
+          lost: [],
         });
         expect(await ask('b', 5)).toMatchObject({ places: 2, free: 0, othersWanting: 0 });
         // It gives back what it does not take, and learns that another would like more.
@@ -154,7 +159,10 @@ export function describeReplicas(open: OpenEngine): void {
       await inScene(async ({ store }) => {
         const keep = { openedSince: 0, usedSince: 0, atMost: 2 };
         const session = (hash: string, openedAt: number) => ({
-          ...{ hash, sealed: `sealed ${hash}`, openedAt, usedAt: openedAt },
+          hash,
+          sealed: `sealed ${hash}`,
+          openedAt,
+          usedAt: openedAt,
         });
         const there = async () => {
           const found = await Promise.all(['a', 'b', 'c', 'd'].map((hash) => store.findSession(hash)));

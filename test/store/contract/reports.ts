@@ -96,7 +96,9 @@ export function describeReports(open: OpenEngine): void {
         );
         expect(history.map((row) => row.after['name'])).toEqual(NEWEST_FIRST.map((n) => `Name ${n}`));
         const { items: after } = await store.recordHistory('policy', 'pol_1', {
-          ...{ limit: 2, after: String(history.at(-1)!.seq), oldestFirst: true },
+          limit: 2,
+          after: String(history.at(-1)!.seq),
+          oldestFirst: true,
         });
         expect(after).toEqual(history.toReversed().slice(1, 3));
       }),
@@ -358,7 +360,9 @@ export function describeReports(open: OpenEngine): void {
           let seen = '';
           for (let page = 1; page <= 5; page += 1) {
             const { items, next, looked_back_to } = await scene.store.listEvents(filter, {
-              ...{ limit: 2, lookAt: 3, after },
+              limit: 2,
+              lookAt: 3,
+              after,
             });
             seen += items.map((row) => row.id).join('');
             if (next === null) {
@@ -404,7 +408,9 @@ export function describeReports(open: OpenEngine): void {
       inScene(open, async (scene) => {
         for (const id of 'abcde') await scene.accept(scene.event({ id }));
         expect(await scene.store.listEvents({ state: 'discarded' }, { limit: 2, lookAt: 3 })).toEqual({
-          ...{ items: [], next: null, looked_back_to: null },
+          items: [],
+          next: null,
+          looked_back_to: null,
         });
       }),
     );
@@ -547,7 +553,10 @@ export function describeReports(open: OpenEngine): void {
       'says what waits, since when, and when a delivery last came in',
       inScene(open, async (scene) => {
         expect(await scene.store.summary()).toMatchObject({
-          ...{ oldest_pending_at: null, last_delivery_at: null, quarantined: 0, open_gaps: 0 },
+          oldest_pending_at: null,
+          last_delivery_at: null,
+          quarantined: 0,
+          open_gaps: 0,
         });
         const first = scene.event();
         await scene.accept(first);

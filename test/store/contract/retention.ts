@@ -164,7 +164,11 @@ export function describeRetention(open: OpenEngine): void {
           'new_ignored',
         ]);
         expect((await scene.store.summary()).events).toEqual({
-          ...{ pending: 1, processed: 0, ignored: 1, failed: 1, discarded: 0 },
+          pending: 1,
+          processed: 0,
+          ignored: 1,
+          failed: 1,
+          discarded: 0,
         });
       }),
     );
@@ -241,8 +245,14 @@ export function describeRetention(open: OpenEngine): void {
         const { wall } = scene.now();
         const body = Buffer.from('{}');
         const rejection = {
-          ...{ reason: 'bad_signature', t: '1', bytes: 2, bodySha256: null, header: null, body },
-          ...{ address: '192.0.2.1', times: 1 },
+          reason: 'bad_signature',
+          t: '1',
+          bytes: 2,
+          bodySha256: null,
+          header: null,
+          body,
+          address: '192.0.2.1',
+          times: 1,
         };
         await scene.store.recordRejections([0, 1, DAY_MS].map((ms) => ({ ...rejection, wall: wall + ms })));
         expect(await whole(scene, 'rejections', wall + DAY_MS, 1)).toBe(2);

@@ -92,7 +92,8 @@ export function describeStatus(open: OpenEngine): void {
           await beat(scene);
           await fullSyncAll(scene);
           expect(await status(scene)).toMatchObject({
-            ...{ verdict: 'catching_up', readable_since: null },
+            verdict: 'catching_up',
+            readable_since: null,
             coverage: 'not read with the present credentials yet',
           });
           await scene.store.noteAccess('policy', 'another key', 'read', scene.now());
@@ -206,7 +207,8 @@ export function describeStatus(open: OpenEngine): void {
         expect(await status(scene)).toMatchObject({
           verdict: 'catching_up',
           last_full_sync_at: null,
-          ...{ last_full_sync_seconds: null, coverage: 'what the API lists, not read in full yet' },
+          last_full_sync_seconds: null,
+          coverage: 'what the API lists, not read in full yet',
         });
         await fullSyncAll(scene, 2_500);
         await beat(scene);
@@ -214,8 +216,13 @@ export function describeStatus(open: OpenEngine): void {
         scene.pass(1_000);
         await beat(scene);
         expect(await status(scene)).toMatchObject({
-          ...{ verdict: 'in_sync', in_sync_since: since, last_full_sync_at: since, open_gaps: 0 },
-          ...{ coverage: '7 listed by the API at the last full sync', last_full_sync_seconds: 2.5, known: 0 },
+          verdict: 'in_sync',
+          in_sync_since: since,
+          last_full_sync_at: since,
+          open_gaps: 0,
+          coverage: '7 listed by the API at the last full sync',
+          last_full_sync_seconds: 2.5,
+          known: 0,
         });
       }),
     );
@@ -372,7 +379,11 @@ export function describeStatus(open: OpenEngine): void {
         await scene.conclude('risk_assessment', { absent: ['a'] });
         await scene.store.makeKnown('risk_assessment', ['d'], scene.now());
         expect(await status(scene, 'risk_assessment')).toMatchObject({
-          ...{ records: 2, deleted: 1, unverified: 1, known: 4, coverage: 'known ids only: 4' },
+          records: 2,
+          deleted: 1,
+          unverified: 1,
+          known: 4,
+          coverage: 'known ids only: 4',
         });
         expect(await verified(scene, 'risk_assessment')).toBe(2);
       }),
@@ -396,7 +407,9 @@ export function describeStatus(open: OpenEngine): void {
         const found = { through: await scene.store.currentNumber(), event: 0, named: [] };
         await scene.store.noteSearched('risk_assessment', 'risk_7', found, scene.now(), TIMING);
         expect(await status(scene, 'risk_assessment')).toMatchObject({
-          ...{ verdict: 'in_sync', open_gaps: 1, oldest_unverified_at: null },
+          verdict: 'in_sync',
+          open_gaps: 1,
+          oldest_unverified_at: null,
         });
         await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'risk_7' }));
         await scene.work();
@@ -420,7 +433,10 @@ export function describeStatus(open: OpenEngine): void {
         const gap = { reason: 'unaddressable', kind: 'vendor', recordId: '..' } as const;
         await scene.store.openGap(gap, null, scene.now());
         expect(await status(scene, 'vendor')).toMatchObject({
-          ...{ verdict: 'in_sync', open_gaps: 1, records: 2, unverified: 0 },
+          verdict: 'in_sync',
+          open_gaps: 1,
+          records: 2,
+          unverified: 0,
         });
         expect(await verified(scene, 'vendor')).toBe(1);
       }),

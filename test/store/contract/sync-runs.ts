@@ -54,7 +54,10 @@ export function describeSyncRuns(open: OpenEngine): void {
         } as const;
         await scene.store.finishSyncRun(id, result, scene.now());
         expect(await scene.store.show('sync_runs', id)).toMatchObject({
-          ...{ pages: 3, outcome: 'incomplete', error: 'page 3: 503', finished_at: isoOf(scene.now().wall) },
+          pages: 3,
+          outcome: 'incomplete',
+          error: 'page 3: 503',
+          finished_at: isoOf(scene.now().wall),
         });
         expect(await scene.store.show('sync_runs', id + 1)).toBeNull();
       }),
@@ -84,7 +87,8 @@ export function describeSyncRuns(open: OpenEngine): void {
         scene.pass(5_000);
         const next = await scene.store.startSyncRun('policy', 'again', scene.now());
         expect(await scene.store.show('sync_runs', lost.id)).toMatchObject({
-          ...{ outcome: 'interrupted', finished_at: isoOf(scene.now().wall) },
+          outcome: 'interrupted',
+          finished_at: isoOf(scene.now().wall),
         });
         for (const { id } of [other, next]) {
           expect(await scene.store.show('sync_runs', id)).toMatchObject({ outcome: null, finished_at: null });
@@ -168,18 +172,15 @@ export function describeSyncRuns(open: OpenEngine): void {
         await scene.store.writeFact('paused', 'yes');
         await scene.store.writeFact('paused', 'no');
         const registration = {
-          ...{
-            upstreamId: 'wh_1',
-            url: 'https://mirror.example/webhooks',
-            events: ['policy.*', 'vendor.added'],
-          },
-          ...{
-            description: 'ours',
-            sealedSecret: 'sealed',
-            sealedAnswer: 'answer',
-            createdWall: scene.now().wall,
-          },
-          ...{ delivers: ['policy.*'], expiresWall: null },
+          upstreamId: 'wh_1',
+          url: 'https://mirror.example/webhooks',
+          events: ['policy.*', 'vendor.added'],
+          description: 'ours',
+          sealedSecret: 'sealed',
+          sealedAnswer: 'answer',
+          createdWall: scene.now().wall,
+          delivers: ['policy.*'],
+          expiresWall: null,
         };
         await scene.store.saveRegistration(registration);
         // An answer without a secret takes none away.

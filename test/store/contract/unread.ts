@@ -171,7 +171,9 @@ export function describeUnread(open: OpenEngine): void {
         const retry = (id: string) => scene.store.retryEvent(id, withRef(scene), scene.now());
         expect(await retry('a')).toEqual({ outcome: 'processed', kind: 'risk_assessment', recordId: 'ra_1' });
         expect(await scene.row('risk_assessment', 'ra_1')).toMatchObject({
-          ...{ name: 'One', last_event_id: 'a', unverified_since: isoOf(scene.now().wall) },
+          name: 'One',
+          last_event_id: 'a',
+          unverified_since: isoOf(scene.now().wall),
         });
         expect(await scene.store.showEvent('a')).toMatchObject({
           state: 'processed',
@@ -206,7 +208,9 @@ export function describeUnread(open: OpenEngine): void {
       inScene(open, async (scene) => {
         await scene.accept(
           scene.event({
-            ...{ id: 'a', kind: 'risk_assessment', recordId: 'row_17' },
+            id: 'a',
+            kind: 'risk_assessment',
+            recordId: 'row_17',
             data: { id: 'row_17', assessment: { ref: 'ra_1' } },
           }),
         );
@@ -238,10 +242,13 @@ export function describeUnread(open: OpenEngine): void {
       inScene(open, async (scene) => {
         await failed(scene, 'not JSON');
         expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toEqual({
-          ...{ outcome: 'failed', error: expect.stringContaining('JSON') },
+          outcome: 'failed',
+          error: expect.stringContaining('JSON'),
         });
         expect(await scene.store.showEvent('a')).toMatchObject({
-          ...{ state: 'failed', attempts: 2, error: expect.stringContaining('JSON') },
+          state: 'failed',
+          attempts: 2,
+          error: expect.stringContaining('JSON'),
         });
       }),
     );
@@ -345,7 +352,10 @@ export function describeUnread(open: OpenEngine): void {
         ]);
         expect((await scene.store.summary()).learned_pointers).toEqual([
           {
-            ...{ kind: 'risk_assessment', path: 'assessment.ref', event_id: 'a', record_id: 'ra_1' },
+            kind: 'risk_assessment',
+            path: 'assessment.ref',
+            event_id: 'a',
+            record_id: 'ra_1',
             learned_at: isoOf(scene.now().wall),
             used: true,
           },
