@@ -27,6 +27,8 @@ export interface Dialect {
   json(value: unknown): SQL;
   /** Such a column's value, as it was. */
   fromJson(stored: unknown): unknown;
+  /** A value within JSON is this one, in whatever order an object has its fields. */
+  isJson(found: SQL, value: unknown): SQL;
   /** An instant, where nothing else tells that a text is one. */
   instant(iso: string): SQL;
   /** As a table `listed` with columns `id` and `nth`, which is their order. */

@@ -609,6 +609,9 @@ test('a body that is no object is refused in words', async () => {
   }
   expect((await get('/api/events?search=x')).body.detail).toBe('`search`: there is no such parameter.');
   expect((await get('/api/events?record_id=')).body.detail).toContain('a text of 1 to 255 characters');
+  // SQLite's names end at it where their case is ignored, and PostgreSQL's do not.
+  const { status, body } = await get('/api/records/vendor?search=a%00b');
+  expect([status, body.detail]).toEqual([400, '`search`: a text without U+0000.']);
 });
 
 test.each(['0000-06-01T00:00:00Z', '0001-01-01T00:00:00+01:00', '9999-12-31T23:59:59-01:00'])(

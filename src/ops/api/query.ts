@@ -98,6 +98,7 @@ export const queries = {
       .max(CURSOR_MAX_LENGTH + 106)
       .optional(),
     search: some
+      .refine((text) => !text.includes('\0'), 'a text without U+0000')
       .optional()
       .describe('Ids that begin with it, then names that do, then names that hold it, in either case.'),
     status: some.optional(),

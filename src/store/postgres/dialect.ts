@@ -16,6 +16,7 @@ export const DIALECT: Dialect = {
     sql`${column} = ANY (${sql.param(values)}::${sql.raw(column.dataType === 'number' ? 'bigint' : 'text')}[])`,
   json: (value) => (value == null ? sql`NULL` : sql`${keepJson(value)}::jsonb`),
   fromJson: (stored) => stored,
+  isJson: (found, value) => sql`${found} = ${keepJson(value)}::jsonb`,
   instant: (iso) => sql`${iso}::timestamptz`,
   listed: (ids) => sql`unnest(${textArray(ids)}::text[]) WITH ORDINALITY AS listed (id, nth)`,
   given: (columns, rows) =>
@@ -32,7 +33,7 @@ export const DIALECT: Dialect = {
   holds: (column, text) => sql`strpos(lower(${column} COLLATE "C"), lower(${text}::text COLLATE "C")) > 0`,
   contains: (column, text) =>
     column.dataType === 'buffer'
-      ? sql`position(convert_to(${text}, 'UTF8') IN ${column}) > 0`
+      ? sql`position(${Buffer.from(text)}::bytea IN ${column}) > 0`
       : sql`strpos(${column}, ${text}) > 0`,
   isBehind: ([first, second], [a, b]) => sql`(${first}, ${second}) > (${a}, ${b})`,
   // By a function, since the service's user need own no view.

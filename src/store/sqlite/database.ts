@@ -26,6 +26,13 @@ const DIALECT: Dialect = {
     sql`${expression} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`,
   json: (value) => (value == null ? sql`NULL` : sql`${JSON.stringify(value)}`),
   fromJson: (stored) => (stored === null ? null : parseJson(String(stored))),
+  isJson(found, value) {
+    const json = JSON.stringify(value);
+    if (typeof value !== 'object' || value === null) return sql`${found} = ${json}`;
+    const parts = (of: SQL) => sql`SELECT fullkey, type, atom FROM json_tree(${of})`;
+    const without = (one: SQL, other: SQL) => sql`NOT EXISTS (${parts(one)} EXCEPT ${parts(other)})`;
+    return sql`(${without(found, sql`${json}`)} AND ${without(sql`${json}`, found)})`;
+  },
   instant: (iso) => sql`${iso}`,
   listed: (ids) => sql`(SELECT value AS id, rowid AS nth FROM json_each(${JSON.stringify(ids)})) AS listed`,
   given(columns, rows) {

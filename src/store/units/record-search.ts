@@ -202,21 +202,18 @@ function byChange(kind: Kind, filters: readonly SQL[]): Lane {
   };
 }
 
-/** Both engines give a value within JSON as it is written, a text in quotes; lists and objects each in its own spelling. */
+/** The value is a text, or what it says as JSON. */
 function hasField({ dialect }: Sql, data: Column, { path, value }: RecordFilter['field'] & object): SQL {
-  const steps = path.map((name) => sql`CAST(${name} AS text)`);
-  const found = sql`CAST(${sql.join([sql`${data}`, ...steps], sql` -> `)} AS text)`;
-  const parts = listOrObjectIn(value);
-  const written = parts === null ? sql`${value}` : sql`CAST(${dialect.json(parts)} AS text)`;
-  return sql`coalesce(${found} = ${JSON.stringify(value)} OR ${found} = ${written}, false)`;
+  const found = sql.join([sql`${data}`, ...path.map((name) => sql`CAST(${name} AS text)`)], sql` -> `);
+  const meant = [value, ...jsonIn(value)].map((one) => dialect.isJson(found, one));
+  return sql`coalesce(${sql.join(meant, sql` OR `)}, false)`;
 }
 
-function listOrObjectIn(text: string): unknown {
-  if (!/^[[{]/.test(text)) return null;
+function jsonIn(text: string): unknown[] {
   try {
-    return parseJson(text);
+    return [parseJson(text)];
   } catch {
-    return null;
+    return [];
   }
 }
 

@@ -53,7 +53,7 @@ async function deliver(
   body: object,
   kind: Kind = 'policy',
 ): Promise<void> {
-  const text = Buffer.from(JSON.stringify(body));
+  const text = Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
   if (outcome === 'accepted') {
     await scene.accept(acceptable(scene, id, body, kind));
   } else if (outcome === 'quarantined') {
@@ -254,6 +254,19 @@ export function describeDeliveries(open: OpenEngine): void {
         expect(await find('evt_fine')).toMatchObject([{ outcome: 'accepted', state: 'pending' }]);
         const rows = await scene.query('SELECT outcome, event_id FROM deliveries');
         expect(rows.map((row) => row['event_id']).sort()).toEqual(['evt_fine', 'evt_lost', 'evt_odd']);
+      }),
+    );
+
+    it(
+      'that were not accepted are found by any text in their body, even one that no JSON has',
+      inScene(open, async (scene) => {
+        await deliver(scene, 'quarantined', '', Buffer.from('a\u0000b'));
+        await deliver(scene, 'rejected', '', Buffer.from('b\u0001c'));
+        const found = async (search: string) =>
+          (await scene.store.listDeliveries({ search }, { limit: 5 })).items.map(({ outcome }) => outcome);
+        expect(await found('a\u0000b')).toEqual(['quarantined']);
+        expect(await found('\u0001c')).toEqual(['rejected']);
+        expect(await found('a\u0000c')).toEqual([]);
       }),
     );
 

@@ -103,7 +103,14 @@ export function describeLists(open: OpenEngine): void {
       inScene(open, async (scene) => {
         const all = [
           { id: 'a', status: 'approved', owner: { team: 'Legal' }, score: 3, 'is.open': true },
-          { id: 'b', status: 'draft', owner: { team: 'It\u2019s "IT"' }, score: 3.5 },
+          {
+            id: 'b',
+            status: 'draft',
+            owner: { team: 'It\u2019s "IT"' },
+            score: 3.5,
+            note: 'a\u0000b',
+            large: 1e21,
+          },
           { id: 'c', status: 'approved', owner: 'Legal', score: '3', open: true },
           { id: 'd', owner: { team: null }, tags: ['x', { deep: 1, a: 'y' }] },
         ];
@@ -127,7 +134,13 @@ export function describeLists(open: OpenEngine): void {
         expect(await field('owner/team', 'null')).toBe('d');
         expect(await field('tags', '["x",{"deep":1,"a":"y"}]')).toBe('d');
         expect(await field('tags', '["x", {"deep": 1, "a": "y"} ]')).toBe('d');
+        expect(await field('tags', '["x",{"a":"y","deep":1}]')).toBe('d');
+        expect(await field('tags', '[{"deep":1,"a":"y"},"x"]')).toBe('');
+        expect(await field('tags', '["x",{"deep":1}]')).toBe('');
         expect(await field('tags', '["x"')).toBe('');
+        expect(await field('note', 'a\u0000b')).toBe('b');
+        expect(await field('note', 'a')).toBe('');
+        expect(await field('large', '1e+21')).toBe('b');
         expect(await field('nowhere/at/all', 'x')).toBe('');
         expect(await scene.store.listStatuses('vendor')).toEqual([
           { status: 'approved', records: 2 },
