@@ -37,10 +37,13 @@ export function createDeletionVerbs(database: Database, records: Records) {
   ): Promise<Conclusion> {
     const nowIso = iso(now.wall);
     const agreed = await approvedAmong(unit, kind, [...candidates.keys()], nowIso);
-    const waiting = await idsOf(
-      unit,
-      sql`SELECT id FROM pending_deletions WHERE kind = ${kind} AND ${isNotApproved(nowIso)}`,
+    const waiting = new Set(
+      await idsOf(
+        unit,
+        sql`SELECT id FROM pending_deletions WHERE kind = ${kind} AND ${isNotApproved(nowIso)}`,
+      ),
     );
+    const others = [...waiting].filter((id) => !candidates.has(id));
     const verdict = decideDeletions(
       [...candidates.values()].map(({ id, state, row }) => ({
         id,
@@ -49,7 +52,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
         approved: agreed.has(id),
       })),
       await countLive(unit, kind),
-      waiting.filter((id) => !candidates.has(id)).length,
+      others.length,
     );
     const changes: Change[] = [];
     const deleted = verdict.deleted.flatMap((id) => {
@@ -69,13 +72,14 @@ export function createDeletionVerbs(database: Database, records: Records) {
     records.save(unit, judged, changes, nowIso);
     await dropPending(unit, kind, verdict.deleted, nowIso);
     await resolveRecords(unit, kind, verdict.deleted, nowIso);
-    // If the same ones wait as before, they stay with the full sync that a person may be about to name.
-    if (!isSame(verdict.pending, waiting)) {
+    // A person may be about to approve them by the full sync that found them: it stays unless others wait with them now.
+    if (!verdict.pending.every((id) => waiting.has(id))) {
       const syncRunId = await fullSyncFor(unit, kind, context.syncRunId);
       addPending(unit, kind, verdict.pending, syncRunId, nowIso);
     }
     if (verdict.pending.length > 0) {
-      const text = `${verdict.pending.length} at once, without a delete event: ${listed(verdict.pending)}`;
+      const all = [...others, ...verdict.pending].sort();
+      const text = `${all.length} at once, without a delete event: ${listed(all)}`;
       await openGap(unit, { reason: 'deletion_pending', kind, recordId: null }, text, now);
     }
     return { deleted, pending: verdict.pending };
@@ -172,9 +176,6 @@ export function createDeletionVerbs(database: Database, records: Records) {
       ),
   };
 }
-
-const isSame = (some: readonly string[], others: readonly string[]) =>
-  some.length === others.length && new Set([...some, ...others]).size === some.length;
 
 const isNotApproved = (nowIso: string) => sql`(approved_until IS NULL OR approved_until <= ${nowIso})`;
 

@@ -397,6 +397,26 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
+      'keep the full sync that found them while a later one proves only some of them again',
+      inScene(open, async (scene) => {
+        const found = await scene.store.startSyncRun('vendor', 'timer', scene.now());
+        await showAll(scene, 'vendor', named(10));
+        await prove(scene, 'vendor', named(5));
+        await scene.conclude('vendor', { syncRunId: found.id });
+        const later = await scene.store.startSyncRun('vendor', 'timer', scene.now());
+        await prove(scene, 'vendor', named(4));
+        await scene.conclude('vendor', { syncRunId: later.id });
+        expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([
+          { kind: 'vendor', count: 5, sync_run_id: found.id },
+        ]);
+        const gaps = await scene.query("SELECT error FROM gaps WHERE reason = 'deletion_pending'");
+        expect(gaps).toEqual([
+          { error: '5 at once, without a delete event: ven_0, ven_1, ven_2, ven_3, ven_4' },
+        ]);
+      }),
+    );
+
+    it(
       'lets go of what shows itself alive again',
       inScene(open, async (scene) => {
         await showAll(scene, 'vendor', named(4));
