@@ -175,7 +175,7 @@ export function createFullSyncer(
           say(run);
         },
       });
-    const first = await scanWhole(scanOnce, run.hasUnnamed);
+    const first = await scanWhole(scanOnce, { hasUnnamed: run.hasUnnamed, settledAfter });
     if (!first.complete) {
       const { error, mismatch, ended } = first;
       return incomplete(error, { mismatch, resumed: run.skip > 0 && ended });
@@ -210,6 +210,12 @@ export function createFullSyncer(
     );
   }
 
+  /** Until a list scan no longer gets pages as old as those of this one. */
+  async function settledAfter({ endedAt }: ListScan): Promise<void> {
+    await clock.sleep(Math.max(0, endedAt + timing.settleMs - clock.steady()), signal);
+    signal.throwIfAborted();
+  }
+
   /** Only their list shows policies: one that is in neither of two complete list scans which agree is gone. */
   async function proveByLists(
     kind: 'policy',
@@ -225,8 +231,7 @@ export function createFullSyncer(
     let agreeing = 0;
     for (let tries = 1; tries <= PROOF_TRIES; tries += 1) {
       // The first list scan may have been too early to show a record; the second is not.
-      await clock.sleep(Math.max(0, first.endedAt + timing.settleMs - clock.steady()), signal);
-      signal.throwIfAborted();
+      await settledAfter(first);
       const second = await scanOnce(first.ids);
       if (!second.complete) return incomplete(second.error);
       const touched = await store.touchedSince(kind, base.number);

@@ -185,7 +185,7 @@ function count(
  */
 export async function scanWhole(
   scanOnce: (seenBefore: ReadonlySet<string>) => Promise<ListScan>,
-  hasUnnamed: boolean,
+  { hasUnnamed, settledAfter }: { hasUnnamed: boolean; settledAfter: (scan: ListScan) => Promise<void> },
 ): Promise<ListScan> {
   let last = await scanOnce(new Set());
   let shown: ReadonlySet<string> = last.ids;
@@ -195,6 +195,8 @@ export async function scanWhole(
   for (let scans = 2; last.complete && (last.mayLack || (scans === 2 && isOnceMore)); scans += 1) {
     if (scans > SCANS_MAX)
       return { ...last, complete: false, error: 'the list changes too fast to show all that it holds' };
+    // A list scan that begins earlier may get the same stale pages, and skip the same record.
+    await settledAfter(last);
     last = await scanOnce(shown);
     shown = new Set([...shown, ...last.ids]);
   }

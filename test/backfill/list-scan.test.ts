@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { createListScan, scanWhole } from '../../src/backfill/list-scan.ts';
+import { createListScan, type ListScan, scanWhole } from '../../src/backfill/list-scan.ts';
 import type { Upstream } from '../../src/backfill/upstream.ts';
 import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -70,26 +70,42 @@ it('a page is saved in parts of 500, so that deliveries wait for no more, and co
   ]);
 });
 
+const WHOLE: ListScan = {
+  ids: new Set(),
+  total: 9,
+  complete: true,
+  error: null,
+  mismatch: false,
+  ended: true,
+  steady: true,
+  mayLack: false,
+  shortened: false,
+  number: 0,
+  endedAt: 0,
+};
+
+it('a list that moved is read once more after the consistency window, since earlier its pages could be as old', async () => {
+  const did: string[] = [];
+  const scanOnce = async () => {
+    did.push('read');
+    return { ...WHOLE, steady: false };
+  };
+  const settledAfter = async () => void did.push('waited');
+  await scanWhole(scanOnce, { hasUnnamed: false, settledAfter });
+  expect(did).toEqual(['read', 'waited', 'read']);
+});
+
 it('a list that may lack records however often it is read is given up, and proves nothing', async () => {
   let scans = 0;
-  const whole = await scanWhole(async (seenBefore) => {
-    scans += 1;
-    expect(seenBefore.size).toBe(scans - 1);
-    const ids = new Set([`ven_${scans}`]);
-    return {
-      ids,
-      total: 9,
-      complete: true,
-      error: null,
-      mismatch: false,
-      ended: true,
-      steady: true,
-      mayLack: true,
-      shortened: false,
-      number: 0,
-      endedAt: 0,
-    };
-  }, false);
+  const whole = await scanWhole(
+    async (seenBefore) => {
+      scans += 1;
+      expect(seenBefore.size).toBe(scans - 1);
+      const ids = new Set([`ven_${scans}`]);
+      return { ...WHOLE, ids, mayLack: true };
+    },
+    { hasUnnamed: false, settledAfter: async () => {} },
+  );
   expect(whole).toMatchObject({
     complete: false,
     error: 'the list changes too fast to show all that it holds',
