@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net';
 import type { Context, MiddlewareHandler } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { AddressedRequest } from '../platform/addresses.ts';
@@ -11,14 +10,14 @@ import { createSessions, SESSION_LIFETIME_MS } from './sessions.ts';
 import { createTokens, type KnownToken } from './tokens.ts';
 
 export interface Identity {
-  /** The token's, as the audit shows it. */
+  /** The token's name, as the audit shows it. */
   name: string;
   role: OpsToken['role'];
-  /** What forms must carry; null for a bearer, which no browser sends by itself. */
+  /** The value that forms must carry; null for a bearer token, which no browser sends by itself. */
   csrf: string | null;
 }
 
-/** Bindings are node-server's, and absent where the app is called without a socket. */
+/** node-server sets the bindings; an app that is called without a socket has none. */
 export interface OpsEnv {
   Bindings: { incoming?: AddressedRequest };
   Variables: { identity: Identity };
@@ -26,25 +25,25 @@ export interface OpsEnv {
 
 export type OpsHandlerContext = Context<OpsEnv>;
 
-/** Name of the form field that repeats the session's secret; as a header for scripts, `X-CSRF-Token`. */
+/** The form field with the session's CSRF token. Scripts may send it as the header `X-CSRF-Token`. */
 export const CSRF_FIELD = 'csrf';
 
-/** `waitSeconds` 0: the token is wrong. More: and too many were before it. */
+/** `waitSeconds` of a wrong token; above 0: there were too many wrong ones before it. */
 type Presented = { token: KnownToken; waitSeconds: null } | { token: null; waitSeconds: number };
 
-/** Where a token is presented: in the form, or with a request. */
+/** Where a token is presented: in the sign-in form, or with a request. */
 const DOORS = ['sign_in', 'bearer'] as const;
 type Door = (typeof DOORS)[number];
-/** `limited`: wrong, and too many before it. */
+/** `limited`: wrong, after too many other wrong ones. */
 const OUTCOMES = ['accepted', 'refused', 'limited'] as const;
 type Outcome = (typeof OUTCOMES)[number];
 
-/** How long the answer to a wrong token is delayed after too many, and how many may be delayed at once. */
+/** After too many wrong tokens: how long the answer is delayed, and how many answers may be delayed at once. */
 const SLOWED_MS = 1_000;
 const MAX_SLOWED = 100;
 
-/** Of a path that may not be changed, in the audit. Ours have an id at most. */
-const SHOWN_OF_PATH = 300;
+/** Characters of a forbidden path in the audit. */
+const PATH_SHOWN_CHARACTERS = 300;
 
 export type Access = ReturnType<typeof createAccess>;
 
@@ -58,36 +57,36 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
 
   const noteRefused = createRefusedNotes(audit, context);
   const count = (door: Door, outcome: Outcome) => context.metrics.tokensPresented.inc({ door, outcome });
-  // An alert on their growth sees a counter's first value as no growth: so each begins at 0.
+  // Each counter begins at 0, because an alert on growth would not notice the first value.
   for (const door of DOORS) {
     for (const outcome of OUTCOMES) context.metrics.tokensPresented.inc({ door, outcome }, 0);
   }
   const remoteAddress = (c: OpsHandlerContext) => addresses.of(c.env?.incoming ?? {}) ?? 'unknown';
-  /** An operator's connection is kept when strangers open too many. */
-  const proven = (c: OpsHandlerContext) => context.prove(c.env?.incoming ?? {});
+  /** Marks the connection as an operator's: it is kept when strangers open too many. */
+  const proveConnection = (c: OpsHandlerContext) => context.prove(c.env?.incoming ?? {});
 
   let slowedNow = 0;
-  /** Delays the answer to a wrong token, for as many at once as cost little. */
-  const slowed = async () => {
+  /** Delays the answer to a wrong token, unless MAX_SLOWED answers are delayed already. */
+  const slowDown = async () => {
     if (slowedNow >= MAX_SLOWED) return;
     slowedNow += 1;
     await context.clock.sleep(SLOWED_MS, context.signal);
     slowedNow -= 1;
   };
 
-  /** One presented token, from the form or a request: compared, and if it is wrong, limited and audited at a bounded rate. */
-  const present = async (c: OpsHandlerContext, presented: string, action: Door): Promise<Presented> => {
+  /** Compares a presented token. A wrong one is counted, and audited at a bounded rate. */
+  const present = async (c: OpsHandlerContext, presented: string, door: Door): Promise<Presented> => {
     const address = remoteAddress(c);
     const token = tokens.match(presented);
-    // Never made to wait: behind a proxy everybody has one address, and anyone there could shut all others out.
+    // A right token never waits: behind a proxy all have one address, and anyone there could lock the others out.
     if (token !== null) {
-      count(action, 'accepted');
+      count(door, 'accepted');
       return { token, waitSeconds: null };
     }
     const waitMs = attempts.waitMs(address);
-    count(action, waitMs > 0 ? 'limited' : 'refused');
-    await noteRefused(action, address);
-    if (waitMs > 0) await slowed();
+    count(door, waitMs > 0 ? 'limited' : 'refused');
+    await noteRefused(door, address);
+    if (waitMs > 0) await slowDown();
     else attempts.failed(address);
     return { token: null, waitSeconds: Math.ceil(waitMs / 1000) };
   };
@@ -108,14 +107,14 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
 
   const bearerOf = (authorization: string) => /^Bearer +([^\s]+)$/i.exec(authorization)?.[1] ?? '';
 
-  /** For everything that is not open: who asks, and whether a browser's change came from a page of this site. */
+  /** Finds out who sent a request. A change that a browser sends must also come from a page of this site. */
   const identify: MiddlewareHandler<OpsEnv> = async function identify(c, next) {
     const authorization = c.req.header('authorization');
     if (authorization !== undefined) {
       const { token, waitSeconds } = await present(c, bearerOf(authorization), 'bearer');
       if (token === null) return waitSeconds > 0 ? tooManyAttempts(waitSeconds) : unauthorized();
       c.set('identity', { name: token.name, role: token.role, csrf: null });
-      proven(c);
+      proveConnection(c);
       return next();
     }
     const session = await sessionIdentity(c);
@@ -125,7 +124,7 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
       if ((await csrfToken(c)) !== session.csrf) return staleForm();
     }
     c.set('identity', session);
-    proven(c);
+    proveConnection(c);
     return next();
   };
 
@@ -133,7 +132,7 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
   const operateToChange: MiddlewareHandler<OpsEnv> = async function operateToChange(c, next) {
     const { name, role } = c.get('identity');
     if (!changes(c) || role === 'operate') return next();
-    const target = c.req.path.slice(0, SHOWN_OF_PATH);
+    const target = c.req.path.slice(0, PATH_SHOWN_CHARACTERS);
     await noteRefused('change', remoteAddress(c), { actor: name, outcome: 'forbidden', target });
     return problem(403, 'forbidden', 'This token may only read.', 'Use a token of the role operate.');
   };
@@ -161,7 +160,7 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
       await audit.note(c.get('identity').name, 'sign_out', 'ok', remoteAddress(c));
     },
 
-    /** Whether what an open page was asked with is still good. Counts as use of the session. */
+    /** Whether the session or the token that opened a page is still valid. Counts as use of the session. */
     async stillSignedIn(c: OpsHandlerContext): Promise<boolean> {
       const authorization = c.req.header('authorization');
       if (authorization === undefined) return (await sessionIdentity(c)) !== null;
@@ -170,7 +169,7 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
   };
 }
 
-/** Of every cookie that is set here. */
+/** For every cookie of this listener. */
 export function cookieOptions(publicUrl: URL | null) {
   const secure = publicUrl?.protocol === 'https:';
   return { path: '/', httpOnly: true, sameSite: 'Strict', secure } as const;
@@ -198,7 +197,7 @@ export function foreignOrigin(): Response {
     403,
     'foreign_origin',
     'This request did not come from a page of this site.',
-    // Strangers get it too, at the sign-in: no setting is named.
+    // Strangers see it too, at the sign-in, so it names no setting.
     'Behind a proxy, this service must be told the address that operators use.',
   );
 }
@@ -209,20 +208,6 @@ function staleForm(): Response {
 
 function changes(c: OpsHandlerContext): boolean {
   return c.req.method !== 'GET' && c.req.method !== 'HEAD';
-}
-
-/** Aborts when whoever asked has gone. The listener goes on for a client that has ended its side, so that counts as gone too. */
-export function askerGone(c: OpsHandlerContext): Disposable & { signal: AbortSignal } {
-  const ended = new AbortController();
-  const end = () => ended.abort();
-  const socket = c.env?.incoming?.socket as Partial<Pick<Socket, 'once' | 'off'>> | undefined;
-  socket?.once?.('end', end);
-  return {
-    signal: AbortSignal.any([ended.signal, c.req.raw.signal]),
-    [Symbol.dispose]() {
-      socket?.off?.('end', end);
-    },
-  };
 }
 
 /** A person's browser opening a page, as opposed to a script or an event stream. */
@@ -241,7 +226,7 @@ function signInPath(c: OpsHandlerContext): string {
   return asked === '/' ? '/sign-in' : `/sign-in?${new URLSearchParams({ next: asked })}`;
 }
 
-/** A path of this site: anything that leads to another site becomes the status page. */
+/** `next` if it leads to a path of this site, otherwise the status page. */
 export function pathHere(next: string | null): string {
   const here = 'http://here.invalid';
   if (next === null || !next.startsWith('/') || !URL.canParse(next, here)) return '/';
@@ -254,7 +239,7 @@ async function csrfToken(c: OpsHandlerContext): Promise<string | null> {
   return c.req.header('x-csrf-token') ?? (await formFields(c)).get(CSRF_FIELD);
 }
 
-/** What a form posted; nothing when it was not a form, so that no odd body becomes an error of ours. */
+/** The fields of a posted form. Any other body has no fields, and is no error of ours. */
 export async function formFields(c: OpsHandlerContext): Promise<URLSearchParams> {
   const type = c.req.header('content-type') ?? '';
   const isForm = type.startsWith('application/x-www-form-urlencoded');

@@ -1,13 +1,13 @@
 import type { ChangeReport, EventReport, RecordReport } from '../store/reports.ts';
 import { fieldChanges } from './body-text.ts';
 
-/** Whether what an event said of its record was confirmed. */
+/** Whether the API confirmed what an event said about its record. */
 export interface Aftermath {
-  /** The change that it made; null: none, or it is not kept. */
+  /** The change that the event made; null: none, or it is not kept. */
   change: ChangeReport | null;
-  /** `replaced`: another event showed the same fields before the API was read. `open`: the API has not been read since. */
+  /** `replaced`: another event changed the same fields before the API was read. `open`: the API has not been read since. */
   verdict: 'confirmed' | 'corrected' | 'replaced' | 'open';
-  /** When the API was read, or the other event shown; null: not yet. */
+  /** When the API was read, or the other event changed the record; null: not yet. */
   at: string | null;
   /** The change that corrected or replaced it. */
   by: ChangeReport | null;
@@ -26,7 +26,7 @@ export function aftermathOf(
     const by = later.slice(own + 1).find((other) => fieldsOf(other).some((field) => shown.includes(field)));
     if (by !== undefined) {
       const verdict = by.cause.startsWith('event:') ? 'replaced' : 'corrected';
-      // The row no longer shows whether it was confirmed before it was changed again.
+      // Whether it was confirmed before `by` is not known any more.
       return { change, verdict, at: by.at, by };
     }
   }

@@ -8,7 +8,7 @@ import { createAccess, type OpsEnv } from './access.ts';
 import { createApi, openApiDocument } from './api/app.ts';
 import * as routes from './api/routes.ts';
 import { createAuditLog } from './audit.ts';
-import { cached } from './cached.ts';
+import { cached, inTime } from './cached.ts';
 import type { OpsContext } from './context.ts';
 import { ownHosts, securityHeaders } from './headers.ts';
 import { createOperations } from './operations.ts';
@@ -19,20 +19,19 @@ import { createSignIn } from './pages/sign-in.tsx';
 import { scrape } from './prometheus.ts';
 import { createSnapshots, type Snapshots } from './snapshot.ts';
 
-/** Enough for every form and JSON body but those with many ids, whose size follows from their own limits. */
+/** Enough for every request body except the two that may hold many ids. */
 const MAX_BODY_BYTES = 32 * 1024;
-/** Of records to read again a body in JSON, which takes less for an id than a form does. */
+/** Its JSON body may hold as many ids as the form at TICKED_PATH, in fewer bytes. */
 const REFETCH_PATH = /^\/api\/records\/[a-z_]+\/refetch$/;
 
 /** Several probes may ask at once; one check of the database serves all of them for this long. */
 const READY_CACHE_MS = 2_000;
-/** How long a good result is answered while the next check, which waits for the disk, is running. */
+/** A check waits for the disk. Meanwhile the last good result counts for this long. */
 const READY_KEPT_MS = 5_000;
 
 /**
- * The operators' listener: its open routes, the doors, the pages and the API, in the order in which requests meet them. What
- * is below `identify` is denied without a token, however its path is spelled, because nothing is reached
- * but through it.
+ * The operators' listener. Its middleware and routes are in the order in which requests pass them: nothing below `identify`
+ * is reached without a token, however the path is spelled.
  */
 export function createOps(
   context: OpsContext,
@@ -61,7 +60,7 @@ export function createOps(
   });
   app.use(securityHeaders(context.publicUrl));
   app.use(problemPages(context));
-  app.use(methodNotAllowed({ app, onMethodNotAllowed: notTaken }));
+  app.use(methodNotAllowed({ app, onMethodNotAllowed: refuseMethod }));
   const limited = (maxSize: number) =>
     bodyLimit({ maxSize, onError: () => problem(413, 'too_large', 'The body is too large.') });
   const [small, manyIds] = [limited(MAX_BODY_BYTES), limited(MAX_BODY_BYTES + TICKED_BYTES)];
@@ -79,7 +78,7 @@ export function createOps(
       : c.json({ status: 'not_ready' as const, reason }, 503);
   });
 
-  // ─── open to anyone who asks for this service by a name of its own ───
+  // ─── open to anyone, if the Host header is ours ───
   app.use(ownHosts(context));
   app.get('/sign-in', door.signInForm);
   app.post('/sign-in', door.signIn);
@@ -97,7 +96,7 @@ export function createOps(
     if (c.req.method === 'POST') snapshots.forget();
   });
   app.openapi(routes.metrics, async (c) => {
-    // What the process itself knows costs nothing to ask for again.
+    // The facts of this process cost nothing, so they are newer than the snapshot.
     const snapshot = { ...(await snapshots.current()), live: context.facts() };
     const { contentType } = context.metrics.registry;
     return c.text(await scrape(context.metrics, snapshot, context.store), 200, {
@@ -114,19 +113,19 @@ export function createOps(
   app.route('/', createPages(context, { operations, snapshots, mayGoOn: access.stillSignedIn }));
   app.route('/', createApi(context, { operations, snapshots }));
 
-  // A route of its own, not Hono's hook: it must also answer where this is mounted on another listener.
+  // Not Hono's `notFound` hook: that does not run when this app is mounted on the receiver's listener.
   app.all('*', () => problem(404, 'not_found', 'There is no such thing here.'));
   return app;
 }
 
-function notTaken(_: unknown, methods: readonly string[]): Response {
+function refuseMethod(_: unknown, methods: readonly string[]): Response {
   const allow = methods.join(', ');
   return problem(405, 'method_not_allowed', 'This method is not taken here.', `Allowed: ${allow}.`, {
     allow,
   });
 }
 
-/** Why it is not ready; null: it runs, and the database takes a commit. Tells nothing else, because anyone may ask. */
+/** Why the service is not ready; null: it is running and its database takes commits. It says no more, because anyone may ask. */
 function createReadiness({ facts, store, clock, logger }: OpsContext): () => Promise<string | null> {
   let goodAt = Number.NEGATIVE_INFINITY;
   const writable = cached(clock, READY_CACHE_MS, async () => {
@@ -146,11 +145,8 @@ function createReadiness({ facts, store, clock, logger }: OpsContext): () => Pro
     if (state !== 'running') return state;
     const checked = writable.current();
     if (clock.steady() - goodAt < READY_KEPT_MS) return null;
-    const answered = new AbortController();
-    // One that lets a commit wait for a lock is no better.
-    const late = clock.sleep(READY_KEPT_MS, answered.signal).then(() => false);
-    const isReady = await Promise.race([checked, late]);
-    answered.abort();
-    return isReady ? null : 'database_not_writable';
+    // A database that lets a commit wait for a lock is not ready either.
+    const isWritable = await inTime(clock, checked, READY_KEPT_MS).catch(() => false);
+    return isWritable ? null : 'database_not_writable';
   };
 }

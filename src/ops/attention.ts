@@ -4,7 +4,7 @@ import type { Snapshot } from './snapshot.ts';
 import { sumOf, type Verdict } from './verdict.ts';
 import { count, figure } from './words.ts';
 
-/** Gaps of failed events, quarantine, rejections and pending deletions, whose rows are counted instead. */
+/** Gaps whose events, deliveries or deletions are counted themselves. */
 const COUNTED_BY_ROWS = ['failed_event', 'unusable_delivery', 'rejected_signatures', 'deletion_pending'];
 
 export type Waiting = ReturnType<typeof waitingIn>;
@@ -20,19 +20,19 @@ export function waitingIn({
     failed: summary?.events.failed ?? 0,
     quarantined: summary?.quarantined ?? 0,
     rejected: rejected.reduce((sum, [, times]) => sum + times, 0),
-    /** Open ones that a person must see to, but for those of what is counted above. */
+    /** Open gaps that need a person and are not counted above. */
     gaps: sumOf(
       (summary?.open_gaps_by ?? [])
         .filter(({ reason }) => gapText(reason).needsPerson && !COUNTED_BY_ROWS.includes(reason))
-        // An event that failed for it is counted as failed.
+        // Its failed events are counted above.
         .filter(({ reason }) => reason !== 'no_record_id' || summary?.events.failed === 0),
     ),
   };
 }
 
 /**
- * All that waits for a person, also in a mirror that is in sync. What the headline already says with its button, paused or
- * unreachable, is not repeated. Each with where it is shown, and what the link says. Pure.
+ * All that waits for a person, even if the mirror is in sync, each with a link. A pause or an outage that the verdict
+ * already names is left out. Pure.
  */
 export function attentionOf(
   snapshot: Pick<Snapshot, 'summary' | 'pending' | 'rejected' | 'live'> & {
@@ -42,31 +42,33 @@ export function attentionOf(
   const { pending, live, verdict } = snapshot;
   const { failed, quarantined, rejected, gaps } = waitingIn(snapshot);
   const reasons = snapshot.rejected.length > 1 ? `, for ${figure(snapshot.rejected.length)} reasons` : '';
-  const list: readonly (readonly [holds: boolean, what: string, href: string, action: string])[] = [
-    ...pending.map(
-      (each) => [true, pendingWords(each), `/sync-runs/${each.sync_run_id}#pending`, 'Look at them'] as const,
+  const list = [
+    ...pending.map((each) =>
+      link(pendingWords(each), `/sync-runs/${each.sync_run_id}#pending`, 'Look at them'),
     ),
-    [live.pausedSince !== null && verdict.reason !== 'paused', 'The mirror is paused', '#resume', 'Resume'],
-    [
-      live.unreachableSince !== null && verdict.reason !== 'upstream_unreachable',
-      'The compliance service gives no usable answer',
-      '#upstream-title',
-      'See its answer',
-    ],
-    [gaps > 0, `${count(gaps, 'gap needs', 'gaps need')} a person`, '/gaps', 'See what to do'],
-    [failed > 0, `${count(failed, 'event')} failed`, '/events?state=failed', 'Retry or discard'],
-    [
-      quarantined > 0,
-      `${count(quarantined, 'signed delivery', 'signed deliveries')} could not be used`,
-      '/quarantine',
-      'Look and release',
-    ],
-    [
-      rejected > 0,
-      `${count(rejected, 'delivery', 'deliveries')} rejected in the last hour${reasons}`,
-      '/deliveries?outcome=rejected',
-      'See why',
-    ],
+    live.pausedSince !== null &&
+      verdict.reason !== 'paused' &&
+      link('The mirror is paused', '#resume', 'Resume'),
+    live.unreachableSince !== null &&
+      verdict.reason !== 'upstream_unreachable' &&
+      link('The compliance service gives no usable answer', '#upstream-title', 'See its answer'),
+    gaps > 0 && link(`${count(gaps, 'gap needs', 'gaps need')} a person`, '/gaps', 'See what to do'),
+    failed > 0 && link(`${count(failed, 'event')} failed`, '/events?state=failed', 'Retry or discard'),
+    quarantined > 0 &&
+      link(
+        `${count(quarantined, 'signed delivery', 'signed deliveries')} could not be used`,
+        '/quarantine',
+        'Look and release',
+      ),
+    rejected > 0 &&
+      link(
+        `${count(rejected, 'delivery', 'deliveries')} rejected in the last hour${reasons}`,
+        '/deliveries?outcome=rejected',
+        'See why',
+      ),
   ];
-  return list.filter(([holds]) => holds).map(([, what, href, action]) => ({ what, href, action }));
+  return list.filter((each) => each !== false);
 }
+
+/** `action`: the words of the link. */
+const link = (what: string, href: string, action: string) => ({ what, href, action });

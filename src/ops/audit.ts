@@ -19,8 +19,8 @@ export function createAuditLog({ store, clock, logger }: ApiContext) {
     },
 
     /**
-     * Notes who asks for it, does `work`, and notes how it ended: where the process dies on the way, the entry says that it
-     * was asked for. Rejects as `work` does, and with StoreUnavailable, nothing done, when it cannot be noted.
+     * Writes an entry, does `work`, and adds the outcome to the entry. If the process dies in between, the entry says
+     * `asked`. Rejects as `work` does. If the entry cannot be written, rejects with StoreUnavailable and does nothing.
      */
     async change<T>(
       actor: string,
@@ -34,7 +34,7 @@ export function createAuditLog({ store, clock, logger }: ApiContext) {
         try {
           await store.settleAudit(id, outcome);
         } catch (error) {
-          // The change stays; its entry keeps saying that it was asked for.
+          // The change is made, and its entry still says `asked`.
           logger.error({ reason: action, outcome, error: describeError(error) }, 'audit entry not settled');
         }
       };

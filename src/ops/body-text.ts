@@ -1,23 +1,24 @@
 /** Bodies as people read them. */
 
-/** Shown on a page; the rest is in the API. */
+/** Bytes that a page shows in hex; the API has all of them. */
 export const HEX_SHOWN_BYTES = 4096;
 const HEX_ROW_BYTES = 16;
 
 /** Characters of one text on a page: nobody reads more, and a browser stalls on it. As markup each may take five or six bytes. */
 export const TEXT_SHOWN_CHARACTERS = 64 * 1024;
-/** Of one value in a change's table, and of one change's fields: the API has all of them. */
+/** Of one value in the table of a change; the API has all of it. */
 const VALUE_SHOWN_CHARACTERS = 4096;
-/** Of a name, which may be of any length, in a heading or a row. */
+/** Of a name in a heading or a row. */
 export const NAME_SHOWN_CHARACTERS = 160;
+/** Of one change; the API has all of them. */
 export const FIELDS_SHOWN = 200;
 /** Deeper values are on one line: an indent for every level makes a page grow with the square of the depth. */
 export const INDENTED_DEPTH = 24;
 const INDENT = '  ';
 
 /**
- * A text as pages show it: JSON indented as far as the bounds go, anything else as it is, and never much more than twice
- * TEXT_SHOWN_CHARACTERS. `left`: characters left out at the end.
+ * A text as pages show it: JSON is indented, anything else is as it was. At most about twice TEXT_SHOWN_CHARACTERS. `left`:
+ * characters left out at the end.
  */
 export function shownText(text: string) {
   if (text.length > TEXT_SHOWN_CHARACTERS || !isJson(text)) return rawText(text);
@@ -46,7 +47,7 @@ export function isJson(text: string): boolean {
 /**
  * `json`, which must be JSON, indented. Only white space is changed: parsing and printing again would round large
  * numbers and drop repeated keys, and show something that nobody signed. Linear in time and space: what is deeper
- * than INDENTED_DEPTH is on one line, and what follows `most` characters is as it was given.
+ * than INDENTED_DEPTH is on one line, and after `most` characters the rest is as it was.
  */
 export function indentedJson(json: string, most = Number.POSITIVE_INFINITY): string {
   const margins = Array.from({ length: INDENTED_DEPTH + 1 }, (_, depth) => `\n${INDENT.repeat(depth)}`);
@@ -114,26 +115,23 @@ export function utf8Text(bytes: Uint8Array): string | null {
 }
 
 /**
- * A change, field by field (`name`, or `data.owner` for what is inside the record), as JSON; null: the field did not exist. Both
- * sides hold changed fields only. What a column has from the field of `data` with the same name is shown once.
+ * The changed fields (`name`, or `data.owner` for a field of `data`) with their values as JSON; null: the field did not exist.
+ * A column that has the value of the field of `data` with its name is shown once.
  */
 export function fieldChanges(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,
 ) {
-  const sides = [fieldsOf(before), fieldsOf(after)] as const;
-  const names = new Set(sides.flatMap((side) => [...side.keys()]));
-  const isColumnToo = (field: string) =>
-    field.startsWith('data.') &&
-    names.has(field.slice('data.'.length)) &&
-    sides.every((side) => side.get(field) === side.get(field.slice('data.'.length)));
+  const [old, fresh] = [fieldsOf(before), fieldsOf(after)];
+  const names = new Set([...old.keys(), ...fresh.keys()]);
+  const repeatsColumn = (field: string) => {
+    const column = field.slice('data.'.length);
+    if (!field.startsWith('data.') || !names.has(column)) return false;
+    return old.get(field) === old.get(column) && fresh.get(field) === fresh.get(column);
+  };
   return [...names]
-    .filter((field) => !isColumnToo(field))
-    .map((field) => ({
-      field,
-      before: sides[0].get(field) ?? null,
-      after: sides[1].get(field) ?? null,
-    }));
+    .filter((field) => !repeatsColumn(field))
+    .map((field) => ({ field, before: old.get(field) ?? null, after: fresh.get(field) ?? null }));
 }
 
 function fieldsOf(side: Readonly<Record<string, unknown>>): Map<string, string> {
@@ -149,12 +147,12 @@ function fieldsOf(side: Readonly<Record<string, unknown>>): Map<string, string> 
   return fields;
 }
 
-/** Linux takes one argument of this length, with the quotes around it. Bytes. */
+/** With its quotes. Linux takes one argument of this length. */
 const ARGUMENT_MAX_BYTES = 120_000;
 
 /**
- * A command that delivers this body once more, with a placeholder for its signature: an operator with the secret can make one, and
- * no page shows it. Null: no command line can hold it. Pure.
+ * A command that delivers this body again. An operator who has the secret puts the signature in, because no page shows the
+ * secret. Null: no command line can hold the body. Pure.
  */
 export function curlOf(
   body: string,
@@ -170,5 +168,5 @@ export function curlOf(
   ].join(' \\\n  ');
 }
 
-/** For a shell: between single quotes nothing has a meaning but the quote that ends them. */
+/** For a shell: between single quotes only the closing quote has a meaning. */
 export const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;

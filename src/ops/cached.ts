@@ -1,8 +1,8 @@
 import type { Clock } from '../platform/clock.ts';
 
 /**
- * What `read` gives, at most `ms` old. One reading serves all that ask while it is under way, however long it takes. One that took
- * longer than `ms` serves for `ms` after its end: whoever waited for it and asks again does not wait for another.
+ * Calls `read` at most once in `ms`. All callers that come during a reading share its result. A reading that took longer than
+ * `ms` also serves for `ms` after its end, so that a caller who waited for it does not wait for another.
  */
 export function cached<T>(clock: Pick<Clock, 'steady'>, ms: number, read: () => Promise<T>) {
   let last: { at: number; value: Promise<T>; isOver: boolean } | null = null;
@@ -26,14 +26,18 @@ export function cached<T>(clock: Pick<Clock, 'steady'>, ms: number, read: () => 
   };
 }
 
-/** How long a page or a program waits for one reading. */
+/** How long a request waits for one reading of the database. */
 const READ_WITHIN_MS = 6_000;
 
-/** A reading that waits for somebody's lock, or for a network that swallows the question, is no better than one that fails. */
-export async function inTime<T>(clock: Pick<Clock, 'sleep'>, reading: Promise<T>): Promise<T> {
+/** Rejects when the database takes longer than `withinMs`, as when a lock or a broken network holds the answer back. */
+export async function inTime<T>(
+  clock: Pick<Clock, 'sleep'>,
+  reading: Promise<T>,
+  withinMs = READ_WITHIN_MS,
+): Promise<T> {
   const over = new AbortController();
-  const late = clock.sleep(READ_WITHIN_MS, over.signal).then(() => {
-    throw new Error(`the database has not answered for ${READ_WITHIN_MS / 1000} s`);
+  const late = clock.sleep(withinMs, over.signal).then(() => {
+    throw new Error(`the database has not answered for ${withinMs / 1000} s`);
   });
   try {
     return await Promise.race([reading, late]);

@@ -28,17 +28,17 @@ export type OpsStore = ReportStore &
     | 'settleAudit'
     | 'checkWritable'
   > & {
-    /** By the settings of the running service. */
+    /** The store's verb, called with the settings of the running service. */
     retryEvent(id: string, now: Now): Promise<RetryOutcome>;
   };
 
-/** What an operator can start that is no store verb. Each resolves when it is queued, not when it is done. */
+/** What an operator can start besides the store's verbs. Each resolves when the work is queued; only `dryRun` waits for its end. */
 export interface OpsActions {
   requestFullSync(kinds: Kind[], reason: string): Promise<void>;
   refetch(kind: Kind, ids: string[]): Promise<{ queued: number }>;
   /**
-   * Compares a whole kind with the API and writes nothing. The only one that resolves when it is done, which may take
-   * long. Rejects with a MirrorError when the API cannot be read, and with the signal's reason when that aborts.
+   * Compares a whole kind with the API and writes nothing. Rejects with a MirrorError when the API cannot be read, and with
+   * the signal's reason when that aborts.
    */
   dryRun(kind: Kind, signal: AbortSignal): Promise<Comparison>;
   /** Stops processing and repairs; deliveries are still received and kept. Survives a restart. */
@@ -46,9 +46,9 @@ export interface OpsActions {
   resume(): Promise<void>;
 }
 
-/** A signing secret by its place among those that may verify a delivery; never its text. */
+/** One of the signing secrets that may verify a delivery; never its text. */
 export interface SecretFacts {
-  /** From 1, as everywhere that people read it, the configured ones first. */
+  /** From 1; the configured secrets come first. */
   position: number;
   /** The registration that brought it; null: it is configured. */
   registration: string | null;
@@ -58,16 +58,16 @@ export interface SecretFacts {
 
 export interface CredentialFacts {
   auth: ComplianceSettings['auth'];
-  /** When what is sent now runs out; null: nobody said. */
+  /** When the present token expires; null: not known. */
   expiresAt: number | null;
-  /** Why they cannot be used until a person acts; null: nothing is known against them. */
+  /** Why a person must act before they can be used; null: no reason is known. */
   refusal: string | null;
 }
 
 /** Why a delivery was rejected, as `doctor` says it. */
 export interface RejectionDiagnosis {
   causes: { code: string; what: string; remedy: string }[];
-  /** What the signature fits; null: nothing that was tried. */
+  /** The settings that the signature fits; null: none of those tried. */
   fit: Record<string, string> | null;
 }
 
@@ -75,45 +75,45 @@ export interface RejectionDiagnosis {
 export interface LiveFacts {
   version: string;
   startedAt: number;
-  /** The last two of a command that looks into the database itself: no service runs on it, or others do. */
+  /** Only a command that reads the database itself says `stopped` (no service runs) or `elsewhere` (others run). */
   state: Status['service']['state'];
-  /** Wall-clock milliseconds; null: it is not paused. */
+  /** Null: it is not paused. */
   pausedSince: number | null;
-  /** Wall-clock milliseconds since which no heartbeat could be written, or no delivery be kept; null: the last one was. */
+  /** Since when no heartbeat could be written, or no delivery be stored; null: both can. */
   unwritableSince: number | null;
-  /** What the database said when the last heartbeat could not be written, and what to do; null: nothing. */
+  /** Why the last heartbeat could not be written, and what to do; null: it was written. */
   databaseError: string | null;
   eventsOnly: boolean;
-  /** The last deliveries were rejected for their signature, several in a row. */
+  /** Several deliveries in a row were rejected for their signature, and none has been accepted since. */
   rejectsSignatures: boolean;
-  /** Wall-clock milliseconds since which all that is signed correctly was rejected for its time, several in a row; null: it is not. */
+  /** Since when every correctly signed delivery, several in a row, was rejected for its time; null: they are not. */
   untimelySince: number | null;
-  /** The API was not asked last time, because there is no token or key that can be used. */
+  /** The last request to the API was not sent, because there was no usable token or key. */
   lacksCredentials: boolean;
-  /** Signing secrets that may verify a delivery now, configured and stored. None: every delivery is rejected. */
+  /** The configured and the stored ones. None: every delivery is rejected. */
   secrets: SecretFacts[];
   settleMs: number;
   /** 0: no timer. */
   fullSyncMs: number;
-  /** 0: silence is never remarked on. */
+  /** 0: silence opens no gap. */
   silenceMs: number;
   runningSyncRuns: RunningSyncRun[];
   upstream: Upstream;
-  /** Since when the API has given no usable answer, for longer than one failed one; null: it answers. */
+  /** Since when the API has given no usable answer, once that has lasted; null: it answers. */
   unreachableSince: number | null;
   deliveries: Status['deliveries'];
   /** Where the settings look for ids. */
   idPointers: IdPointers;
 }
 
-/** What the API is made of: in a service, and in a command that looks into the database itself. */
+/** What the JSON API needs, in a service and in a command that reads the database itself. */
 export interface ApiContext {
   store: OpsStore;
   actions: OpsActions;
   facts(): LiveFacts;
   /** Null: no API credentials. */
   credentials(): Promise<CredentialFacts | null>;
-  /** Deliveries and lags since then (wall-clock milliseconds), up to this moment. */
+  /** Deliveries and lags from `since` (wall-clock milliseconds) until now. */
   traffic(since: number, step?: TrafficStep): Promise<TrafficReport[]>;
   answerTimes: Pick<AnswerTimes, 'of'>;
   clock: Clock;
@@ -124,24 +124,24 @@ export interface ApiContext {
 
 /** What the operators' listener needs as well. */
 export interface OpsContext extends ApiContext {
-  /** Whom a request came from, as far as that can be believed. */
+  /** The address of a request's sender. */
   addresses: Pick<Addresses, 'of'>;
   /** Notes that an operator sent this request. */
   prove: (request: AddressedRequest) => void;
-  /** Memory, or what several replicas share their sessions in. */
+  /** In memory, or in the database for several replicas. */
   sessionStore: SessionStore;
   /** Null: no such rejection is kept. `busy`: too many are being examined now. */
   diagnose(rejectionId: number): Promise<RejectionDiagnosis | 'busy' | null>;
-  /** Asked at every request, because their file may change: a token that is gone opens nothing any more. */
+  /** Read at every request, because their file may change. */
   tokens(): readonly OpsToken[];
-  /** Where this listens, as configured: a name, or an address. */
+  /** OPS_HOST: a name or an address. */
   host: string;
-  /** Where deliveries come in, as this machine reaches it, and the header with their signature. */
+  /** The receiver's URL as this machine reaches it, and the name of the signature header. */
   receiver: { url: string; signatureHeader: string };
-  /** How operators reach this listener from outside; null: as they address it. */
+  /** OPS_PUBLIC_URL; null: not set. */
   publicUrl: URL | null;
   metrics: Metrics;
   logger: Logger;
-  /** For lines that somebody without a token can cause. */
+  /** Limits log lines that somebody without a token can cause. */
   lines: LogLimit;
 }

@@ -31,12 +31,12 @@ function csvField(cell: unknown, spreadsheet: boolean): string {
   return safe === '' || QUOTED_FOR.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** In memory for each download, however slowly it is read: of many at once, longer pages took gigabytes. */
+/** Each download keeps one page in memory, however slowly it is read. With longer pages, many downloads took gigabytes. */
 const ROWS_AT_ONCE = 50;
 
 /**
- * All records that fit, a page in memory at a time and as fast as they are read. For a person's spreadsheet, so that no name is run
- * there as a formula; `export` writes them as they are stored. Throws where the service stops before the last.
+ * All matching records, for a person's spreadsheet: no name is run there as a formula. The command `export` writes them as
+ * they are stored. Throws when the service stops before the last record.
  */
 export async function* recordsCsv(
   { store, signal }: OpsContext,

@@ -1,15 +1,15 @@
 import { CONFLICTING, type DeliveryReport } from '../store/reports.ts';
 import { tenth } from './words.ts';
 
-/** Accepted deliveries whose answers' times are remembered, at least, the newest: two megabytes at most. */
+/** At least so many of the newest accepted deliveries are remembered, in two megabytes at most. */
 const ACCEPTED_KEPT = 10_000;
-/** Of other deliveries, which are few, or a flood that nobody reads one by one. */
+/** So many others are remembered. They are few, or a flood that nobody reads one by one. */
 const OTHERS_KEPT = 1_000;
 
-/** What was found of a delivery's signature. `not_checked`: it was rejected before. */
+/** Whether a delivery's signature was right. `not_checked`: the delivery was rejected before that. */
 export const SIGNATURES = ['valid', 'invalid', 'missing', 'not_checked'] as const;
 
-/** Rejected for something else than a 401. */
+/** Reasons of rejections that are not answered 401. */
 const STATUS_OF: Readonly<Record<string, number>> = {
   too_large: 413,
   too_many_chunks: 413,
@@ -19,7 +19,7 @@ const STATUS_OF: Readonly<Record<string, number>> = {
 /** The MAC was right, and the time was not. */
 const SIGNED_AT_ANOTHER_TIME = ['timestamp_too_old', 'timestamp_too_new', 'timestamp_milliseconds'];
 
-/** What a delivery was answered, and whether its signature was valid: both follow from its outcome. Pure. */
+/** How a delivery was answered, and whether its signature was valid: both follow from its outcome. Pure. */
 export function answerTo({ outcome, reason }: Pick<DeliveryReport, 'outcome' | 'reason'>): {
   status: number;
   signature: (typeof SIGNATURES)[number];
@@ -49,9 +49,9 @@ type TimedDelivery = Pick<DeliveryReport, 'outcome' | 'event_id' | 'address' | '
 
 export type AnswerTimes = ReturnType<typeof createAnswerTimes>;
 
-/** How long deliveries took, as this process answered them. In memory: to write it with each would cost a commit after its commit. */
+/** How long this process took to answer deliveries. In memory: to store the time would cost a second commit for each delivery. */
 export function createAnswerTimes() {
-  // Two halves: taking the oldest out of one map again and again is slow.
+  // Two maps, the older of which is dropped: to take the oldest out of one map again and again is slow.
   let accepted = new Map<string, number>();
   let before = new Map<string, number>();
   const others: AnsweredDelivery[] = [];
@@ -70,7 +70,7 @@ export function createAnswerTimes() {
     of({ outcome, event_id, address, received_at }: TimedDelivery): number | null {
       if (outcome === 'accepted')
         return tenth(accepted.get(event_id ?? '') ?? before.get(event_id ?? '') ?? null);
-      // Its row was stamped while it was being answered.
+      // The time of its row is between the beginning and the end of its answer.
       const wall = Date.parse(received_at);
       const isIt = (each: AnsweredDelivery) =>
         each.outcome === outcome &&

@@ -12,7 +12,7 @@ export type DryRun =
 
 export type DryRuns = ReturnType<typeof createDryRuns>;
 
-/** The request budget makes a dry run too long for a browser to wait for: it runs alone, and the page shows its result. */
+/** A dry run may take longer than a browser waits, because of the request budget. So it runs by itself, and the page shows its result. */
 export function createDryRuns(operations: Operations, { clock, signal, logger }: OpsContext) {
   let last: DryRun = { state: 'none' };
 
@@ -28,7 +28,7 @@ export function createDryRuns(operations: Operations, { clock, signal, logger }:
 
   return {
     current: (): DryRun => last,
-    /** Unless one is running. */
+    /** Does nothing while one is running. */
     start(kinds: readonly Kind[]): void {
       if (last.state === 'running') return;
       last = { state: 'running', kinds };

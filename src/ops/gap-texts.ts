@@ -10,15 +10,15 @@ interface GapText {
   needsPerson?: true;
 }
 
-/** How it shows, and what helps. docs/operations.md repeats it, by a test. */
+/** How to recognise the gap, and what helps. docs/operations.md has the same texts; a test compares them. */
 export interface GapGuide {
   /** What an operator sees. */
   symptom: string;
   /** What to look at, to know which case it is. */
   check: string;
-  /** One that shows more, or mends it; runs where the service runs. */
+  /** Shows more, or repairs it. To be run on the service's machine. */
   command: string;
-  /** What follows it, or makes it unnecessary. */
+  /** What to do or to expect after the command. */
   note: string;
 }
 
@@ -241,7 +241,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   },
 };
 
-/** Of a reason that this version does not know there is no guide. */
+/** A reason that this version does not know has no guide. */
 export function gapText(reason: string): GapText & Partial<GapGuide> {
   return Object.hasOwn(GAP_TEXTS, reason)
     ? GAP_TEXTS[reason as GapReason]
@@ -253,12 +253,12 @@ export function oldestOf(gaps: readonly OpenGaps[]): string | null {
   return gaps.map((gap) => gap.oldest_at).sort()[0] ?? null;
 }
 
-/** About records that the API does not show, so that no read can verify them. Such a gap leaves its kind in sync. */
+/** Whether the API does not show the gap's record, so that no read can verify it. Its kind can be in sync all the same. */
 export function isUnreadable({ reason }: Pick<OpenGaps, 'reason'>): boolean {
   return reason === 'unresolved' || reason === 'unaddressable';
 }
 
-/** Only a person can know that nothing is missing any more. A kind with a list is read again in full instead, where there is an API. */
+/** Whether only a person can know that nothing is missing any more. With an API, a full sync knows it of a kind that has a list. */
 export function isEndedByPerson(
   { reason, kind }: Pick<OpenGaps, 'reason' | 'kind'>,
   eventsOnly: boolean,

@@ -4,18 +4,17 @@ import type { AuditLog } from './audit.ts';
 import type { OpsContext } from './context.ts';
 
 /**
- * A token of 96 bits is not found by guessing: a million guesses a second take 10^15 years. So the limit is not what keeps
- * strangers out, and every token is compared, also after many wrong ones from its address. Otherwise anybody behind the
- * operators' proxy could lock them out, since all there have one address. Comparing costs one hash, less than reading
- * the request did.
+ * A token of 96 bits is not found by guessing: a million guesses a second take 10^15 years. So the limit only keeps guesses
+ * cheap, and every token is compared, also after many wrong ones from its address. Behind a proxy all operators have one
+ * address, and anybody there could otherwise lock them out.
  *
- * The limit keeps guesses cheap: wrong ones beyond it are answered after a second, few at a time, with 429, and summed up
- * in the audit once a minute; metrics count them all, and an alert watches their growth.
+ * Wrong tokens beyond the limit are answered 429 after a second, few at a time. The audit sums them up once a minute. Metrics
+ * count every one, and an alert watches their growth.
  */
 
-/** Failed attempts that one address may make in a window before it is asked to wait: enough for a mistyped token. */
+/** Wrong tokens from one address in a window before the limit applies: enough for mistyped ones. */
 export const ATTEMPTS_PER_ADDRESS = 10;
-/** And all addresses together, so that many of them cost no more. So many are remembered at most. */
+/** The same for all addresses together, so that many addresses cost no more. Also the most addresses that are remembered. */
 export const ATTEMPTS_GLOBALLY = 100;
 export const ATTEMPTS_WINDOW_MS = 60_000;
 
@@ -25,13 +24,13 @@ export function createAttempts(clock: Pick<Clock, 'steady'>) {
   const failures = new Map<string, number>();
 
   return {
-    /** Milliseconds until this address may fail again without being asked to wait; 0: now. */
+    /** Milliseconds until the limit no longer applies to this address; 0: it does not apply now. */
     waitMs(address: string): number {
       const own = failures.get(networkOf(address)) ?? 0;
       if (own < ATTEMPTS_PER_ADDRESS && all < ATTEMPTS_GLOBALLY) return 0;
       return Math.max(0, startedAt + ATTEMPTS_WINDOW_MS - clock.steady());
     },
-    /** To be called only if it need not wait. */
+    /** Counts a wrong token. To be called only while the limit does not apply. */
     failed(address: string): void {
       const now = clock.steady();
       if (now - startedAt >= ATTEMPTS_WINDOW_MS) {
@@ -46,11 +45,11 @@ export function createAttempts(clock: Pick<Clock, 'steady'>) {
   };
 }
 
-/** How often refused tokens are summed up. */
+/** How often refusals are summed up. */
 export const SUMMARY_MS = 60_000;
-/** Remembered for a summary; more of them are "at least" so many. */
+/** Addresses that are counted for a summary. With more, it says "at least". */
 const SUMMED_ADDRESSES = 1_000;
-/** Named in a summary. */
+/** Addresses that a summary names. */
 const NAMED_ADDRESSES = 5;
 
 interface Minute {
@@ -58,7 +57,7 @@ interface Minute {
   addresses: Set<string>;
 }
 
-/** Who was refused what; `target` of the first one alone. */
+/** `target`: in the first entry, in place of the address. */
 interface Refused {
   actor: string;
   outcome: string;
@@ -67,9 +66,8 @@ interface Refused {
 const UNKNOWN: Refused = { actor: 'unknown', outcome: 'refused' };
 
 /**
- * Refused tokens in the audit, those of the form and those of requests apart, and what a token's role may not: the first at once, and what follows within a
- * minute as one entry with its count and addresses. So a guess is seen when it happens, a thousand of them as what they
- * are, and nobody fills the table.
+ * Puts refusals into the audit, for each actor and action: the first at once, and those of the following minute as one entry
+ * with their count and addresses. So a guess is seen when it happens, and a thousand guesses do not fill the table.
  */
 export function createRefusedNotes(
   audit: Pick<AuditLog, 'note'>,
@@ -79,15 +77,15 @@ export function createRefusedNotes(
 
   return async (action, address, { actor, outcome, target } = UNKNOWN) => {
     const key = `${actor} ${action}`;
-    const under = minutes.get(key);
-    if (under !== undefined) {
-      under.times += 1;
-      if (under.addresses.size < SUMMED_ADDRESSES) under.addresses.add(address);
+    const running = minutes.get(key);
+    if (running !== undefined) {
+      running.times += 1;
+      if (running.addresses.size < SUMMED_ADDRESSES) running.addresses.add(address);
       return;
     }
     const minute: Minute = { times: 0, addresses: new Set() };
     const sumUp = async () => {
-      // At a stop at once: what was counted is not lost with it.
+      // A stop ends the wait, so that the count is not lost.
       await clock.sleep(SUMMARY_MS, signal);
       minutes.delete(key);
       if (minute.times > 0) await audit.note(actor, action, outcome, summaryOf(minute));

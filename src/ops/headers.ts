@@ -4,14 +4,14 @@ import { problem } from '../platform/problem.ts';
 import type { OpsEnv } from './access.ts';
 import type { OpsContext } from './context.ts';
 
-/** Of the name. None may be longer (RFC 1035). */
-const SHOWN_CHARACTERS = 253;
+/** No host name may be longer (RFC 1035). */
+const NAME_SHOWN_CHARACTERS = 253;
 
 /**
- * Whether `host`, a Host header, may be ours. This keeps out DNS rebinding, where a site makes its own name point to this address,
- * so that its pages count as ours. For that somebody must be able to register the name. So these pass: an address; `localhost` and
- * names below it, which never leave the machine; a name without a dot, which only the network around us knows (a container's, a
- * machine's). Other names pass only if the settings have them. Undefined passes: every browser sends one.
+ * Whether `host`, a Host header, may be ours. This stops DNS rebinding: a site makes its own name point to our address, so
+ * that its pages count as ours. Such a name must be registered, so names that nobody can register pass: an address;
+ * `localhost` and names below it; a name without a dot, as of a container. Other names pass only if they are `configured`.
+ * Undefined passes, because every browser sends a Host header.
  */
 export function isOwnHost(host: string | undefined, configured: readonly string[]): boolean {
   if (host === undefined) return true;
@@ -21,9 +21,9 @@ export function isOwnHost(host: string | undefined, configured: readonly string[
   return configured.some((own) => nameIn(own) === name);
 }
 
-/** As the browser spells it: an IPv4 address in four decimals, IPv6 without brackets, a name in small letters. */
+/** The name or address as browsers spell it: IPv4 in four decimals, IPv6 without brackets, a name in small letters. Null: none. */
 function nameIn(host: string): string | null {
-  // Of a host alone nothing of these is a part.
+  // A host alone contains none of these.
   const url = /[/\\?#@\s]/.test(host) ? null : URL.parse(`http://${host}`);
   return url === null ? null : url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
 }
@@ -32,8 +32,8 @@ const FOREIGN_HOST =
   'operators’ listener asked for under a name that is not its own: if operators use it, set OPS_PUBLIC_URL to it, and have the proxy pass Host on';
 
 /**
- * Turns away what came under a name that is not ours. A request with a bearer passes, since no browser adds one by itself
- * and no other site knows one: so scrapes and scripts reach this by any name.
+ * Rejects requests under a name that is not ours. A request with a bearer token passes, because no other site can have a
+ * browser send one: scrapes and scripts may use any name.
  */
 export function ownHosts({ host, publicUrl, lines, logger }: OpsContext): MiddlewareHandler<OpsEnv> {
   const configured = publicUrl === null ? [host] : [host, publicUrl.host];
@@ -42,15 +42,15 @@ export function ownHosts({ host, publicUrl, lines, logger }: OpsContext): Middle
     const asked = c.req.header('host');
     if (c.req.header('authorization') !== undefined || isOwnHost(asked, configured)) return next();
     if (lines.admits(logger, 'warn', FOREIGN_HOST, refused)) {
-      const name = JSON.stringify(asked?.slice(0, SHOWN_CHARACTERS));
+      const name = JSON.stringify(asked?.slice(0, NAME_SHOWN_CHARACTERS));
       logger.warn({ ...refused, error: `asked for under the name ${name}` }, FOREIGN_HOST);
     }
-    // To anybody: what to set is in the log.
+    // Anybody can get this answer, so only the log says what to set.
     return problem(421, 'foreign_host', 'This service does not go by that name.', 'Its log says more.');
   };
 }
 
-/** Nothing from elsewhere, nothing inline, no framing: a hostile name that slipped through would still do nothing. */
+/** Nothing from other sites, nothing inline, no framing: even HTML in a record's name that slipped through would do nothing. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -83,7 +83,7 @@ export function securityHeaders(publicUrl: URL | null): MiddlewareHandler {
   };
 }
 
-/** The same answer with them. For what answers before the listener's own app is there, too. */
+/** Sets them on an answer. Also called for answers that are given before this listener's app exists. */
 export function secured(response: Response, publicUrl: URL | null): Response {
   const { headers } = response;
   for (const [name, value] of SECURITY_HEADERS) headers.set(name, value);

@@ -2,9 +2,9 @@ import type { StoreSummary, VerdictName } from '../store/reports.ts';
 import type { Finding, Rule, Verdict, VerdictInput } from './verdict.ts';
 import * as rules from './verdict.ts';
 
-/** The first rule that finds something decides, the worst first. The reasons are stable codes. */
+/** The first rule that applies decides: the worst verdicts come first. The reasons are stable codes. */
 const RULES: readonly (readonly [VerdictName, reason: string, Rule])[] = [
-  // What only a person can mend.
+  // What only a person can end.
   ['action_required', 'database_unwritable', rules.unwritable],
   ['action_required', 'no_signing_secret', rules.noSigningSecret],
   ['action_required', 'paused', rules.paused],
@@ -44,9 +44,9 @@ const WORST_FIRST = ['action_required', 'unreachable', 'stale', 'catching_up', '
 /** The whole service in one sentence. */
 export function judge(input: VerdictInput): Verdict {
   const { summary, live } = input;
-  if (live.state === 'stopped' || live.state === 'elsewhere') return unasked(live.state, summary);
+  if (live.state === 'stopped' || live.state === 'elsewhere') return verdictFromTables(live.state, summary);
   if (summary === null) {
-    return say('action_required', 'database_unreadable', {
+    return verdictOf('action_required', 'database_unreadable', {
       sentence: 'The database cannot be read.',
       remedy: rules.databaseRemedy(live, 'Look at its disk or its server, and at the log.'),
     });
@@ -54,13 +54,13 @@ export function judge(input: VerdictInput): Verdict {
   const facts = { ...input, summary, gaps: summary.open_gaps_by };
   for (const [verdict, reason, rule] of RULES) {
     const finding = rule(facts, reason);
-    if (finding) return say(verdict, reason, finding);
+    if (finding) return verdictOf(verdict, reason, finding);
   }
-  return say('in_sync', 'in_sync', rules.inSync(facts));
+  return verdictOf('in_sync', 'in_sync', rules.inSync(facts));
 }
 
-/** From the tables alone: the verdict of each kind in them includes whether a service still writes. */
-function unasked(state: 'stopped' | 'elsewhere', summary: StoreSummary | null): Verdict {
+/** For a command that asked no service: the worst verdict of a kind, which is `stale` when no service writes any more. */
+function verdictFromTables(state: 'stopped' | 'elsewhere', summary: StoreSummary | null): Verdict {
   const verdicts = summary?.kinds.map(({ verdict }) => verdict) ?? [];
   const [worst = 'stale'] = verdicts.toSorted((a, b) => WORST_FIRST.indexOf(a) - WORST_FIRST.indexOf(b));
   const [reason, sentence] =
@@ -68,10 +68,10 @@ function unasked(state: 'stopped' | 'elsewhere', summary: StoreSummary | null): 
       ? ['not_running', 'No service is running on this database.']
       : ['not_asked', 'Services run on this database, and none of them was asked.'];
   const remedy = state === 'stopped' ? 'Start it (“serve”). Its last log line says why it ended.' : null;
-  return say(worst, reason, { sentence, remedy });
+  return verdictOf(worst, reason, { sentence, remedy });
 }
 
-function say(
+function verdictOf(
   verdict: VerdictName,
   reason: string,
   { sentence, remedy = null, action = null, since = null }: Finding,

@@ -7,14 +7,14 @@ import type { Comparison } from './api/schemas.ts';
 import type { AuditLog } from './audit.ts';
 import type { ApiContext, OpsStore } from './context.ts';
 import { gapText, isEndedByPerson } from './gap-texts.ts';
-import { APPROVAL_MS, namedBy } from './pending-deletions.ts';
+import { APPROVAL_MS, pendingWithDigest } from './pending-deletions.ts';
 import { kindPlural } from './words.ts';
 
 const conflict = (code: string, detail: string) =>
   refusal(409, code, 'Its state does not allow this.', detail);
 
-/** The audit's outcome of a verb that answers whether it did something. */
-const didIt = (could: boolean) => (could ? 'ok' : 'not_possible');
+/** The audit's outcome of a verb that returns whether it changed something. */
+const outcomeOf = (isDone: boolean) => (isDone ? 'ok' : 'not_possible');
 
 export interface Compared extends Comparison {
   kind: Kind;
@@ -22,13 +22,13 @@ export interface Compared extends Comparison {
 
 export type Operations = ReturnType<typeof createOperations>;
 
-/** Read at a time, and retried one by one, each in its own transaction, so that deliveries go on between. */
+/** Events that are read together. Each is retried in its own transaction, so that deliveries go on in between. */
 const RETRY_BATCH = 100;
-/** Errors shown of a retry of many: they are mostly the same. */
+/** Errors in the answer to a retry of many events: most are the same. */
 const ERRORS_SHOWN = 10;
 
-/** Of the ids in an audit entry. Characters. */
-const TARGET_MAX = 1_000;
+/** Of the ids in an audit entry. */
+const TARGET_MAX_CHARACTERS = 1_000;
 
 /** Retries all events that failed because no pointer found a record's id in them. */
 async function retryAllWithoutRecord(store: OpsStore, now: () => Now) {
@@ -75,7 +75,7 @@ async function resolveGap(
     const why =
       gap.reason === 'restored' && gap.kind !== null
         ? `The next full sync of the ${kindPlural(gap.kind)} ends it, not a person.`
-        : `No person’s word ends this gap. ${title}: ${remedy}`;
+        : `A person cannot resolve this gap. ${title}: ${remedy}`;
     return conflict('not_by_a_person', why);
   }
   if (gap.resolved_at === null && (await store.resolveGap(id, now))) return null;
@@ -93,8 +93,8 @@ const deletionsChanged = () =>
   );
 
 /**
- * Everything that an operator can change, audited by the token's name; the JSON API and the buttons of the pages call the
- * same. Each rejects with the problem to answer where there is no such thing, or its state does not allow it.
+ * All changes that an operator can make, audited with the token's name. The JSON API and the pages' forms call them. Each
+ * rejects with a problem when the thing does not exist, or when its state does not allow the change.
  */
 export function createOperations(context: ApiContext, audit: AuditLog) {
   const { store, actions, clock } = context;
@@ -103,7 +103,7 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
   const isElsewhere = () => ['stopped', 'elsewhere'].includes(context.facts().state);
   let comparing = false;
 
-  /** Without a service the request waits for the next one, whose settings are not known here. */
+  /** Where no service was asked, its settings are not known, and the request waits for it. */
   const requireApi = () => {
     if (context.facts().eventsOnly && !isElsewhere()) {
       throw conflict(
@@ -114,7 +114,7 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
   };
 
   return {
-    /** Where it fails again, the problem says why. */
+    /** If it fails again, the problem says why. */
     async retryEvent(actor: string, id: string): Promise<{ kind: Kind; recordId: string }> {
       const tried = await audit.change(
         actor,
@@ -138,8 +138,8 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
     },
     async discardEvent(actor: string, id: string): Promise<void> {
       const discard = () => store.discardEvent(id, now());
-      if (await audit.change(actor, 'event_discard', id, discard, didIt)) return;
-      // The verb answers false both for what is not there and for what is in another state.
+      if (await audit.change(actor, 'event_discard', id, discard, outcomeOf)) return;
+      // There is no such event, or it is in another state.
       const event = await store.showEvent(id);
       throw event === null ? notFound() : conflict('event_state', `The event is ${event.state}.`);
     },
@@ -161,7 +161,7 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
     async dryRun(kinds: readonly Kind[] = KINDS, signal: AbortSignal): Promise<Compared[]> {
       requireApi();
       if (comparing) {
-        const why = 'One is under way, and two would only take the requests from each other.';
+        const why = 'A dry run is under way. Two at once would only share the request budget.';
         throw conflict('dry_run_under_way', why);
       }
       comparing = true;
@@ -178,7 +178,7 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
 
     /** Exactly the ids that were shown with this digest, and no others. */
     async approveDeletions(actor: string, digest: string) {
-      const named = await namedBy(store, digest, clock.wall());
+      const named = await pendingWithDigest(store, digest, clock.wall());
       if (named === 'none') throw conflict('nothing_pending', 'No deletion waits for approval.');
       if (named === 'changed') throw deletionsChanged();
       const { sync_run_id: syncRunId, kind } = named;
@@ -191,7 +191,7 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
         (approved) => (approved.ids.length > 0 ? `ok:${approved.ids.length}` : 'not_possible'),
       );
       if (ids.length === 0) throw deletionsChanged();
-      // An approval deletes nothing by itself, and would lapse before a slow timer's next proof.
+      // Only a full sync deletes, and by the timer the next one may begin after the approval has ended.
       await actions.requestFullSync([kind], `approval:${syncRunId}`);
       return { sync_run_id: syncRunId, kind, ids, until: new Date(until).toISOString() };
     },
@@ -199,26 +199,26 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
     async refetch(actor: string, kind: Kind, ids: readonly string[]): Promise<{ queued: number }> {
       requireApi();
       const distinct = [...new Set(ids)];
-      const target = `${kind}/${distinct.join(',')}`.slice(0, TARGET_MAX);
+      const target = `${kind}/${distinct.join(',')}`.slice(0, TARGET_MAX_CHARACTERS);
       return await audit.change(actor, 'refetch', target, () => actions.refetch(kind, distinct));
     },
 
     async releaseQuarantined(actor: string, id: number): Promise<void> {
       const { settleMs } = context.facts();
       const release = () => store.releaseQuarantined(id, now(), { settleMs });
-      if (await audit.change(actor, 'quarantine_release', String(id), release, didIt)) return;
+      if (await audit.change(actor, 'quarantine_release', String(id), release, outcomeOf)) return;
       const delivery = await store.show('quarantine', id);
       if (delivery === null) throw notFound();
       const why = delivery.released_at === null ? 'It cannot be released.' : 'It has been released already.';
       throw conflict('not_releasable', why);
     },
 
-    /** For a gap that only a person can end. Of any other the problem says what ends it. */
+    /** Resolves a gap that only a person can end. For any other gap, the problem says what ends it. */
     async resolveGap(actor: string, id: number): Promise<void> {
       const { eventsOnly } = context.facts();
       const resolve = () => resolveGap(store, id, eventsOnly, now());
       const whyNot = await audit.change(actor, 'gap_resolve', String(id), resolve, (why) =>
-        didIt(why === null),
+        outcomeOf(why === null),
       );
       if (whyNot !== null) throw whyNot;
     },

@@ -5,7 +5,7 @@ import type { PendingCount, PendingDeletions } from './api/schemas.ts';
 import type { OpsStore } from './context.ts';
 import { count, kindPlural } from './words.ts';
 
-/** Approved deletions wait this long for one more proof: time for a full sync, not for another day's surprise. */
+/** How long an approval is valid: long enough for a full sync, which proves the deletions once more. */
 export const APPROVAL_MS = 60 * 60_000;
 
 /** Pending deletions of one kind that one sync run found, with the ids that wait, in order. Those without a sync run are grouped by kind. */
@@ -15,7 +15,7 @@ export type PendingOfSyncRun = PendingDeletions['sync_runs'][number] & { ids: st
 export const isApproved = (until: string | null, wall: number): boolean =>
   until !== null && Date.parse(until) > wall;
 
-/** The digest of ids as they were shown, in their order. */
+/** The digest of ids in the order in which they were shown. */
 export function digestOf(kind: Kind, ids: readonly string[]): string {
   const hash = createHash('sha256');
   for (const id of ids) hash.update(JSON.stringify([kind, id]));
@@ -33,31 +33,31 @@ export async function pendingBySyncRun(
     const rows = await store.listPendingDeletions({ syncRunId }, { limit: PAGE_LIMIT_MAX, after });
     for (const { sync_run_id, kind, id, approved_until } of rows) {
       const key = `${sync_run_id} ${kind}`;
-      const of = bySyncRun.get(key) ?? { sync_run_id, kind, approved: 0, ids: [] };
-      bySyncRun.set(key, of);
-      if (isApproved(approved_until, wall)) of.approved += 1;
-      else of.ids.push(id);
+      const group = bySyncRun.get(key) ?? { sync_run_id, kind, approved: 0, ids: [] };
+      bySyncRun.set(key, group);
+      if (isApproved(approved_until, wall)) group.approved += 1;
+      else group.ids.push(id);
     }
     if (rows.length < PAGE_LIMIT_MAX) break;
     after = pendingDeletionKey(rows.at(-1)!);
   }
-  return [...bySyncRun.values()].map((of) => ({
-    ...of,
-    waiting: of.ids.length,
-    digest: of.ids.length === 0 ? null : digestOf(of.kind, of.ids),
+  return [...bySyncRun.values()].map((group) => ({
+    ...group,
+    waiting: group.ids.length,
+    digest: group.ids.length === 0 ? null : digestOf(group.kind, group.ids),
   }));
 }
 
 export const pendingWords = ({ count: waiting, kind }: PendingCount): string =>
   `${count(waiting, 'deletion')} of ${kindPlural(kind)} ${waiting === 1 ? 'waits' : 'wait'} for approval`;
 
-/** All that waits of the sync run that a digest names. `changed`: other deletions wait by now; `none`: none. */
-export async function namedBy(
+/** The pending deletions that a digest names. `changed`: other deletions wait by now; `none`: no deletion waits. */
+export async function pendingWithDigest(
   store: Pick<OpsStore, 'listPendingDeletions'>,
   digest: string,
   wall: number,
 ): Promise<PendingOfSyncRun | 'changed' | 'none'> {
   const pending = await pendingBySyncRun(store, wall);
-  const named = pending.find((of) => of.digest === digest);
+  const named = pending.find((group) => group.digest === digest);
   return named ?? (pending.some(({ waiting }) => waiting > 0) ? 'changed' : 'none');
 }

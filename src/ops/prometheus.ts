@@ -7,8 +7,8 @@ import type { Snapshot } from './snapshot.ts';
 import { sumOf } from './verdict.ts';
 
 /**
- * Gauges that show a state rather than count events are set when somebody scrapes, from the figures the page shows.
- * So is the count of gaps, because some are opened by the very commit that finds them: their rows are the count.
+ * Sets the gauges when somebody scrapes, to the figures of the status page. The counter of opened gaps is set too, from their
+ * rows, because the store opens some gaps itself.
  */
 export async function scrape(
   metrics: Metrics,
@@ -49,7 +49,7 @@ function setLive(metrics: Metrics, { live, verdict }: Snapshot): void {
   }
 }
 
-/** What the database says; left as it was where it cannot be read. */
+/** From the database. While it cannot be read, the gauges keep their values. */
 function setStored(metrics: Metrics, { pending, at }: Snapshot, summary: StoreSummary): void {
   const ageSeconds = (instant: string | null) =>
     instant === null ? 0 : Math.max(0, at - Date.parse(instant)) / 1000;
@@ -65,7 +65,7 @@ function setStored(metrics: Metrics, { pending, at }: Snapshot, summary: StoreSu
     metrics.records.set({ kind: kind.kind, state: 'verified' }, verified);
     metrics.records.set({ kind: kind.kind, state: 'unverified' }, records - verified);
     metrics.records.set({ kind: kind.kind, state: 'deleted' }, deleted);
-    // Of those that no read can verify the age would grow for ever, and an alert with it.
+    // Only records that a read can verify count. The age of others would grow for ever, and raise an alert.
     const oldest = kind.unverified === 0 ? null : kind.oldest_unverified_at;
     metrics.oldestUnverifiedSeconds.set({ kind: kind.kind }, ageSeconds(oldest));
     if (kind.last_full_sync_at !== null) {

@@ -3,25 +3,25 @@ import type { Clock } from '../platform/clock.ts';
 import type { Store } from '../store/store.ts';
 import type { KnownToken } from './tokens.ts';
 
-/** A working day: nobody signs in twice in one, and no session lasts longer. */
+/** A working day, so that nobody signs in twice in one. */
 export const SESSION_LIFETIME_MS = 12 * 60 * 60_000;
-/** Since the last request or the end of the last open page, so that a forgotten browser signs itself out. */
+/** Without a request or an open page, so that a forgotten browser signs itself out. */
 export const SESSION_IDLE_MS = 60 * 60_000;
 /** Use is written at most this often: an open page would otherwise cause a write each second. */
 const NOTE_USE_MS = 60_000;
-/** Far more than operators; beyond it the oldest goes, so that sign-ins cannot fill the memory. */
+/** Far more than there are operators. Beyond it the oldest session ends, so that sign-ins cannot fill the memory. */
 const MAX_SESSIONS = 200;
 
 export type SessionStore = Pick<Store, 'openSession' | 'findSession' | 'touchSession' | 'closeSession'>;
 
 /**
- * Nobody can sign in with the store's content or with a copy of the database. It has a hash of the cookie, and a hash of the
- * cookie and the token together, which cannot be checked without the cookie. The secret of the forms is derived from the cookie, too.
+ * A copy of the database lets nobody sign in: it has only a hash of the cookie, and a hash of cookie and token together. The
+ * CSRF token is derived from the cookie, too.
  */
 export function createSessions(options: {
   store: SessionStore;
   clock: Pick<Clock, 'steady'>;
-  /** Those that are good now. */
+  /** The tokens that are valid now. */
   tokens: () => readonly KnownToken[];
 }) {
   const { store, clock, tokens } = options;
@@ -54,7 +54,7 @@ export function createSessions(options: {
         return null;
       }
       if (now - session.usedAt >= NOTE_USE_MS) await store.touchSession(hash, now);
-      // The last goes into every form: a page of another origin cannot know it.
+      // Every form carries `csrf`: a page of another origin cannot know it.
       return { name: token.name, role: token.role, csrf: digest('form', id) };
     },
     async close(id: string): Promise<void> {

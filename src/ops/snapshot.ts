@@ -14,16 +14,16 @@ export interface Snapshot {
   live: LiveFacts;
   /** Null when the database could not be read. */
   summary: StoreSummary | null;
-  /** The newest open ones, at most `GAPS_READ`; how many there are, and of what, is in the summary. */
+  /** The newest open gaps, at most `GAPS_READ`; the summary counts all of them. */
   gaps: GapReport[];
-  /** Those that wait for a person, by the sync run that found them. */
+  /** Deletions that wait for a person, by the sync run that found them. */
   pending: PendingCount[];
   /** Newest first. */
   syncRuns: SyncRunReport[];
-  /** Reasons for which deliveries were rejected in the last hour, the most frequent first: by every process, those before a restart too. */
+  /** Why deliveries were rejected in the last hour, the most frequent reason first. All processes count, also before a restart. */
   rejected: [reason: string, times: number][];
   verdict: Verdict;
-  /** Null: events only, or what is stored could not be read. */
+  /** Null: events only, or the stored credentials could not be read. */
   credentials: CredentialFacts | null;
 }
 
@@ -39,12 +39,12 @@ const UNREAD: Stored = { summary: null, gaps: [], pending: [], syncRuns: [], rej
 export type Snapshots = ReturnType<typeof createSnapshots>;
 
 /**
- * `current` gives one at most `SNAPSHOT_MS` old, and never rejects for a listener: a database that cannot be read is a
- * verdict. `forget` is for what a person just changed, and must find changed.
+ * `current` gives a snapshot at most `SNAPSHOT_MS` old. It does not reject: a database that cannot be read is a verdict.
+ * `forget` makes the next snapshot a new one, so that people see what they just changed.
  */
 export function createSnapshots(
   context: ApiContext,
-  /** What the database cannot tell is no verdict then: `current` rejects with the reason. */
+  /** For commands: `current` rejects when the database cannot be read. */
   { rejects = false } = {},
 ) {
   const { store, clock, logger } = context;

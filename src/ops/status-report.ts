@@ -44,14 +44,13 @@ export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdi
     learned_pointers: summary === null ? null : pointersToSet(summary.learned_pointers, live.idPointers),
     pending_deletions: pending,
     sync_runs: { running: live.runningSyncRuns, last: syncRuns },
-    /** How long it takes to read every known risk assessment once. */
     assessment_cycle: cycleOf({ summary, live, at }),
     upstream: live.upstream,
     database: summary === null ? null : { bytes: summary.database_bytes, wal_bytes: summary.wal_bytes },
   };
 }
 
-/** How long it takes to read every known risk assessment once: so old may be what no event has announced. */
+/** How long it takes to read every known risk assessment once: a change that no event announced may stay unseen for so long. */
 type Cycle = Status['assessment_cycle'];
 
 /** The estimate is made from what has been read so far. */
@@ -69,7 +68,7 @@ export function cycleOf({ summary, live, at }: Pick<Snapshot, 'summary' | 'live'
   };
 }
 
-/** As a person reads it: `the last took 12 s`, `4 min`, `3 h 20 min`. */
+/** In words: `the last took 12 s`. */
 export function cycleWords({ last_seconds, running }: Cycle): string {
   const last = last_seconds === null ? 'none completed yet' : `the last took ${span(last_seconds)}`;
   if (running === null) return last;

@@ -5,7 +5,7 @@ import type { OpsToken } from '../platform/config.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
 import { estimatedBits, TOKEN_MIN_BITS } from '../platform/token-strength.ts';
 
-/** No token is longer, and nothing longer is hashed, so that a header cannot cost time. */
+/** No token is longer. A longer text is not hashed, so that a long header costs no time. */
 const MAX_TOKEN_LENGTH = 1024;
 /** 256 bits: no rate of guessing finds it. */
 const TOKEN_BYTES = 32;
@@ -14,7 +14,7 @@ export const OPS_TOKEN_FILE = 'ops-token';
 
 /** A token without its text. */
 export interface KnownToken extends Pick<OpsToken, 'name' | 'role'> {
-  /** Differs from token to token; the text cannot be found from it. */
+  /** A hash of the token, which identifies it. */
   key: string;
 }
 
@@ -36,9 +36,9 @@ export function createTokens(current: () => readonly OpsToken[]) {
   };
 
   return {
-    /** All that are good now. */
+    /** The tokens that are valid now. */
     known,
-    /** Null: no such token, now. */
+    /** Null: there is no such token. */
     match(presented: string): KnownToken | null {
       if (presented.length === 0 || presented.length > MAX_TOKEN_LENGTH) return null;
       const hash = sha256(presented);

@@ -6,7 +6,7 @@ import type { DeliveryCounts } from './api/schemas.ts';
 import { cached, inTime } from './cached.ts';
 import type { OpsContext } from './context.ts';
 
-/** What the longest chart shows, its first bar whole. */
+/** The longest chart: a week, with all of its first bar. */
 const TRAFFIC_KEPT_MS = (7 * 24 + 2) * 3_600_000;
 
 /** Ten seconds: fine enough that "the last minute" is true to within one bucket. */
@@ -14,14 +14,14 @@ const BUCKET_MS = 10_000;
 const BUCKETS = 360;
 const BUCKETS_PER_MINUTE = 60_000 / BUCKET_MS;
 
-/** What is counted without a reason. */
+/** Outcomes that are counted without a reason. */
 const OUTCOMES = ['accepted', 'duplicate', 'quarantined'] as const;
 type CountedOutcome = (typeof OUTCOMES)[number];
 const isCounted = (what: string): what is CountedOutcome => OUTCOMES.some((outcome) => outcome === what);
 
 /**
- * Counts deliveries and lags by the minute. Written with the heartbeat and not with each delivery: a crash loses a
- * few seconds of a chart, and no delivery waits for it.
+ * Counts deliveries and lags by the minute. The heartbeat writes them, so that no delivery waits for it; a crash loses a few
+ * seconds of a chart.
  */
 export function createTraffic(store: Pick<Store, 'addTraffic' | 'listTraffic'>, clock: Clock) {
   const recent = createRecent(clock);
@@ -55,22 +55,22 @@ export function createTraffic(store: Pick<Store, 'addTraffic' | 'listTraffic'>, 
       recent.counts()[outcome] += 1;
       count(outcome);
     },
-    /** `reason`: a word of our own, of which there are few. */
+    /** `reason`: one of our own words, which are few. */
     rejected(reason: string): void {
       addRejected(recent.counts(), reason, 1);
       count(`rejected:${reason}`);
     },
     /** `ms` after the record became unverified. */
     verified: (ms: number): void => count('lag:verification', Math.max(0, ms)),
-    /** Of the last hour, to the second. */
+    /** The last minute and the last hour, in memory. */
     recent: recent.report,
-    /** What is not written yet is included, by the minute. */
+    /** From `wall` on, with what is not written yet. */
     async since(wall: number, step?: TrafficStep): Promise<TrafficReport[]> {
       const written = await store.listTraffic(wall, step);
       const from = new Date(wall).toISOString();
       return [...written, ...[...unwritten.values()].filter(({ minute }) => minute >= from)];
     },
-    /** Writes what was counted since the last time. Rejects with StoreUnavailable, and then nothing is forgotten. */
+    /** Writes what was counted since the last time. Rejects with StoreUnavailable, and then keeps the counts. */
     async flush(): Promise<void> {
       const counted = unwritten;
       unwritten = new Map();
@@ -78,7 +78,7 @@ export function createTraffic(store: Pick<Store, 'addTraffic' | 'listTraffic'>, 
       try {
         await store.addTraffic([...counted.values()], clock.wall() - TRAFFIC_KEPT_MS);
       } catch (error) {
-        // Back among the unwritten, added to what was counted in the same minute since then.
+        // The counts are unwritten again, together with those of the same minute that came meanwhile.
         for (const [key, row] of counted) {
           const since = unwritten.get(key);
           if (since === undefined) unwritten.set(key, row);
@@ -104,12 +104,12 @@ function addRejected({ rejected }: DeliveryCounts, reason: string, times: number
 
 /** Deliveries of the last hour, in memory of constant size. Lost with a restart: what must last is in the database. */
 function createRecent(clock: Pick<Clock, 'steady'>) {
-  // `epoch`: which ten seconds since the clock's beginning. Each place is used again an hour later.
+  // `epoch`: the number of the ten seconds since the clock began. Each place is used again an hour later.
   const ring: { epoch: number; counts: DeliveryCounts }[] = [];
   const epochNow = () => Math.floor(clock.steady() / BUCKET_MS);
 
   return {
-    /** Those of the current ten seconds. */
+    /** The counts of the current ten seconds. */
     counts(): DeliveryCounts {
       const epoch = epochNow();
       const place = epoch % BUCKETS;
@@ -142,26 +142,26 @@ function addCounts(to: DeliveryCounts, counts: DeliveryCounts): void {
   for (const [reason, times] of Object.entries(counts.rejected)) addRejected(to, reason, times);
 }
 
-/** Of one bar of a chart, or of the whole chart. */
+/** The counts of one bar of a chart, or of the whole chart. */
 export interface TrafficCounts extends DeliveryCounts {
-  /** From a record becoming unverified to its verification. */
+  /** How long records stayed unverified. */
   verification: { times: number; totalMs: number; maxMs: number };
 }
 
 export interface TrafficSeries {
   range: Range;
-  /** Oldest first, the last one being under way. `at`: when it begins, wall-clock milliseconds. */
+  /** Oldest first; the last one is not over yet. `at`: when it begins, wall-clock milliseconds. */
   points: (TrafficCounts & { at: number })[];
   total: TrafficCounts;
 }
 
 const MINUTE_MS = 60_000;
 
-/** How many bars a chart has, how long each is, and for how long the chart is kept: longer bars take more rows. */
+/** How many bars a chart has, how long each is, and how long the chart is cached: a longer one reads more rows. */
 export const RANGES = {
-  hour: { steps: 60, stepMs: MINUTE_MS, keptMs: 1_000 },
-  day: { steps: 96, stepMs: 15 * MINUTE_MS, keptMs: 5_000 },
-  week: { steps: 84, stepMs: 120 * MINUTE_MS, keptMs: 60_000 },
+  hour: { steps: 60, stepMs: MINUTE_MS, cachedMs: 1_000 },
+  day: { steps: 96, stepMs: 15 * MINUTE_MS, cachedMs: 5_000 },
+  week: { steps: 84, stepMs: 120 * MINUTE_MS, cachedMs: 60_000 },
 } as const;
 
 export type Range = keyof typeof RANGES;
@@ -179,7 +179,7 @@ const noTraffic = (): TrafficCounts => ({
   verification: { times: 0, totalMs: 0, maxMs: 0 },
 });
 
-/** Minutes, gathered into the bars of a chart. Pure. */
+/** Sums up the rows of minutes in the bars of a chart. Pure. */
 export function seriesOf(rows: readonly TrafficReport[], range: Range, now: number): TrafficSeries {
   const { steps, stepMs } = RANGES[range];
   const start = seriesStart(range, now);
@@ -212,14 +212,14 @@ export function reasonsOf({ rejected }: DeliveryCounts): [reason: string, times:
 
 export type Charts = ReturnType<typeof createCharts>;
 
-/** Deliveries over a range, up to this moment. A listener never sees it fail: what cannot be read is an empty chart. */
+/** Deliveries over a range, until now. Never rejects: if the database cannot be read, the chart is empty. */
 export function createCharts({
   traffic,
   clock,
   logger,
 }: OpsContext): (range: Range) => Promise<TrafficSeries> {
   const chart = (range: Range) =>
-    cached(clock, RANGES[range].keptMs, async () => {
+    cached(clock, RANGES[range].cachedMs, async () => {
       const now = clock.wall();
       try {
         const reading = traffic(seriesStart(range, now), range === 'week' ? 'hour' : 'minute');

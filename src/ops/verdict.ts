@@ -7,10 +7,10 @@ import { age, count, kindNoun, kindPlural } from './words.ts';
 
 /** The rules of the verdict; `judge.ts` has their order. All are pure. */
 
-/** More than the time between two heartbeats: a single failed one, as while a database server fails over, raises no alarm. */
+/** Longer than the time between two heartbeats, so that one failed heartbeat, as during a failover, raises no alarm. */
 const UNWRITABLE_BLOCKS_MS = 6_000;
 
-/** After twice the interval a full sync was missed altogether; the rest is the time that one may take. */
+/** After twice the interval a full sync was missed. One may take the length besides. */
 const FULL_SYNC_LATENESS_FACTOR = 2;
 const FULL_SYNC_LENGTH_MS = 10 * 60_000;
 
@@ -22,7 +22,7 @@ const UNVERIFIED_FLOOR_MS = 30 * 60_000;
 const BACKLOG_LATE_MS = 30_000;
 const BACKLOG_OVERDUE_MS = 5 * 60_000;
 
-/** Heartbeats are more frequent than this: a service that started more recently may not have written one. */
+/** A service that started less than this ago may not have written its first heartbeat. */
 const FIRST_BEAT_MS = 60_000;
 
 const LIST = new Intl.ListFormat('en-GB');
@@ -53,7 +53,7 @@ export interface VerdictInput {
 /** `gaps`: all that are open. */
 type Facts = VerdictInput & { summary: StoreSummary; gaps: readonly OpenGaps[] };
 
-/** What a rule says of the verdict; what is left out is null there. */
+/** What a rule says about the verdict. Absent fields are null there. */
 export interface Finding {
   sentence: string;
   remedy?: string | null;
@@ -62,13 +62,13 @@ export interface Finding {
   since?: number | string | null;
 }
 
-/** False: it does not apply. `reason` is the one that stands beside it in `judge.ts`. */
+/** False: the rule does not apply. `reason`: the code beside the rule in `judge.ts`. */
 export type Rule = (facts: Facts, reason: string) => Finding | false;
 
 export const sumOf = (counted: readonly { count: number }[]) =>
   counted.reduce((sum, { count }) => sum + count, 0);
 
-/** `otherwise`: what to look at where no error is known. */
+/** `otherwise`: what to look at when no error is known. */
 export const databaseRemedy = ({ databaseError }: LiveFacts, otherwise: string) =>
   `${databaseError ?? otherwise} Deliveries are answered 503, so that the sender tries again.`;
 
@@ -98,17 +98,17 @@ export const paused: Rule = ({ summary, live: { pausedSince: since } }) =>
     since,
   };
 
-interface OfGap {
-  /** Which gaps of the reason count; default: all. */
+interface GapRule {
+  /** Which gaps with the reason count; default: all. */
   only?(gap: OpenGaps, facts: Facts): boolean;
   /** Default: the gap's own. */
   remedy?: string;
   action?: Verdict['action'];
 }
 
-/** A gap of the reason is open. */
+/** A rule that applies while a gap with its reason is open. */
 const openGap =
-  (sentence: (facts: Facts) => string, { only = () => true, remedy, action = null }: OfGap = {}): Rule =>
+  (sentence: (facts: Facts) => string, { only = () => true, remedy, action = null }: GapRule = {}): Rule =>
   (facts, reason) => {
     const open = facts.gaps.filter((gap) => gap.reason === reason && only(gap, facts));
     const since = oldestOf(open);
@@ -150,10 +150,10 @@ export const deletionsUnproven = openGap(
 );
 
 export const noRecordId = openGap(
-  () => 'Events about risk assessments do not say which, so some may be missing here.',
+  () => 'Events do not say which risk assessment they are about, so some may be missing here.',
   {
     only: (gap) => gap.kind === 'risk_assessment',
-    remedy: `The id stands where ${pointersSettingOf('risk_assessment')} does not look: the error of the gap and the body of such an event show where. Set it, start again, and retry them; or discard them. If the error names the quarantine, release the delivery there.`,
+    remedy: `The id stands where ${pointersSettingOf('risk_assessment')} does not look: the error of the gap and the body of such an event show where. Set it, restart, and retry the events; or discard them. If the error names the quarantine, release the delivery there.`,
     action: 'retry',
   },
 );
@@ -188,7 +188,7 @@ export const fullSyncOverdue: Rule = ({ summary, live, now }) => {
   const longestMs = FULL_SYNC_LATENESS_FACTOR * live.fullSyncMs + FULL_SYNC_LENGTH_MS;
   const overdue = summary.kinds.find(({ last_full_sync_at: last, verdict }) =>
     last === null
-      ? // The view knows since when a first one has been tried.
+      ? // The view says when a first full sync is overdue.
         verdict === 'stale' && now - live.startedAt > FIRST_BEAT_MS
       : now - Date.parse(last) > longestMs,
   );
@@ -270,7 +270,7 @@ export const rejectedSignatures: Rule = (facts, reason) => {
   );
 };
 
-/** Only the sender can sign them. Old ones that a stranger sends again are forgotten with the next one in time, or after a while. */
+/** Only the sender can sign such deliveries. Old ones that a stranger repeats count until the next delivery in time, or for a while. */
 export const rejectedTimestamp: Rule = (facts, reason) =>
   facts.live.untimelySince !== null && {
     sentence: 'Deliveries are rejected for their time, so the mirror does not hear of changes.',
@@ -296,7 +296,7 @@ export const silence: Rule = (facts) => {
   };
 };
 
-/** Sync runs are in time, and still the view calls it stale: then it misses the heartbeat. */
+/** No full sync is overdue. If the view says stale all the same, the heartbeat is missing. */
 export const heartbeatMissed: Rule = ({ summary, live, now }) =>
   summary.kinds.some(({ verdict }) => verdict === 'stale') &&
   now - live.startedAt > FIRST_BEAT_MS && {
@@ -324,7 +324,7 @@ export const draining: Rule = ({ live }) =>
 
 const namesOf = (kinds: readonly KindStatus[]) => LIST.format(kinds.map(({ kind }) => kindPlural(kind)));
 
-/** The one that has been open the longest of those that keep one of the kinds from being in sync. */
+/** The oldest gap that keeps one of `kinds` from being in sync. */
 function firstGap(gaps: readonly OpenGaps[], kinds: readonly KindStatus[]): OpenGaps | undefined {
   return gaps
     .filter((gap) => (gap.kind === null || kinds.some(({ kind }) => kind === gap.kind)) && !isUnreadable(gap))
@@ -385,7 +385,7 @@ export const verifying: Rule = (facts) => {
   );
 };
 
-/** Where one is not, the verdict is another. */
+/** With a deletion that is not approved, the verdict is `deletion_pending`. */
 const ALL_APPROVED = 'The deletions are approved. A full sync proves them once more, and then they are made.';
 
 export const gapsOpen: Rule = (facts) => {
@@ -399,7 +399,7 @@ export const gapsOpen: Rule = (facts) => {
   };
 };
 
-/** In sync as a whole since the last kind came into sync. */
+/** When the last kind came into sync. */
 function inSyncSince({ kinds }: StoreSummary): string | null {
   const instants = kinds.map((kind) => kind.in_sync_since);
   return instants.includes(null) ? null : (instants.sort().at(-1) ?? null);

@@ -13,7 +13,7 @@ export const kindPlural = (kind: Kind): string => KIND_NOUNS[kind][1];
 let thousands: Intl.NumberFormat | null = null;
 
 export function figure(value: number): string {
-  // Made when it is first used: it costs as much as a dozen modules, at every start of every command.
+  // Made on first use: at each start of a command it would cost as much as loading a dozen modules.
   thousands ??= new Intl.NumberFormat('en-US');
   return thousands.format(value);
 }
@@ -23,8 +23,8 @@ export function count(value: number, noun: string, nouns = `${noun}s`): string {
 }
 
 /**
- * A length of time in the one unit that says it: "3 minutes". Nothing finer than a minute, so that a page that
- * shows it does not change every second.
+ * A length of time in one unit: "3 minutes". Nothing finer than a minute, so that a page that shows it does not change
+ * every second.
  */
 export function age(ms: number): string {
   const minutes = Math.floor(Math.max(0, ms) / 60_000);
@@ -44,10 +44,10 @@ export function duration(ms: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** Of seconds that are known to the tenth only. */
+/** A duration whose seconds are known to the tenth only. */
 export const span = (seconds: number) => (seconds < 1 ? 'under 1 s' : duration(seconds * 1000));
 
-/** No estimate is more precise. */
+/** Rounded to a tenth: no estimate here is more precise. */
 export function tenth(value: number): number;
 export function tenth(value: number | null): number | null;
 export function tenth(value: number | null): number | null {

@@ -1,7 +1,7 @@
 import { HTTPException } from 'hono/http-exception';
 import { problem } from '../../platform/problem.ts';
 
-/** Thrown by a handler: the problem is what it answers. Takes what `problem` does. */
+/** To be thrown by a handler that answers with a problem. Takes the arguments of `problem`. */
 export function refusal(...about: Parameters<typeof problem>): HTTPException {
   const [status, , title, detail = title] = about;
   return new HTTPException(status as 400, { res: problem(...about), message: detail });
@@ -15,7 +15,7 @@ export function found<Report>(report: Report | null, orElse?: string): Report {
   return report;
 }
 
-/** `after` of the page that follows; null: these rows are the last. */
+/** `after` of the following page; null: these rows are the last. */
 export function nextKey<Row>(rows: readonly Row[], limit: number, key: (row: Row) => unknown): string | null {
   const last = rows.length < limit ? undefined : rows.at(-1);
   return last === undefined ? null : String(key(last));

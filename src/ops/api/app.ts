@@ -12,10 +12,10 @@ import { createChanges } from './changes.ts';
 import { createFeed } from './feed.ts';
 import { createReads } from './reads.ts';
 
-/** Pages may have megabytes: hundreds of them made at once would take gigabytes, and hold up the event loop for seconds. */
+/** A page may have megabytes: hundreds at once would take gigabytes, and block the event loop for seconds. */
 const READ_AT_ONCE = 8;
 
-/** Below `/api`: what programs ask for. Who asks is known before a request comes here. */
+/** The routes below `/api`, for programs. Every request here is already authenticated. */
 export function createApi(
   context: ApiContext,
   { operations, snapshots }: { operations: Operations; snapshots: Snapshots },
@@ -23,7 +23,7 @@ export function createApi(
   const api = new OpenAPIHono<OpsEnv>({ defaultHook: refuseUnusable });
   api.onError((error) => {
     if (!(error instanceof HTTPException)) throw error;
-    // Its own: a body that is no JSON.
+    // Without `res` it is Hono's own: the body is not JSON.
     return (
       error.res ?? problem(400, 'invalid_parameter', 'A parameter is not usable.', 'The body is not JSON.')
     );
@@ -32,11 +32,11 @@ export function createApi(
   api.use('/api/*', async (c, next) => {
     const { method, path } = c.req;
     const isWaiting = method === 'GET' && Number(c.req.query('wait')) > 0;
-    // The status is told also while the database does not answer.
+    // The status is answered even while the database is not.
     const isPage = method !== 'POST' && !isWaiting && path !== '/api/status';
     await (isPage ? reading.add(next) : next());
   });
-  // JSON under whatever name its sender's tools give it (curl calls it a form); none counts as `{}`.
+  // A body is JSON whatever its Content-Type says (curl says it is a form). An empty one counts as `{}`.
   api.use('/api/*', async (c, next) => {
     if (c.req.method === 'POST') {
       const text = await c.req.text();
@@ -56,8 +56,8 @@ export function createApi(
 export type Api = ReturnType<typeof createApi>;
 
 /**
- * A 400 that names the parameter at fault, or 404 for a path that can lead nowhere. An unknown parameter is a fault as
- * well: a mistyped filter that is ignored would show everything.
+ * Answers 400 and names the parameter, or 404 for an unusable path. An unknown parameter is unusable too: with a mistyped
+ * filter that is ignored, everything would be shown.
  */
 const refuseUnusable: Hook<unknown, OpsEnv, string, unknown> = (result, c) => {
   if (result.success) return;
@@ -81,7 +81,7 @@ const refuseUnusable: Hook<unknown, OpsEnv, string, unknown> = (result, c) => {
   return problem(400, 'invalid_parameter', 'A parameter is not usable.', detail);
 };
 
-/** OpenAPI 3.1, made of the routes themselves. */
+/** OpenAPI 3.1, made from the routes. */
 export function openApiDocument(
   app: OpenAPIHono<OpsEnv>,
   about: { version: string; origin: string },
@@ -108,7 +108,7 @@ export function openApiDocument(
   };
 }
 
-/** The API in this process, for `name`, who may change whatever it takes. What it rejects with comes as it is. */
+/** The API in this process, as the operator `name`. Its errors are not made into answers. */
 export function apiHere(api: Api, name: string) {
   const app = new Hono<OpsEnv>();
   app.onError((error) => {

@@ -1,12 +1,13 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError, StoreUnavailable } from '../../platform/errors.ts';
-import { askerGone, type OpsEnv, type OpsHandlerContext } from '../access.ts';
+import type { OpsEnv, OpsHandlerContext } from '../access.ts';
+import { clientGone } from '../open-requests.ts';
 import type { Compared, Operations } from '../operations.ts';
 import { refusal } from './answers.ts';
 import * as routes from './routes.ts';
 
-/** The changing half of the JSON API, and the dry run, which is asked for like a full sync. 202: it is queued; 200: it is done. */
+/** The changing half of the JSON API, and the dry run, which is requested like a full sync. 202: queued; 200: done. */
 export function createChanges(operations: Operations) {
   const actor = (c: Pick<OpsHandlerContext, 'get'>) => c.get('identity').name;
 
@@ -14,7 +15,7 @@ export function createChanges(operations: Operations) {
     try {
       return await operations.dryRun(kinds, signal);
     } catch (error) {
-      if (signal.aborted) throw refusal(502, 'interrupted', 'Whoever asked has gone.');
+      if (signal.aborted) throw refusal(502, 'interrupted', 'The client closed the connection.');
       if (!(error instanceof MirrorError) || error instanceof StoreUnavailable) throw error;
       const { code, message, remedy } = error;
       const detail = remedy === undefined ? message : `${message} (${remedy})`;
@@ -24,7 +25,7 @@ export function createChanges(operations: Operations) {
 
   return (
     new OpenAPIHono<OpsEnv>()
-      // Before the one of an event that is named so.
+      // Before `retryEvent`, which would take `retry` for an id.
       .openapi(routes.retryEvents, async (c) => {
         const all = await operations.retryWithoutRecord(actor(c));
         return c.json({ status: 'tried' as const, ...all }, 200);
@@ -42,7 +43,7 @@ export function createChanges(operations: Operations) {
       .openapi(routes.startSyncRun, async (c) => {
         const { kinds, dry_run: isDryRun } = c.req.valid('json');
         if (isDryRun === true) {
-          using gone = askerGone(c);
+          using gone = clientGone(c);
           const compared = await dryRun(kinds, gone.signal);
           const in_sync = compared.every(isInSync);
           return c.json({ status: 'compared' as const, in_sync, kinds: compared }, 200);

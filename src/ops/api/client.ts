@@ -10,15 +10,15 @@ import { idInPath } from './ids.ts';
 /** The API, typed by its own declaration. */
 export type ApiClient = ReturnType<typeof hc<Api>>['api'];
 
-/** What the listener does in answer to one request is short: it queues, or it writes a row. */
+/** The listener answers soon: long work is only queued. */
 const TIMEOUT_MS = 15_000;
 
-/** For a request that may take any time: it waits for an answer for ever. */
+/** For a request that may take any time: it has no timeout. */
 export const PATIENTLY = { init: { signal: new AbortController().signal } };
 
 /** The API of an operators' listener. `url` may end in a path, as behind a proxy. */
 export function remoteApi({ url, token }: { url: string; token: string }): ApiClient {
-  // `hc` calls it with an address, and a text for a body.
+  // `hc` passes a URL, and a body that is a text.
   const send: typeof fetch = async (address, init) => {
     const signal = init?.signal ?? AbortSignal.timeout(TIMEOUT_MS);
     try {
@@ -35,7 +35,7 @@ export function remoteApi({ url, token }: { url: string; token: string }): ApiCl
   return hc<Api>(url, { fetch: send }).api;
 }
 
-/** Not by fetch, which follows redirects or fails without a reason, and gives up on an answer's head after five minutes. */
+/** `fetch` was refused: it follows redirects, or fails without a reason, and waits only five minutes for an answer. */
 async function ask(url: URL, token: string, init: RequestInit): Promise<Response> {
   return await new Promise((resolve, reject) => {
     const headers = { ...Object.fromEntries(new Headers(init.headers)), authorization: `Bearer ${token}` };
@@ -46,7 +46,7 @@ async function ask(url: URL, token: string, init: RequestInit): Promise<Response
       response.once('error', reject);
       response.once('end', () => {
         const status = response.statusCode ?? 0;
-        // A Response takes no other; an operators' listener answers with none.
+        // A Response takes no other status, and an operators' listener sends no other.
         const isUsual = status >= 200 && status <= 599;
         const body = isBodiless(status) ? null : Buffer.concat(chunks);
         resolve(new Response(body, { status: isUsual ? status : 502 }));
@@ -70,7 +70,7 @@ type Answer<R> =
       : never
     : never;
 
-/** What it answers. Rejects with what its problem says. */
+/** The answer's content. Rejects with what its problem says. */
 export async function answered<R extends ClientResponse<unknown>>(asked: Promise<R>): Promise<Answer<R>> {
   const response = await asked;
   const text = await response.text();
@@ -91,14 +91,14 @@ function jsonIn(text: string): object {
   });
 }
 
-/** The same; null: there is no such thing. */
+/** As `answered`; null for 404. */
 export async function found<R extends ClientResponse<unknown>>(asked: Promise<R>): Promise<Answer<R> | null> {
   const response = await asked;
   if (response.status === 404) return null;
   return await answered(Promise.resolve(response));
 }
 
-/** The same of a change, or why the state of the thing does not allow it. */
+/** As `found`, for a change. `whyNot`: the thing's state does not allow the change. */
 export async function changed<R extends ClientResponse<unknown>>(
   asked: Promise<R>,
 ): Promise<{ done: Answer<R> } | { whyNot: string; code: string } | null> {
@@ -119,7 +119,7 @@ interface Problem {
   detail?: string;
 }
 
-/** Of an answer that is no problem, as a proxy's: its text. */
+/** The problem in an answer. The answer of a proxy may be none: then its text. */
 function problemIn(text: string): Problem {
   try {
     const { code, title, detail } = JSON.parse(text) as Partial<Problem>;

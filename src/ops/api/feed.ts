@@ -1,42 +1,40 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import { isKind, KINDS, type Kind } from '../../compliance/kinds.ts';
 import { type ChangeReport, PAGE_LIMIT_MAX, type RecordReport } from '../../store/reports.ts';
-import { askerGone, type OpsEnv } from '../access.ts';
+import type { OpsEnv } from '../access.ts';
 import { cached } from '../cached.ts';
 import type { ApiContext, OpsStore } from '../context.ts';
+import { clientGone, createPlaces } from '../open-requests.ts';
 import { refusal } from './answers.ts';
 import { type FeedCursor, readFeedCursor } from './query.ts';
 import * as routes from './routes.ts';
 
-/** So many changes of other kinds are skipped for one answer; its `next` is after them. */
-const PASSED_OVER_MAX = 20 * PAGE_LIMIT_MAX;
-/** Requests that may wait at once, each with a connection: more than any team's followers. */
+/** At most so many changes of other kinds are skipped for one answer; its `next` is after them. */
+const SKIPPED_MAX = 20 * PAGE_LIMIT_MAX;
+/** Requests that may wait at once, each with a connection: more than any team needs. */
 export const WAITING_MAX = 64;
-/** For one token: places are left for others. */
+/** For one token, so that places are left for others. */
 export const WAITING_MAX_OF_ONE = WAITING_MAX / 2;
-/** How often the counter is looked at for all that wait. */
+/** How often the counter is read while requests wait. */
 const LOOK_MS = 250;
 
-/** Where the next page of a snapshot continues. `seq` is the first page's, which a follower starts from. */
+/** Where the next page of a snapshot begins. `seq` is that of the first page: a follower starts from it. */
 interface SnapshotCursor extends FeedCursor {
   kind: Kind;
   id: string;
 }
 
 /**
- * The feed for a team's own systems. Who takes a snapshot, page by page, and then follows the changes from its `after`
- * on, loses nothing: every page is at least as new as that number, and laying a change over a row that has it already
- * changes nothing, because changes carry values and not differences.
+ * The feed for a team's own systems. A follower that takes a snapshot page by page, and then reads the changes from its
+ * `after` on, loses nothing: every page is at least as new as that number. Some changes are in a page already. To apply
+ * them again does no harm, because they carry values, not differences.
  */
 export function createFeed({ store, clock, signal }: ApiContext) {
-  /** Looked at once for all that wait. */
+  /** Read once for all requests that wait. */
   const counter = cached(clock, LOOK_MS, () => store.currentNumber());
-  /** The token's name, once for each request. */
-  const waiting: string[] = [];
-  const isFull = (name: string) =>
-    waiting.length >= WAITING_MAX || waiting.filter((other) => other === name).length >= WAITING_MAX_OF_ONE;
+  const places = createPlaces(WAITING_MAX, WAITING_MAX_OF_ONE);
 
-  /** Until the counter has passed `seen`, `until` has come (steady), or `ended` aborts. */
+  /** Waits until the counter has passed `seen`, until `until` (steady), or until `ended` aborts. */
   async function pastNumber(seen: number, until: number, ended: AbortSignal): Promise<void> {
     while (clock.steady() < until && !ended.aborted) {
       await clock.sleep(Math.min(LOOK_MS, until - clock.steady()), ended);
@@ -52,52 +50,48 @@ export function createFeed({ store, clock, signal }: ApiContext) {
     if (trimmed !== null && seq < trimmed.through) {
       throw gone(`Changes up to ${trimmed.through} were trimmed.`);
     }
-    // Of a cursor without an epoch only this shows that a backup was put back, and only until the numbers catch up.
+    // For a cursor without an epoch, only this shows that a backup was put back, until the numbers catch up.
     const newest = await store.currentNumber();
     if (seq > newest) throw gone(`This database has come to ${newest} only: it was restored or is another.`);
   }
 
-  async function beginOf(instant: string): Promise<FeedCursor> {
+  async function cursorAt(instant: string): Promise<FeedCursor> {
     const trimmed = await store.trimmedChanges();
     if (trimmed !== null && trimmed.at >= instant) throw gone(`Changes up to ${trimmed.at} were trimmed.`);
-    // Where all changes were trimmed, no row says how far they came.
+    // If all changes were trimmed, no row has the last number.
     return { seq: Math.max(trimmed?.through ?? 0, await store.changesBefore(instant)), epoch: null };
   }
 
   return (
     new OpenAPIHono<OpsEnv>()
-      // A feed, which has no last page: `next` is where to go on from, also when nothing is new.
+      // A feed has no last page: `next` says where to go on, even if nothing is new.
       .openapi(routes.followChanges, async (c) => {
         const { after, since, limit, kind, wait } = c.req.valid('query');
-        const start = after ?? (since === undefined ? { seq: 0, epoch: null } : await beginOf(since));
+        const start = after ?? (since === undefined ? { seq: 0, epoch: null } : await cursorAt(since));
         const isWaiting = wait > 0 && c.req.method === 'GET';
         const { name } = c.get('identity');
-        if (isWaiting && isFull(name)) {
+        if (isWaiting && places.isFull(name)) {
           throw refusal(503, 'too_many_waiting', 'Too many requests wait for changes.', undefined, {
             'retry-after': String(wait),
           });
         }
         const until = clock.steady() + (isWaiting ? wait * 1000 : 0);
-        using gone = isWaiting ? askerGone(c) : null;
+        using _ = isWaiting ? places.take(name) : null;
+        using gone = isWaiting ? clientGone(c) : null;
         const ended = gone === null ? signal : AbortSignal.any([signal, gone.signal]);
-        if (isWaiting) waiting.push(name);
-        try {
-          for (let from = start; ; ) {
-            // Before the changes: what is made between the two is looked for once more.
-            const seen = isWaiting ? await counter.current() : 0;
-            const { items, through } = await changesAfter(store, from.seq, limit, kind);
-            const epoch = await store.epoch();
-            // Asked after they were read: what was trimmed in between is found missing, never passed over.
-            await refuseExpired(from, epoch);
-            if (items.length > 0 || clock.steady() >= until || ended.aborted) {
-              return c.json({ epoch, items, next: `${epoch}.${through}` }, 200);
-            }
-            if (through === from.seq) await pastNumber(seen, until, ended);
-            // If a backup is put back while this waits, there is another epoch.
-            from = { seq: through, epoch };
+        for (let from = start; ; ) {
+          // Read before the changes: a change that is made in between ends the wait at once.
+          const seen = isWaiting ? await counter.current() : 0;
+          const { items, through } = await changesAfter(store, from.seq, limit, kind);
+          const epoch = await store.epoch();
+          // Checked after the changes were read, so that changes that were trimmed meanwhile are not skipped.
+          await refuseExpired(from, epoch);
+          if (items.length > 0 || clock.steady() >= until || ended.aborted) {
+            return c.json({ epoch, items, next: `${epoch}.${through}` }, 200);
           }
-        } finally {
-          if (isWaiting) waiting.splice(waiting.indexOf(name), 1);
+          if (through === from.seq) await pastNumber(seen, until, ended);
+          // A backup that is put back during the wait brings another epoch.
+          from = { seq: through, epoch };
         }
       })
 
@@ -125,8 +119,8 @@ export function createFeed({ store, clock, signal }: ApiContext) {
 }
 
 /**
- * The next changes of all kinds, oldest first, or of one kind, those of the first page with any; and the number up to which there are
- * no others.
+ * The next changes, oldest first. Of one kind: those on the first page of changes that has any. `through`: the number up to
+ * which there are no others.
  */
 async function changesAfter(
   store: OpsStore,
@@ -135,12 +129,12 @@ async function changesAfter(
   kind: Kind | undefined,
 ): Promise<{ items: ChangeReport[]; through: number }> {
   let through = after;
-  for (let passed = 0; passed < PASSED_OVER_MAX; ) {
+  for (let skipped = 0; skipped < SKIPPED_MAX; ) {
     const page = await store.listChanges(through, kind === undefined ? limit : PAGE_LIMIT_MAX);
     const items = page.filter((change) => kind === undefined || change.kind === kind).slice(0, limit);
     through = (items.length === limit ? items : page).at(-1)?.seq ?? through;
     if (items.length > 0 || page.length === 0) return { items, through };
-    passed += page.length;
+    skipped += page.length;
   }
   return { items: [], through };
 }
@@ -157,7 +151,7 @@ function gone(why: string) {
 
 type SnapshotItem = { kind: Kind } & RecordReport;
 
-/** Up to `limit` rows behind the cursor, kind after kind. `last` is null when nothing is left. */
+/** Up to `limit` rows after the cursor, kind after kind. `last`: the last row of the page; null: no rows are left. */
 async function readPage(
   store: OpsStore,
   kinds: readonly Kind[],
@@ -173,7 +167,7 @@ async function readPage(
       limit: limit - items.length,
       after,
     });
-    // Of several reads the earliest: all that was committed since is in the changes.
+    // The number of the first read: everything committed since then is in the changes.
     first ??= seq;
     items.push(...records.map((record) => ({ kind, ...record })));
     if (isFull) return { seq: first, items, last: items.at(-1)! };
@@ -181,7 +175,7 @@ async function readPage(
   return { seq: first ?? 0, items, last: null };
 }
 
-/** Undefined: it is no cursor, or one of a snapshot of another kind. */
+/** Undefined: the text is no cursor, or belongs to a snapshot of another kind. */
 function readCursor(text: string, wanted: Kind | undefined): SnapshotCursor | undefined {
   const match = /^([^:]+):([a-z_]+):(.+)$/su.exec(text);
   const [, where, kind, id] = match ?? [];

@@ -11,8 +11,8 @@ const WAIT_MAX = 30;
 const CURSOR_MAX_LENGTH = 255;
 
 /**
- * `owner.team=Legal`: the names that lead to a field of a record, and its value. What SQLite would take for more than a name is
- * left out.
+ * `owner.team=Legal`: the path to a field of a record, and its value. Names do not contain what has another meaning in
+ * SQLite's paths.
  */
 const FIELD_FILTER = /^[^\0\\"$[\]=.]+(?:\.[^\0\\"$[\]=.]+)*=/;
 
@@ -38,13 +38,13 @@ export const rowId = z
   .regex(/^[1-9]\d{0,14}$/)
   .transform(Number)
   .openapi({ type: 'integer', minimum: 1 });
-/** Keys of lists that are ordered by a number. */
+/** `after` of lists that are ordered by a number. */
 const numberCursor = z.string().regex(/^\d{1,15}$/, 'the value of `next` from the page before');
-/** A number, and before it its epoch; without one, the present epoch is meant. */
+/** A number, with its epoch before it. Without an epoch, the present one is meant. */
 const FEED_CURSOR = /^(?:([0-9a-z]{1,64})\.)?(\d{1,15})$/;
 const feedCursor = z.string().regex(FEED_CURSOR, 'a `seq`, or the value of `next` from the page before');
 const instantWords = 'an instant such as 2026-11-01T12:00:00Z';
-/** As the tables have it: of the years 1 to 9999. PostgreSQL knows no year 0, and a longer one sorts otherwise as text. */
+/** In the years 1 to 9999: PostgreSQL knows no year 0, and as text a longer year sorts wrongly. */
 const instant = z.iso
   .datetime({ offset: true, error: instantWords })
   .transform((text) => new Date(text).toISOString())
@@ -53,7 +53,7 @@ const instant = z.iso
 const someWords = `a text of 1 to ${CURSOR_MAX_LENGTH} characters`;
 const some = z.string(someWords).min(1, someWords).max(CURSOR_MAX_LENGTH, someWords);
 
-/** A number for each of the tables that are read together. */
+/** Deliveries are read from several tables, so their key has a number for each. */
 const deliveriesCursor = (words: string) =>
   z
     .string()
@@ -91,7 +91,7 @@ export const queries = {
   }),
   records: z.strictObject({
     limit,
-    // Before the id are the number of the search that it belongs to, and a name of up to 100 characters with its length.
+    // Before the id come the number of a search, and a name of up to 100 characters with its length.
     after: z
       .string()
       .regex(/^\d\./, 'the value of `next` from the page before')
@@ -131,7 +131,7 @@ export const queries = {
   snapshot: z.strictObject({
     limit,
     kind: kind.optional(),
-    // An epoch, a number and a kind are before the id.
+    // Before the id come an epoch, a number and a kind.
     after: z
       .string()
       .min(1)
@@ -143,7 +143,7 @@ export const queries = {
   byTime: z.strictObject({ ...pagedByNumber, ...period }),
   pendingDeletions: z.strictObject({
     limit,
-    // A kind is before the id.
+    // Before the id comes a kind.
     after: z
       .string()
       .regex(/^[a-z_]+\//, 'the value of `next` from the page before')
@@ -158,7 +158,7 @@ export interface FeedCursor {
   epoch: string | null;
 }
 
-/** Null: it is none. */
+/** Null: the text is no cursor. */
 export function readFeedCursor(text: string): FeedCursor | null {
   const match = FEED_CURSOR.exec(text);
   return match === null ? null : { epoch: match[1] ?? null, seq: Number(match[2]) };

@@ -10,8 +10,8 @@ import { found, nextKey, notFound, pageOf } from './answers.ts';
 import * as routes from './routes.ts';
 
 /**
- * The reading half of the JSON API. A page of events may be short, or empty, and still have a next: then it ended at the
- * most rows that one page looks at, and `looked_back_to` says when the oldest of those came in.
+ * The reading half of the JSON API. One page looks at a bounded number of rows. So a page of events may be short or empty and
+ * still have a `next`; `looked_back_to` then says when the oldest row that it looked at came in.
  */
 export function createReads({ store, clock, answerTimes }: ApiContext, snapshots: Snapshots) {
   const listed = async <Name extends NumberedTable>(
@@ -53,7 +53,7 @@ export function createReads({ store, clock, answerTimes }: ApiContext, snapshots
     .openapi(routes.recordHistory, async (c) => {
       const { kind, id } = c.req.valid('param');
       const page = await store.recordHistory(kind, id, c.req.valid('query'));
-      // A record whose history has been trimmed has none either.
+      // A record whose history was trimmed has no changes either.
       if (page.items.length === 0 && (await store.showRecord(kind, id)) === null) throw notFound();
       return c.json(page, 200);
     })
@@ -63,11 +63,11 @@ export function createReads({ store, clock, answerTimes }: ApiContext, snapshots
     .openapi(routes.showSyncRun, async (c) => c.json(await shown('sync_runs', c.req.valid('param')), 200))
     .openapi(routes.listPendingDeletions, async (c) => {
       const { sync_run: syncRunId, ...paging } = c.req.valid('query');
-      // All that waits is read for the digests: so they are on the first page alone.
+      // The digests need all pending deletions, so only the first page has them.
       const pending =
         paging.after === undefined ? await pendingBySyncRun(store, clock.wall(), syncRunId) : [];
       const items = await store.listPendingDeletions({ syncRunId }, paging);
-      const sync_runs = pending.map(({ ids: _, ...of }) => of);
+      const sync_runs = pending.map(({ ids: _, ...counts }) => counts);
       return c.json({ sync_runs, items, next: nextKey(items, paging.limit, pendingDeletionKey) }, 200);
     })
     .openapi(routes.listQuarantine, async (c) =>

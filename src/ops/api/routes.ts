@@ -6,8 +6,8 @@ import { approveRequest, queries, refetchRequest, retryRequest, rowId, syncReque
 import * as schemas from './schemas.ts';
 
 /**
- * Every route of the operators' listener that is for programs, declared once: what a request is checked with, what the
- * document says of it, what its handler must answer, and what commands get.
+ * Every route for programs, declared once. Requests are checked by it; the OpenAPI document, the types of the handlers and
+ * those of the commands follow from it.
  */
 
 const id = z.string().transform(idFromPath).refine(isUsableId).openapi({
@@ -52,7 +52,7 @@ type Declared = {
   responses: RouteConfig['responses'];
 };
 
-/** Makes what declares the routes of one sort. What may go wrong follows from what a request takes. */
+/** Returns a function that declares routes of one sort. Their 400 and 404 follow from what a request takes. */
 function routesThat<const S extends Sort>(sort: S, problems: Declared['responses']) {
   return <const Path extends string, D extends Declared>(operationId: string, path: Path, declared: D) => {
     const { params, query, body } = declared.request ?? {};
@@ -62,7 +62,7 @@ function routesThat<const S extends Sort>(sort: S, problems: Declared['responses
       ...(params ? { 404: problem('There is no such thing.') } : {}),
       ...problems,
     };
-    // Of answers the types know only what was declared: problems are thrown.
+    // Problems are thrown, so the types have only the declared answers.
     const route = { ...sort, path, operationId, ...declared, responses };
     return createRoute<Path, typeof sort & typeof declared & { path: Path; operationId: string }>(route);
   };

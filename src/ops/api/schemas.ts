@@ -2,7 +2,7 @@ import { z } from '@hono/zod-openapi';
 import * as rows from '../../store/report-rows.ts';
 import { SIGNATURES } from '../delivery-answers.ts';
 
-/** What the JSON API answers. The rows in it are in `store/report-rows.ts`. */
+/** The answers of the JSON API. Their rows are in `store/report-rows.ts`. */
 
 const { instant, kind, text, verdictName: verdict, whole } = rows;
 
@@ -160,7 +160,7 @@ export const problemDetails = z
 const next = text.nullable().describe('What `after` takes for the following page; null on the last.');
 export const listOf = <Item extends z.ZodType>(item: Item) => z.object({ items: z.array(item), next });
 
-/** Of what is searched backwards: a page looks at a bounded number of rows. */
+/** A list that is searched backwards: each page looks at a bounded number of rows. */
 const searched = <Item extends z.ZodType>(item: Item) =>
   z.object({
     items: z.array(item).describe('Fewer than `limit`, or none, also on a page that is not the last.'),

@@ -1,29 +1,26 @@
 import { problem } from '../../platform/problem.ts';
-import { askerGone, type OpsHandlerContext } from '../access.ts';
+import type { OpsHandlerContext } from '../access.ts';
 import type { OpsContext } from '../context.ts';
+import { clientGone, createPlaces } from '../open-requests.ts';
 
-/** How often a page may change. */
+/** How often a page is read again. */
 const LOOK_MS = 1_000;
 /** A comment this often keeps proxies from closing the stream, and detects a browser that went away. */
 const KEEP_ALIVE_MS = 15_000;
 /** Each open page needs a connection. */
 export const MAX_STREAMS = 64;
-/** For one token: enough for many tabs, and places are left for others. */
+/** For one token: enough for many tabs. */
 export const MAX_STREAMS_OF_ONE = 16;
 
 /**
- * Server-sent events: a page's fragment whenever it differs from the last one sent, until the service drains. The limits
- * count the streams of all pages together. When `mayGoOn` says false the stream ends; the page then asks again, and is
- * sent to sign in.
+ * Server-sent events: sends a page's fragment whenever it has changed, until the service drains. The limits count the
+ * streams of all pages together. When `mayGoOn` is false the stream ends; the page then asks again, and is sent to sign in.
  */
 export function createStream(
   { clock, signal }: OpsContext,
   mayGoOn: (c: OpsHandlerContext) => Promise<boolean>,
 ) {
-  /** The token's name, once for each stream. */
-  const open: string[] = [];
-  const isFull = (name: string) =>
-    open.length >= MAX_STREAMS || open.filter((other) => other === name).length >= MAX_STREAMS_OF_ONE;
+  const places = createPlaces(MAX_STREAMS, MAX_STREAMS_OF_ONE);
 
   async function* fragments(
     c: OpsHandlerContext,
@@ -32,34 +29,30 @@ export function createStream(
   ): AsyncGenerator<string> {
     const { name } = c.get('identity');
     // Others may have taken the last place since the request came.
-    if (isFull(name)) return;
-    open.push(name);
-    using gone = askerGone(c);
+    if (places.isFull(name)) return;
+    using _ = places.take(name);
+    using gone = clientGone(c);
     const ended = AbortSignal.any([left.signal, gone.signal, signal]);
-    try {
-      let sent: string | null = null;
-      let lookedAt = 0;
-      let writtenAt = clock.steady();
-      for (;;) {
-        if (sent !== null) await clock.sleep(Math.max(0, lookedAt + LOOK_MS - clock.steady()), ended);
-        if (ended.aborted || !(await mayGoOn(c))) return;
-        lookedAt = clock.steady();
-        const html = await render();
-        if (html === sent && lookedAt - writtenAt < KEEP_ALIVE_MS) continue;
-        yield html === sent ? ': still here\n\n' : asEvent(html);
-        sent = html;
-        writtenAt = clock.steady();
-      }
-    } finally {
-      open.splice(open.indexOf(name), 1);
+    let sent: string | null = null;
+    let lookedAt = 0;
+    let writtenAt = clock.steady();
+    for (;;) {
+      if (sent !== null) await clock.sleep(Math.max(0, lookedAt + LOOK_MS - clock.steady()), ended);
+      if (ended.aborted || !(await mayGoOn(c))) return;
+      lookedAt = clock.steady();
+      const html = await render();
+      if (html === sent && lookedAt - writtenAt < KEEP_ALIVE_MS) continue;
+      yield html === sent ? ': still here\n\n' : asEvent(html);
+      sent = html;
+      writtenAt = clock.steady();
     }
   }
 
-  /** `start` reads the query and returns what renders the fragment. Where the query is unusable it throws, and no place is taken. */
+  /** `start` reads the query and returns the function that renders the fragment. It throws if the query is unusable. */
   return (start: (c: OpsHandlerContext) => () => Promise<string>) =>
     (c: OpsHandlerContext): Response => {
       const render = start(c);
-      if (isFull(c.get('identity').name)) {
+      if (places.isFull(c.get('identity').name)) {
         return problem(503, 'too_many_streams', 'Too many pages are open.', undefined, {
           'retry-after': '30',
         });
@@ -77,9 +70,8 @@ export function createStream(
 }
 
 /**
- * Asks for an event only when it is read: a slow reader gets the newest state once it reads again, and an answer to HEAD,
- * which nobody reads, costs nothing. `ReadableStream.from` was refused: its cancel waits until the event that is under way
- * has come, where this one aborts it.
+ * Makes an event only when it is read: a slow reader gets the newest state when it reads again, and the answer to a HEAD costs
+ * nothing. `ReadableStream.from` was refused: its cancel waits for the next event, while this one aborts the wait.
  */
 function bodyOf(events: AsyncGenerator<string>, left: AbortController): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
