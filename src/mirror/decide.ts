@@ -222,10 +222,11 @@ function dataShown(
   kind: Kind,
   data: JsonObject,
   read: Pick<ReadMoment, 'isOfList'>,
-  { state, row }: { state: Pick<RecordState, 'returned'>; row: RowContent | null },
+  { state, row }: { state: Pick<RecordState, 'returned' | 'unverifiedSince'>; row: RowContent | null },
 ): { data: JsonObject; lacks: boolean } {
   const isPart = read.isOfList === true && kind !== 'policy' && state.returned;
-  return isPart && row !== null ? laidOver(row.data, data) : { data, lacks: false };
+  if (!isPart || row === null) return { data, lacks: false };
+  return laidOver(row.data, data, state.unverifiedSince === null);
 }
 
 /** The API showed the record as `answer`. */

@@ -50,21 +50,37 @@ export function mergePayload(
 /**
  * A list's row of a record, laid over the data in the mirror. What the row leaves out, at any depth, is not removed: the
  * record's own address may still show it. So is an object, or a list of them, for which it has a plain value, such as an id.
- * `lacks`: it leaves out something.
+ * `lacks`: it leaves out something. What it only writes otherwise stays as it is, if that `isRead`: else the row would change there and
+ * back with each list and each answer of the record's own address.
  */
-export function laidOver(present: JsonObject, listed: JsonObject): { data: JsonObject; lacks: boolean } {
+export function laidOver(
+  present: JsonObject,
+  listed: JsonObject,
+  isRead: boolean,
+): { data: JsonObject; lacks: boolean } {
   const data = { ...present };
   let lacks = Object.keys(present).some((field) => !Object.hasOwn(listed, field));
   for (const field of Object.keys(listed)) {
     const was = Object.hasOwn(present, field) ? present[field] : null;
-    const is = listed[field];
+    const is = isRead && meaningOf(was) === meaningOf(listed[field]) ? was : listed[field];
     const isShort = holdsObjects(was) && !holdsObjects(is);
     const short = isShort ? { data: was, lacks: true } : { data: is, lacks: false };
-    const inner = isObject(was) && isObject(is) ? laidOver(was, is) : short;
+    const inner = isObject(was) && isObject(is) ? laidOver(was, is, isRead) : short;
     put(data, field, inner.data);
     lacks ||= inner.lacks;
   }
   return { data, lacks };
+}
+
+/** A day, or an instant with its zone, as exactly as `Date` has it. */
+const MOMENT = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,3})?(?:Z|[+-]\d\d:\d\d))?$/;
+
+/** The same for a number or a truth and its text, and for a day and its midnight in UTC. Of all else, itself. */
+function meaningOf(value: unknown): unknown {
+  if (typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean')
+    return String(value);
+  const ms = typeof value === 'string' && MOMENT.test(value) ? Date.parse(value) : Number.NaN;
+  return Number.isNaN(ms) ? value : new Date(ms).toISOString();
 }
 
 const holdsObjects = (value: unknown): boolean =>

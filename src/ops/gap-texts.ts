@@ -130,9 +130,11 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   },
   unaddressable: {
     title: 'This id cannot be asked for',
-    remedy: 'No request path can contain it. Only what the list shows of it is known.',
+    remedy:
+      'No request path can contain it. Only what the list shows of it is known; once it shows it no more, the row stays as it was.',
     symptom: 'No request path can contain the id, such as two dots.',
-    check: 'The record in the compliance service itself: the mirror knows only what the list shows.',
+    check:
+      'The record in the compliance service itself: the mirror knows only what the list shows. One that is gone from it stays alive here.',
     command: `${CLI} records show KIND ID`,
     note: 'Only another id, given in the compliance service, resolves it.',
   },

@@ -308,6 +308,32 @@ describe('a row of a list', () => {
     expect(gone).toMatchObject({ outcome: 'updated', confirmed: true, state: { unverifiedSince: null } });
   });
 
+  it.each<[unknown, unknown, 'unchanged' | 'updated']>([
+    ['5', 5, 'unchanged'],
+    [true, 'true', 'unchanged'],
+    ['2026-01-01T00:00:00Z', '2026-01-01', 'unchanged'],
+    ['2026-01-01T01:00:00+01:00', '2026-01-01T00:00:00.000Z', 'unchanged'],
+    [{ at: '2026-01-01', n: 5 }, { at: '2026-01-01T00:00:00Z', n: '5' }, 'unchanged'],
+    ['5', 6, 'updated'],
+    ['2026-01-02T00:00:00Z', '2026-01-01', 'updated'],
+    // No zone, so only the service knows which instant this is.
+    ['2026-01-01T00:00:00Z', '2026-01-01T00:00:00', 'updated'],
+    ['2026-01-01T00:00:00.0001Z', '2026-01-01T00:00:00.0002Z', 'updated'],
+    ['null', null, 'updated'],
+  ])('leaves a verified %j as it is written, if it shows %j for it: %s', (own, listed, outcome) => {
+    const held = row({ field: own });
+    const applied = (over: Partial<RecordState>) =>
+      decideApply('vendor', { field: listed }, read, { state: state(over), row: held }, TIMING);
+    expect(applied(VERIFIED)).toMatchObject({ outcome, lacks: false, confirmed: true });
+    // What an event has shown is not yet known to be what the record's own address shows.
+    expect(applied({ returned: true }).row?.data).toEqual({ field: listed });
+    const compared = compareRead('vendor', { id: 'v', data: { field: listed } }, read, {
+      state: VERIFIED,
+      row: held,
+    });
+    expect(compared.what).toBe(outcome === 'unchanged' ? 'same' : 'different');
+  });
+
   it('that leaves out what only events have shown is the first truth about it', () => {
     const first = apply('vendor', { name: 'Old' }, { returned: false });
     expect(first).toMatchObject({ lacks: false, confirmed: true, row: { data: { name: 'Old' } } });
