@@ -16,24 +16,24 @@ import { createUpstream } from './upstream.ts';
 /** Repairs at the same time. The real limit is the request budget. */
 const REPAIRS_AT_ONCE = 4;
 
-/** Due vendors to look at together, so that a burst of dirty marks is recognised before single repairs begin. */
+/** Due vendors to count, so that a burst of dirty marks is recognised before single repairs begin. */
 const BURST_LOOK = 256;
 
-/** The planner looks at least this often. Whatever makes work sooner wakes it. */
+/** The planner looks for work at least this often. New work wakes it sooner. */
 const LONGEST_NAP_MS = 1_000;
-/** And at most this often, so that a record that is due at once makes no busy loop. */
+/** The planner rests at least this long, so that a record that is due again at once makes no busy loop. */
 const SHORTEST_NAP_MS = 20;
 
 /** An interrupted full sync that had read fewer pages than this begins again. */
 const PAGES_WORTH_RESUMING = 10;
 
-/** After the database could not commit. */
+/** Wait after the database could not commit. */
 const STORE_PAUSE_MS = 1_000;
 
 export interface BackfillOptions
   extends Pick<Context, 'store' | 'gaps' | 'clock' | 'paging' | 'random' | 'onApplied'> {
   client: ComplianceClient;
-  /** How an event is processed once its record has been found; its pointers and timing are also those of reads. */
+  /** How an event is processed once its record has been found. Reads use the same pointers and timing. */
   rules: ProvisionalRules;
   requestsPerMinute: number;
   /** 0: full syncs run at start and on demand only. */
@@ -54,16 +54,16 @@ export interface BackfillOptions
 
 export type Backfill = ReturnType<typeof createBackfill>;
 
-/** The full syncs of a kind: what is asked for and how the last ones went. Times are steady. */
+/** What is planned for the full syncs of a kind, and how the last ones ended. Times are steady. */
 const newPlan = () => ({
-  /** Why another one is wanted; empty: nobody has asked since the last one began. */
+  /** Why the next one was requested, since the last one began. */
   reasons: new Set<string>(),
   lastStartedAt: null as number | null,
   failures: 0,
   retryAt: null as number | null,
-  /** Complete ones in a row after which deletions waited. */
-  looks: 0,
-  lookAgainAt: Number.POSITIVE_INFINITY,
+  /** Complete full syncs in a row that left deletions pending, and when the next one is due because of that. */
+  pendingInARow: 0,
+  pendingAgainAt: Number.POSITIVE_INFINITY,
   /** A list scan because of dirty marks does not begin before this. */
   dirtyNotBefore: 0,
   running: null as Promise<void> | null,
@@ -71,7 +71,7 @@ const newPlan = () => ({
 
 type FullSyncPlan = ReturnType<typeof newPlan>;
 
-/** Whether a person asked for it, or gave it other credentials: what waits after failures knows nothing of those. */
+/** Whether a person asked for it, or set other credentials. Then no backoff applies. */
 const isAsked = (reason: string) => /^(operator|approval|credentials)\b/.test(reason);
 
 /** Looks for what is due, repairs it in the cheaper way, and runs a full sync for what single reads cannot repair. */
@@ -90,7 +90,7 @@ export function createBackfill(options: BackfillOptions) {
   let woken = false;
 
   const forReads = { ...options, timing, pointers, signal };
-  /** The credentials with which each kind was last noted as readable, so that not every read writes it again. */
+  /** The credentials with which each kind was last noted as readable, so that not every read writes a note. */
   const noted = new Map<string, string>();
   const upstream = createUpstream({
     ...forReads,
@@ -100,7 +100,7 @@ export function createBackfill(options: BackfillOptions) {
       wake();
     },
     onAcceptedAgain() {
-      // What was rejected meanwhile does not wait for the end of its backoff.
+      // Full syncs that failed for the same reason begin now, and not after their backoff.
       for (const plan of plans.values()) if (plan.retryAt !== null) plan.retryAt = clock.steady();
       wake();
     },
@@ -141,7 +141,7 @@ export function createBackfill(options: BackfillOptions) {
     plan.running = runFullSync(kind, reason)
       .catch((error) => {
         options.onError(error);
-        // The database failed and not the upstream, so the request must not be forgotten.
+        // The database failed. The full sync is still wanted.
         retryLater(plan);
       })
       .finally(() => {
@@ -156,31 +156,31 @@ export function createBackfill(options: BackfillOptions) {
     if (kind === 'risk_assessment') await store.makeKnown(kind, await options.riskIds(), now());
     const read = resumable.get(kind) ?? 0;
     resumable.delete(kind);
-    // More pages than the list can have: it was interrupted in a second list scan, after a complete first one.
+    // With more pages than the list has, it was interrupted in a second list scan, and nothing can be skipped.
     const fits = read < scanCost(await store.countKnown(kind), options.paging.pageSize);
     const skip = fits ? read : 0;
     const result = await fullSyncer.fullSync(kind, reason, skip);
     if (result.resumed) {
-      // Its rows are fresh, but only a whole one shows what is gone.
+      // Only a whole full sync shows which records are gone.
       plan.reasons.add('resumed');
       return;
     }
     if (result.outcome === 'complete') {
       plan.failures = 0;
       const pending = await store.pendingDeletions(clock.wall());
-      plan.looks = pending.some((waiting) => waiting.kind === kind) ? plan.looks + 1 : 0;
+      plan.pendingInARow = pending.some((waiting) => waiting.kind === kind) ? plan.pendingInARow + 1 : 0;
       const inMs =
-        plan.looks === 0
+        plan.pendingInARow === 0
           ? Number.POSITIVE_INFINITY
-          : backoffMs(WAITING_BACKOFF, plan.looks, options.random());
-      plan.lookAgainAt = clock.steady() + inMs;
+          : backoffMs(WAITING_BACKOFF, plan.pendingInARow, options.random());
+      plan.pendingAgainAt = clock.steady() + inMs;
       await gaps.resolve({ reason: 'list_incomplete', kind, recordId: null });
       await gaps.resolve({ reason: 'total_mismatch', kind, recordId: null });
       return;
     }
     if (result.outcome === 'interrupted') return;
     retryLater(plan);
-    // A single failure is chance: a page failed, or the list moved while it was read.
+    // A single failure may be chance: a page failed, or the list moved while it was read.
     if (plan.failures > 1) {
       const reason = result.mismatch ? 'total_mismatch' : 'list_incomplete';
       await gaps.open({ reason, kind, recordId: null }, result.error);
@@ -192,12 +192,18 @@ export function createBackfill(options: BackfillOptions) {
     plan.retryAt = clock.steady() + backoffMs(FULL_SYNC_BACKOFF, plan.failures, options.random());
   }
 
-  /** When the next one begins: after a failure, on request, or by the timer, sooner if deletions wait. Infinity: not planned. */
-  function fullSyncDueAt({ failures, retryAt, reasons, lastStartedAt, lookAgainAt }: FullSyncPlan): number {
+  /** When the next full sync begins: after a failure, on request, or by the timer (sooner if deletions are pending). */
+  function fullSyncDueAt({
+    failures,
+    retryAt,
+    reasons,
+    lastStartedAt,
+    pendingAgainAt,
+  }: FullSyncPlan): number {
     if (failures > 0 && retryAt !== null) return retryAt;
     if (reasons.size > 0) return 0;
-    const hasTimer = options.fullSyncMs > 0 && lastStartedAt !== null;
-    return hasTimer ? Math.min(lastStartedAt + options.fullSyncMs, lookAgainAt) : Number.POSITIVE_INFINITY;
+    if (options.fullSyncMs === 0 || lastStartedAt === null) return Number.POSITIVE_INFINITY;
+    return Math.min(lastStartedAt + options.fullSyncMs, pendingAgainAt);
   }
 
   async function planSyncRuns(): Promise<void> {
@@ -225,7 +231,7 @@ export function createBackfill(options: BackfillOptions) {
     const enough =
       kind === 'vendor' ? Math.max(BURST_LOOK, scanCost(total, pageSize) + 1) : REPAIRS_AT_ONCE * 4;
     const isFree = (id: string) => !reserved.has(`${kind} ${id}`) && !repairs.has(`${kind} ${id}`);
-    // Records that are being read are still first in the list, and must not hide the others.
+    // Records that are being read now come first in the list, so they must not use up the limit.
     const limit = enough + reserved.size + repairs.size;
     const due = (await store.dueRecords(kind, now(), timing, limit)).filter(({ id }) => isFree(id));
     const soon = { ...now(), steady: now().steady + timing.settleMs };
@@ -265,7 +271,7 @@ export function createBackfill(options: BackfillOptions) {
     repairs.set(key, work);
   }
 
-  /** Deletions that an event announced are done at once; the others when none of them waits for its proof any more. */
+  /** Deletes proven absences: those that an event announced at once, the others once no record of the kind waits for its proof. */
   async function judgeProofs(kind: FetchedKind): Promise<void> {
     const { awaiting, proven } = await store.countProofs(kind);
     if (proven === 0) return;
@@ -287,14 +293,14 @@ export function createBackfill(options: BackfillOptions) {
       });
   }
 
-  /** So that an API that ends while nothing is to be read is noticed. */
+  /** Asks the API now and then while there is nothing to read, so that an outage is noticed. */
   function planLook(): void {
     if (looking !== null || !upstream.isLookDue(lookEveryMs(options.requestsPerMinute))) return;
     looking = upstream
       .look()
       .then((refused) => {
         if (refused === null) return;
-        // Perhaps not for long: its full sync is tried until it is not refused any more.
+        // The kind's full sync is tried again until the API accepts it.
         planOf(refused).reasons.add('gap');
         wake();
       })
@@ -306,7 +312,7 @@ export function createBackfill(options: BackfillOptions) {
 
   // ─── the planner ──────────────────────────────────────────────────────────────────────────────────────
 
-  /** If the database fails: never. The longest nap is short anyway. */
+  /** When the next record is due; infinity: no record, or the database fails. */
   async function nextDue(): Promise<number> {
     try {
       const dues = await Promise.all(KINDS.map((kind) => store.nextDueAt(kind)));
@@ -322,9 +328,8 @@ export function createBackfill(options: BackfillOptions) {
     await clock.sleep(SHORTEST_NAP_MS, signal);
     if (woken || signal.aborted) return;
     const next = (await nextDue()) - clock.steady();
-    // It may have been woken during that question.
     if (woken) return;
-    // A record that is due already waits for a request to end, which wakes us.
+    // A record that is already due waits for a request to end, and that wakes the planner.
     const ms = next > 0 ? Math.min(LONGEST_NAP_MS, next) : LONGEST_NAP_MS / 4;
     await nap.sleep(ms, signal);
   }
@@ -343,7 +348,7 @@ export function createBackfill(options: BackfillOptions) {
       if (isAsked(reason)) upstream.tryNow();
       wake();
     },
-    /** A person asks for these records now. */
+    /** Refetches these records now, because a person asks. */
     async refetch(kind: Kind, ids: readonly string[]): Promise<void> {
       await store.makeDue(kind, ids, now());
       upstream.tryNow();

@@ -11,7 +11,7 @@ import type {
   RepairStore,
 } from '../store/store.ts';
 
-/** What the parts of the backfill work with. A part that needs little of it picks that. */
+/** What the parts of the backfill work with. Each part picks what it needs. */
 export interface Context {
   store: RepairStore;
   gaps: GapKeeper;
@@ -35,14 +35,14 @@ export function createGapKeeper(options: {
   return {
     open: (gap: GapKey, error: string | null): Promise<void> => store.openGap(gap, error, momentOf(clock)),
     resolve: (gap: GapKey): Promise<unknown> => store.resolveGap(gap, momentOf(clock)),
-    /** Writes into the audit trail what the API says of our credentials, or that we have none to ask it with. */
-    async credentials(kind: Kind, outcome: string): Promise<void> {
+    /** Notes in the audit what the API said about our credentials, or that none could be sent (`unusable`). */
+    async auditCredentials(kind: Kind, outcome: string): Promise<void> {
       const actor = outcome === 'unusable' ? 'service' : 'upstream';
       await store.audit({ actor, action: 'credentials', outcome, target: kind }, momentOf(clock));
     },
   };
 }
 
-/** The cause that changes name. Null: the record was read by itself. */
+/** The `cause` of what a read writes. Null: a refetch by itself, outside a sync run. */
 export const causeOf = (syncRunId: number | null): string =>
   syncRunId === null ? 'refetch' : `sync:${syncRunId}`;

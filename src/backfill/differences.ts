@@ -3,7 +3,7 @@ import { momentOf } from '../platform/clock.ts';
 import type { Applied, Conclusion } from '../store/store.ts';
 import { type Context, causeOf } from './context.ts';
 
-/** What differed from the mirror in a full sync although no event had announced it, and how much of it is repaired. */
+/** What a full sync found different although no event had announced it. */
 export interface DifferencesReport {
   /** Upstream, not here. */
   missing: number;
@@ -11,11 +11,11 @@ export interface DifferencesReport {
   extra: number;
   /** Here and upstream, unlike each other. */
   different: number;
-  /** How many of all these the full sync repaired itself. */
+  /** How many of these the full sync repaired itself. */
   repaired: number;
-  /** By name of column or of field in `data`: in how many records it differed. */
+  /** In how many records each column, or field in `data`, differed. */
   fields: Record<string, number>;
-  /** The first of them. */
+  /** The first `EXAMPLES_MAX`. */
   examples: DifferencesExample[];
 }
 
@@ -26,14 +26,14 @@ export interface DifferencesExample {
   repaired: boolean;
 }
 
-/** With more, one row would fill a page. The feed of changes names every record. */
+/** More would fill a page with one row. The feed of changes names every record. */
 const EXAMPLES_MAX = 20;
-/** Field names come from the upstream; a person would read no more. */
+/** The upstream decides how many field names there are. */
 const FIELDS_MAX = 100;
 
 export type Differences = ReturnType<typeof createDifferences>;
 
-/** Adds up what differed. What an event had announced is no difference: the record was already marked unverified. */
+/** Counts differences. A change that an event had announced is none: the mirror knew that the record was unverified. */
 export function createDifferences() {
   const report: DifferencesReport = {
     missing: 0,
@@ -58,10 +58,10 @@ export function createDifferences() {
     found,
     read(applied: readonly Applied[]): void {
       for (const { id, outcome, announced, differences } of applied) {
-        // A refused read is older than the row, or the record is read once more.
+        // A refused read may be older than the row.
         if (announced || outcome === 'unchanged' || outcome === 'refused') continue;
         const what = outcome === 'inserted' || outcome === 'revived' ? 'missing' : 'different';
-        // For a missing record, the names of its fields add nothing.
+        // Of a missing record every field differs.
         found({
           id,
           what,

@@ -12,23 +12,23 @@ import { createUpstream, retried } from './upstream.ts';
 /** Ids taken from the database at a time. */
 const BATCH = 100;
 
-/** A record whose read fails is tried this often; then the comparison is given up. */
+/** Failed tries for one record before the comparison is given up. */
 const TRIES_PER_RECORD = 4;
 
-/** This reading must leave no trace in the database; the next real one writes down what it finds. */
+/** A dry run must leave no trace in the database. The next full sync opens the gaps. */
 const nothing = async () => undefined;
-const SILENT_GAPS: GapKeeper = { open: nothing, resolve: nothing, credentials: nothing };
+const SILENT_GAPS: GapKeeper = { open: nothing, resolve: nothing, auditCredentials: nothing };
 
 /** What a comparison found. */
 export interface DryRunReport extends DifferencesReport {
-  /** Why the list may not be whole, so that nothing absent from it counts as extra; null: it is whole. */
+  /** Why the list may not be whole: then no record that it does not show counts as extra. Null: it is whole. */
   incomplete: string | null;
 }
 
 /**
- * Compares a whole kind with the upstream and writes nothing, not even that it looked or failed. A record that this single
- * reading misses counts as extra, where a full sync would look again. Rejects with UpstreamError when the API cannot be read,
- * and with the signal's reason.
+ * Compares a whole kind with the upstream and writes nothing, not even that it looked or failed. It reads once: a record that
+ * this reading misses counts as extra, where a full sync would read again. Rejects with UpstreamError when the API cannot be
+ * read, and with the signal's reason.
  */
 export function createDryRun(
   options: Pick<Context, 'clock' | 'pointers' | 'paging' | 'random'> & {
@@ -42,14 +42,14 @@ export function createDryRun(
 
   return async (kind: Kind, signal: AbortSignal): Promise<DryRunReport> => {
     const lane = 'person';
-    // Not the upstream that repairs use, which writes down what it learns about outages and credentials.
+    // Of its own: the upstream that repairs use saves what it learns about outages and credentials.
     const upstream = createUpstream({ ...options, gaps: SILENT_GAPS, signal });
     const pages = createPages({ ...options, upstream, signal });
     const differences = createDifferences();
     const from = await store.currentNumber();
     const seen = new Set<string>();
     const asked = new Set<string>();
-    /** The list leaves out fields of these, so they are compared by their own addresses. */
+    /** Records of which the list leaves out fields: each is compared by its own address. */
     const lacking = new Set<string>();
     let incomplete: string | null = null;
 
@@ -92,7 +92,7 @@ export function createDryRun(
     } else await readList(kind);
     if (kind === 'vendor') for (const id of lacking) await readRecord(kind, id);
     const absent: string[] = [];
-    // Tombstones and ids without a row too: what the API shows of them is missing here.
+    // Tombstones and ids without a row too: if the API shows their records, those are missing here.
     for (let after = ''; ; ) {
       const known = await store.knownIds(kind, after, BATCH);
       if (known.length === 0) break;
@@ -103,7 +103,7 @@ export function createDryRun(
         if (alive && !seen.has(id) && incomplete === null) absent.push(id);
       }
     }
-    // A record that an event named meanwhile may have come after its page was read, or gone before it was asked for.
+    // A record that an event named meanwhile may have been made after its page was read, or deleted before it was asked for.
     const touched = await store.touchedSince(kind, from);
     for (const id of absent) {
       if (!touched.has(id)) differences.found({ id, what: 'extra', fields: [], repaired: false });

@@ -20,10 +20,10 @@ import type { Upstream } from './upstream.ts';
 /** Without a total, only one more list scan shows that the list did not move. */
 const PAIRS_WITHOUT_TOTAL = 2;
 
-/** So many pairs of list scans may disagree; then a gap tells a person. */
+/** When this many pairs of list scans have disagreed, a gap tells a person. */
 const PROOF_TRIES = 5;
 
-/** Records read at the same time by one full sync. The real limit is the request budget. */
+/** Records read at the same time. The real limit is the request budget. */
 const READS_AT_ONCE = 4;
 
 /** Tries for a record whose read fails, within one full sync. */
@@ -47,9 +47,9 @@ export interface RunningSyncRun extends SyncRunProgress, Pace {
 interface Ending {
   outcome: SyncRunOutcome;
   error: string | null;
-  /** The service's own total contradicts its list. */
+  /** The list's total contradicts its rows. */
   mismatch?: boolean;
-  /** It went on where an interrupted one had stopped, and came to the end: its rows are fresh, a whole one is still needed. */
+  /** It began where an interrupted full sync had stopped, and reached the end of the list. A whole one must follow. */
   resumed?: boolean;
 }
 
@@ -64,19 +64,19 @@ export interface FullSyncResult extends Ending {
 
 /** A full sync under way. */
 interface Running {
-  /** Counts are kept in it. */
+  /** Its counts are updated while the full sync runs. */
   shown: Omit<RunningSyncRun, keyof Pace>;
   lane: Lane;
-  /** Pages left out, since an interrupted full sync has read them. */
+  /** Pages left out, because an interrupted full sync has read them. */
   skip: number;
   startedAt: number;
   saidAt: number;
-  /** The counter as it began. */
+  /** The counter when it began. */
   number: number;
   /** Events wait whose record is not known. */
   hasUnnamed: boolean;
   differences: Differences;
-  /** Live in the mirror, not in the list, and answered at their own address: the list is incomplete, whatever its total. */
+  /** Records that the list leaves out although their own addresses show them: the list is incomplete, whatever its total. */
   unlisted: string[];
 }
 
@@ -87,7 +87,7 @@ const incomplete = (error: string | null, more: Pick<Ending, 'mismatch' | 'resum
   ...more,
 });
 
-/** `settled`: nothing more can be learned about it now. */
+/** `settled`: the record is not shown, and nothing more can be learned about it now. */
 type ReadOutcome = 'shown' | 'missing' | 'settled' | 'failed';
 
 type ScanOnce = (seenBefore: ReadonlySet<string>) => Promise<ListScan>;
@@ -97,7 +97,7 @@ export function createFullSyncer(
     upstream: Upstream;
     refetch: Refetch;
     conclude: Conclude;
-    /** Ids that the full sync reads itself; nobody else reads them meanwhile. */
+    /** Records that only the full sync reads now. Each as `kind id`. */
     reserved: Set<string>;
     onProgress: (fullSync: RunningSyncRun) => void;
     onFullSync: (result: FullSyncResult) => void;
@@ -106,18 +106,15 @@ export function createFullSyncer(
   const { store, upstream, clock, timing, gaps, signal } = options;
   const scanList = createListScan(options);
   const running = new Map<Kind, Running>();
-  /** What the last complete list scan of each kind said it holds. */
+  /** How many records each kind's list holds, by the last complete list scan. */
   const totals = new Map<Kind, number>();
 
-  /**
-   * Brings a whole kind into sync, leaving out the first `skip` pages. Resolves with how it went; rejects only when
-   * the store fails.
-   */
+  /** Brings a whole kind into sync, without the first `skip` pages of its list. Rejects only when the store fails. */
   async function fullSync(kind: Kind, reason: string, skip: number): Promise<FullSyncResult> {
     const startedAt = clock.steady();
     const { id, ...begun } = await store.startSyncRun(kind, reason, momentOf(clock));
     const counts = { pages: skip, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
-    // A scan for what events have reported does not wait behind other scans.
+    // A full sync that verifies events does not wait behind other list scans.
     const lane = reason === 'events' ? 'live' : 'scan';
     const estimatedTotal = totals.get(kind) ?? null;
     const run: Running = {
@@ -168,7 +165,7 @@ export function createFullSyncer(
         skip: seenBefore.size === 0 ? run.skip : 0,
         onPage: (applied, total) => {
           run.differences.read(applied);
-          // One that differs besides is due anyway: it is read at its own address once that is sure to show the same.
+          // A record that also differs is refetched anyway, after the consistency window.
           for (const { id, lacks, outcome } of applied)
             if (lacks && (outcome === 'unchanged' || outcome === 'refused')) lacking.add(id);
           run.shown.estimatedTotal = total ?? run.shown.estimatedTotal;
@@ -183,7 +180,6 @@ export function createFullSyncer(
     totals.set(kind, first.total ?? first.ids.size);
     if (kind === 'vendor') {
       await askAgain(kind, run);
-      // What the list leaves out of these, only their own addresses show.
       const { failed } = await readEach(kind, run, [...lacking]);
       if (failed > 0) {
         return incomplete(
@@ -204,19 +200,18 @@ export function createFullSyncer(
       return incomplete(error, { mismatch: first.total !== null });
     }
     if (failed === 0) return COMPLETE;
-    // Whether they are gone is not known.
     return incomplete(
       `the list leaves out ${absent.length}, of which ${failed} could not be read by themselves`,
     );
   }
 
-  /** Until a list scan no longer gets pages as old as those of this one. */
+  /** Waits until no page of a new list scan can be as old as the pages of this one. */
   async function settledAfter({ endedAt }: ListScan): Promise<void> {
     await clock.sleep(Math.max(0, endedAt + timing.settleMs - clock.steady()), signal);
     signal.throwIfAborted();
   }
 
-  /** Only their list shows policies: one that is in neither of two complete list scans which agree is gone. */
+  /** Only their list shows policies. A policy is gone if two complete list scans that agree do not show it. */
   async function proveByLists(
     kind: 'policy',
     run: Running,
@@ -226,20 +221,20 @@ export function createFullSyncer(
   ): Promise<Ending> {
     const gap = { reason: 'deletions_unproven', kind, recordId: null } as const;
     let first = earlier;
-    // The earliest of the list scans that agree so far, and how many in a row agreed with it.
+    // The first of the list scans that agree so far, and how many after it have agreed.
     let base = first;
     let agreeing = 0;
     for (let tries = 1; tries <= PROOF_TRIES; tries += 1) {
-      // The first list scan may have been too early to show a record; the second is not.
+      // Within the consistency window the first list scan may have missed a new record. The second begins after it.
       await settledAfter(first);
       const second = await scanOnce(first.ids);
       if (!second.complete) return incomplete(second.error);
       const touched = await store.touchedSince(kind, base.number);
-      // A list that moves while it is read skips records, by bad luck the same ones twice.
-      const agrees = first.steady && second.steady && sameBut(touched, base.ids, second.ids);
+      // A list that moves while it is read skips records, and may skip the same ones twice.
+      const agrees = first.steady && second.steady && isEqualExcept(touched, base.ids, second.ids);
       agreeing = agrees ? agreeing + 1 : 0;
       if (agreeing >= (second.total === null ? PAIRS_WITHOUT_TOTAL : 1)) {
-        // A record that any of the scans has shown is marked as seen by this full sync.
+        // Every record that one of the scans has shown counts as seen by this full sync.
         const gone = await store.unseenBy(kind, run.shown.id, base.number);
         await conclude(kind, run, { absent: gone, number: base.number });
         await gaps.resolve(gap);
@@ -252,7 +247,7 @@ export function createFullSyncer(
     return incomplete('the list changes too fast to prove what is gone');
   }
 
-  /** Every known assessment, one by one: there is no list of them. */
+  /** Reads every known assessment by itself, because no list shows them. */
   async function cycle(run: Running): Promise<Ending> {
     const kind = 'risk_assessment';
     const { shown } = run;
@@ -278,8 +273,8 @@ export function createFullSyncer(
   }
 
   /**
-   * Reads what seems gone until it is shown or proven gone. All are judged together at the end, because many deletions at once
-   * wait for a person. Resolves with how many could not be read.
+   * Reads records that seem gone until each is shown or proven gone. They are deleted together at the end, because many
+   * deletions at once wait for a person. Resolves with how many could not be read.
    */
   async function proveByReading(
     kind: FetchedKind,
@@ -305,8 +300,8 @@ export function createFullSyncer(
   }
 
   /**
-   * Asks again for vendors whose own addresses were answered with something unusable. The list shows them like all others, so
-   * nothing else would ask. The first that fails ends it; next time it comes after the others.
+   * Refetches vendors whose own addresses gave an unusable answer. Nothing else would, because the list shows these vendors.
+   * Stops at the first failure; the next time, that vendor comes last.
    */
   async function askAgain(kind: 'vendor', run: Running): Promise<void> {
     for (const id of await store.unreadableRecords(kind, CYCLE_BATCH)) {
@@ -329,7 +324,7 @@ export function createFullSyncer(
   const refetch = (kind: FetchedKind, run: Running, id: string, absentFromList: boolean, attempts: number) =>
     options.refetch({ kind, id, attempts, lane: run.lane, syncRunId: run.shown.id, absentFromList });
 
-  /** Reads each of these, a few at a time. Returns which seem gone so far, and how many could not be read. */
+  /** Reads these records, a few at a time. `missing`: ids that seem gone so far. `failed`: how many could not be read. */
   async function readEach(
     kind: FetchedKind,
     run: Running,
@@ -340,7 +335,7 @@ export function createFullSyncer(
     const missing: string[] = [];
     let failed = 0;
     const rest = ids.values();
-    const lines = await Promise.allSettled(
+    const readers = await Promise.allSettled(
       Array.from({ length: READS_AT_ONCE }, async () => {
         for (const id of rest) {
           signal.throwIfAborted();
@@ -351,8 +346,8 @@ export function createFullSyncer(
         }
       }),
     );
-    // All have ended before the first failure is thrown.
-    for (const line of lines) if (line.status === 'rejected') throw line.reason;
+    // A failure is thrown only after all readers have ended.
+    for (const reader of readers) if (reader.status === 'rejected') throw reader.reason;
     return { missing, failed };
   }
 
@@ -406,13 +401,16 @@ export function createFullSyncer(
     fullSync,
     /** In the order of `KINDS`. */
     running: (): RunningSyncRun[] => KINDS.flatMap((kind) => running.get(kind) ?? []).map(withPace),
-    /** What the last complete list scan of the kind said it holds. */
+    /** How many records the kind's list holds; null: no complete list scan yet. */
     total: (kind: Kind): number | null => totals.get(kind) ?? null,
   };
 }
 
-function sameBut(ignored: ReadonlySet<string>, one: ReadonlySet<string>, two: ReadonlySet<string>): boolean {
-  const covers = (a: ReadonlySet<string>, b: ReadonlySet<string>) =>
-    [...a].every((id) => b.has(id) || ignored.has(id));
-  return covers(one, two) && covers(two, one);
+function isEqualExcept(
+  ignored: ReadonlySet<string>,
+  one: ReadonlySet<string>,
+  two: ReadonlySet<string>,
+): boolean {
+  const isIn = (set: ReadonlySet<string>) => (id: string) => set.has(id) || ignored.has(id);
+  return [...one].every(isIn(two)) && [...two].every(isIn(one));
 }

@@ -2,15 +2,15 @@ import type { Lane } from '../compliance/budget.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind, ListedKind } from '../compliance/kinds.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
-import type { Applied, SyncRunProgress } from '../store/store.ts';
-import type { Context } from './context.ts';
+import type { Applied, ReadMoment, ReadObject, SyncRunProgress } from '../store/store.ts';
+import { type Context, causeOf } from './context.ts';
 import { contradiction, createPages } from './pages.ts';
 import type { Upstream } from './upstream.ts';
 
-/** List scans that each bring records which no event announced; after these the full sync fails, so that people see it. */
+/** When each of this many list scans has shown new records that no event announced, the full sync fails, so that people see it. */
 const SCANS_MAX = 5;
 
-/** Records saved at a time, for pages of any size. Deliveries wait meanwhile: some 20 ms if all are new. */
+/** Records saved in one commit, whatever the page size. Deliveries wait for it: about 20 ms if all records are new. */
 const SLICE = 500;
 
 export interface ListScan {
@@ -18,25 +18,25 @@ export interface ListScan {
   complete: boolean;
   /** Why not. */
   error: string | null;
-  /** The empty page that ends a list was reached, even if pages before it were left out. */
+  /** The end of the list was reached, even if its first pages were left out. */
   ended: boolean;
-  /** The list was read to its end, and its own total says otherwise. */
+  /** The end was reached, and the list's total contradicts its rows. */
   mismatch: boolean;
-  /** Nothing shows that the list moved while it was read: one total throughout, and no record on two pages. */
+  /** Nothing shows that the list moved while it was read: the total stayed the same, and no record was on two pages. */
   steady: boolean;
   /**
-   * It brought records that no event announced, and others like them may have moved across the end of a page unseen. That is so
-   * if the list became shorter, showed a record twice or has no total, or if an event reported a deletion meanwhile, since
-   * another record may have taken the place.
+   * It showed records that no event announced, and may have skipped others like them: a deletion moves a record across the end
+   * of a page. So this is true if the list became shorter, showed a record twice or has no total, or if an event reported a
+   * deletion meanwhile.
    */
   mayLack: boolean;
   /** An event reported the deletion of a record that may have been in the list when the scan began. */
   shortened: boolean;
   ids: Set<string>;
-  /** The counter as it began, and when. */
+  /** The counter when it began. */
   number: number;
   endedAt: number;
-  /** What the service says it holds, as of the last page that said so. */
+  /** The total of the list, from the last page that gave one. */
   total: number | null;
 }
 
@@ -44,16 +44,16 @@ interface ListScanRequest {
   kind: ListedKind;
   syncRunId: number;
   lane: Lane;
-  /** Counts go on from here. With each page the pages so far are saved, and what was counted before it. */
+  /** Updated after each page. The commit of a page also saves the number of pages with it, and the counts without it. */
   progress: SyncRunProgress;
-  /** Counted already: the second list scan of a proof shows the same records. */
+  /** Records that an earlier list scan of this full sync has counted. */
   seenBefore: ReadonlySet<string>;
   onPage: (applied: readonly Applied[], total: number | null) => void;
-  /** Pages to leave out, which an interrupted full sync has read: such a list scan is never complete. */
+  /** Pages to leave out, because an interrupted full sync has read them. Such a list scan is never complete. */
   skip: number;
 }
 
-/** Reads a whole list, page by page, each object brought into sync as it is seen. */
+/** Reads a whole list, and brings the records of each page into sync. */
 export function createListScan(options: Context & { upstream: Upstream }) {
   const { store, upstream, clock } = options;
   const pages = createPages(options);
@@ -74,8 +74,8 @@ export function createListScan(options: Context & { upstream: Upstream }) {
       total: null,
     };
     const beganWall = clock.wall();
-    let broughtUntold = false;
-    let isOnPages = false;
+    let showedUnannounced = false;
+    let hasSeveralPages = false;
     let moved = false;
     try {
       for await (const { objects, meta, read } of pages(request)) {
@@ -87,33 +87,22 @@ export function createListScan(options: Context & { upstream: Upstream }) {
         progress.pages += 1;
         if (objects.length === 0) {
           Object.assign(scan, judgeEnd(scan, request.skip));
-          const isSuspect = broughtUntold && scan.complete;
-          scan.shortened = isOnPages && (await isShortened(kind, scan.number, beganWall, isSuspect));
-          scan.mayLack = broughtUntold && (moved || scan.total === null || scan.shortened);
+          const isSuspect = showedUnannounced && scan.complete;
+          scan.shortened = hasSeveralPages && (await isShortened(kind, scan.number, beganWall, isSuspect));
+          scan.mayLack = showedUnannounced && (moved || scan.total === null || scan.shortened);
           break;
         }
-        isOnPages = scan.ids.size > 0;
+        hasSeveralPages = scan.ids.size > 0;
         if (objects.some((object) => scan.ids.has(object.id))) {
           scan.steady = false;
           moved = true;
         }
-        const cause = `sync:${syncRunId}`;
-        const { pages: soFar, seen, inserted, updated, deleted, unchanged } = progress;
-        const context = { cause, syncRunId, timing: options.timing, pointers: options.pointers };
-        const counted = { pages: soFar, seen, inserted, updated, deleted, unchanged };
-        const applied: Applied[] = [];
-        for (let from = 0; from < objects.length; from += SLICE) {
-          const slice = objects.slice(from, from + SLICE);
-          // A page counts once all of it is saved.
-          const isLast = from + SLICE >= objects.length;
-          const saved = isLast ? { ...context, progress: counted } : context;
-          for (const one of await store.applyReads(kind, slice, read, saved)) applied.push(one);
-        }
+        const applied = await save(request, objects, read);
         if (applied.some((one) => one.witness)) upstream.witness(kind, read);
-        broughtUntold ||= applied.some(
-          (one) => ['inserted', 'revived'].includes(one.outcome) && !one.announced,
+        showedUnannounced ||= applied.some(
+          ({ outcome, announced }) => (outcome === 'inserted' || outcome === 'revived') && !announced,
         );
-        options.onApplied(kind, applied, cause);
+        options.onApplied(kind, applied, causeOf(syncRunId));
         count(progress, applied, scan.ids, request.seenBefore);
         request.onPage(applied, scan.total);
       }
@@ -127,9 +116,27 @@ export function createListScan(options: Context & { upstream: Upstream }) {
     return scan;
   };
 
+  async function save(
+    { kind, syncRunId, progress }: ListScanRequest,
+    objects: readonly ReadObject[],
+    read: ReadMoment,
+  ): Promise<Applied[]> {
+    const { timing, pointers } = options;
+    const context = { cause: causeOf(syncRunId), syncRunId, timing, pointers };
+    const applied: Applied[] = [];
+    for (let from = 0; from < objects.length; from += SLICE) {
+      const slice = objects.slice(from, from + SLICE);
+      // A page counts once all of it is saved.
+      const isLast = from + SLICE >= objects.length;
+      const saved = isLast ? { ...context, progress } : context;
+      for (const one of await store.applyReads(kind, slice, read, saved)) applied.push(one);
+    }
+    return applied;
+  }
+
   /**
-   * Whether a deletion is known of that may have fallen into the list scan: the service serves old pages for the time that it takes
-   * to be consistent, and tells of what happened in about as much. That is waited for where the scan is suspect.
+   * Whether an event reported a deletion that may have happened during the list scan, or up to SETTLE before it, since pages may
+   * be that old. Such an event may come late: if the scan is suspect, this waits SETTLE for it.
    */
   async function isShortened(
     kind: Kind,
@@ -144,7 +151,7 @@ export function createListScan(options: Context & { upstream: Upstream }) {
   }
 }
 
-/** What makes a page unreadable; null: the list scan ended for another reason. */
+/** The text of a gap about an unreadable page; null: the list scan ended for another reason. */
 function unreadablePage(error: MirrorError): string | null {
   if (error instanceof UpstreamError && isUnreadable(error)) return unreadableText(error);
   return error.code === 'malformed_page' || error.code === 'paging' ? describeError(error) : null;
@@ -161,7 +168,7 @@ function judgeEnd(
   return { ended: true, complete: error === null, error, mismatch: error !== null };
 }
 
-/** An object may be on two pages when the list shifts: it counts once. */
+/** Counts each record once, even if a list that moved has it on two pages. */
 function count(
   progress: SyncRunProgress,
   applied: readonly Applied[],
@@ -174,7 +181,7 @@ function count(
     if (!again) progress.seen += 1;
     if (outcome === 'inserted') progress.inserted += 1;
     else if (outcome === 'updated' || outcome === 'revived') progress.updated += 1;
-    // Of one that leaves something out, its own address is still to tell.
+    // A row that leaves out fields counts after the record was read at its own address.
     else if (outcome === 'unchanged' && !again && !lacks) progress.unchanged += 1;
   }
 }

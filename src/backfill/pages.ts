@@ -26,13 +26,12 @@ import type { ReadMoment, ReadObject } from '../store/store.ts';
 import type { Context } from './context.ts';
 import { retried, type Upstream } from './upstream.ts';
 
-/** A page that fails is asked for this often in all; then the reading ends and proves nothing. */
 const TRIES_PER_PAGE = 4;
 
-/** A page that need not be there: fewer, since all other requests wait when several in a row bring nothing. */
-const TRIES_OUT_OF_CURIOSITY = 2;
+/** For a page that need not exist. Few, because several failures in a row make all other requests wait. */
+const TRIES_PER_EXTRA_PAGE = 2;
 
-/** No service lists more: a paging parameter that it ignores would otherwise be read for ever. */
+/** No service lists more. Without a limit, a list that repeats its pages in turn would be read for ever. */
 const PAGES_MAX = 200_000;
 
 export interface ListPage {
@@ -49,11 +48,11 @@ export interface PagesRequest {
 }
 
 /**
- * The pages of a list one after another, the empty one that ends it included. Once all is seen that the list says it
- * holds, a 404 or a 400 counts as one, and so does a page that repeats the one before, as the first does from a service
- * without pages. Throws UpstreamError for a page that goes on failing, and MirrorError (`page_repeated`, `malformed_page`,
- * `endless_list`, `list_moved`) for one that no list has, or `paging`, whose message says which setting does not fit. Where
- * a row had no usable id, `malformed_page` comes in the place of the end.
+ * Reads a list page by page, including the empty page that ends it. Once as many records were seen as the list's total says, a
+ * 404, a 400 or a repeated page ends it too: a service without pages repeats the first.
+ * Throws UpstreamError for a page that keeps failing, and MirrorError: `paging` (its message names the setting that does not
+ * fit), `page_repeated`, `endless_list`, `list_moved`, or `malformed_page`. If a row has no usable id, the other pages are
+ * still read, and `malformed_page` is thrown at the end.
  */
 export function createPages(
   options: Pick<Context, 'clock' | 'pointers' | 'paging' | 'random' | 'signal'> & {
@@ -61,7 +60,6 @@ export function createPages(
   },
 ) {
   const { upstream, paging } = options;
-
   const byOffset = isOffset(paging.pageParam);
 
   const seenIn = ({ kind }: PagesRequest, answer: Page): SeenPage => ({
@@ -70,16 +68,16 @@ export function createPages(
     next: answer.next,
   });
 
-  /** A page that nothing but curiosity asks for; null: the service has no such page. */
-  function askWith(request: PagesRequest): AskForPage {
+  /** For pages that are read only to examine the paging. Null: the service has no such page. */
+  function extraPagesOf(request: PagesRequest): AskForPage {
     return async (page, query) => {
       try {
         const how = query === null ? {} : { query };
         const askOnce = () => upstream.page(request.kind, page, request.lane, how);
-        const { answer } = await retried(askOnce, options, TRIES_OUT_OF_CURIOSITY);
+        const { answer } = await retried(askOnce, options, TRIES_PER_EXTRA_PAGE);
         return seenIn(request, answer);
       } catch (error) {
-        // There are services that fail at a page of the number 0.
+        // Some services answer 5xx for page 0.
         const isNone = error instanceof UpstreamError && (isUnreadable(error) || error.kind === 'server');
         if (isNone) return null;
         throw error;
@@ -87,7 +85,21 @@ export function createPages(
     };
   }
 
+  /** A list read from its second page on looks like a whole one. Throws if the page before the first holds records of it. */
+  async function checkFirstPage(request: PagesRequest, first: SeenPage, seen: ReadonlySet<string>) {
+    const ask = extraPagesOf(request);
+    const earlier = await ask(paging.firstPage - 1, null);
+    const finding = explainBefore(earlier, first, seen, paging);
+    if (finding === null) return;
+    // `earlier` may be the first page as it is now, if every record on it is new.
+    const again = await ask(paging.firstPage, null);
+    if (again !== null && explainBefore(earlier, again, seen, paging) === null)
+      throw new MirrorError('list_moved', 'the list changes too fast to show all that it holds');
+    throw misfit(finding);
+  }
+
   return async function* pages(request: PagesRequest): AsyncGenerator<ListPage, void, undefined> {
+    // The next page is asked for ahead. Its retries end with the reading.
     let isReading = true;
     try {
       yield* pagesOf(request, () => isReading);
@@ -102,7 +114,7 @@ export function createPages(
     let first: SeenPage | null = null;
     let offset = request.skip * paging.pageSize;
     const seen = new Set<string>();
-    /** Rows that have no usable id: how many, and which the first is. */
+    /** Rows without a usable id: how many, and a text about the first. */
     let unusable = 0;
     let firstUnusable: string | null = null;
     const isAllSeen = () => request.skip === 0 && seen.size > 0 && seen.size + unusable === total;
@@ -112,7 +124,7 @@ export function createPages(
       const how = { isBehindLast: request.skip === 0 && offset > 0 && total !== null && offset >= total };
       const askOnce = () => upstream.page(request.kind, number, request.lane, how);
       const asked = retried(askOnce, options, TRIES_PER_PAGE, isReading);
-      // It may fail before anybody waits for it.
+      // It may fail while the page before it is still being saved.
       asked.catch(() => undefined);
       return { number, asked };
     };
@@ -128,7 +140,7 @@ export function createPages(
       if (isRepeat) {
         if (page === 1 && first !== null) {
           if (!isWholeList({ ...seenIn(request, answer), next: first.next }, paging)) {
-            throw misfit(await explainRepeat(first, paging, askWith(request)));
+            throw misfit(await explainRepeat(first, paging, extraPagesOf(request)));
           }
         } else if (!isAllSeen()) {
           throw new MirrorError('page_repeated', `page ${number} repeats the one before it`);
@@ -146,26 +158,14 @@ export function createPages(
       }
       if (page === 0) first = seenIn(request, answer);
       offset += answer.objects.length;
-      if (
-        objects.length === 0 &&
-        first !== null &&
-        !byOffset &&
-        paging.firstPage > 0 &&
-        seen.size !== total
-      ) {
-        // Read from its second page on, a list looks like a whole one, unless it says how many it holds.
-        const earlier = await askWith(request)(paging.firstPage - 1, null);
-        const finding = explainBefore(earlier, first, seen, paging);
-        // It may be the first page itself, if all of that is new.
-        const again = finding === null ? null : await askWith(request)(paging.firstPage, null);
-        if (again !== null && explainBefore(earlier, again, seen, paging) === null)
-          throw new MirrorError('list_moved', 'the list changes too fast to show all that it holds');
-        if (finding !== null) throw misfit(finding);
-      }
-      // While this one is worked on the next is on its way, so that neither the service nor the database waits for the other.
-      if (objects.length > 0 && page + 1 < PAGES_MAX) next = ask(page + 1);
+      const isEnd = objects.length === 0;
+      // With a total that fits, nothing can be missing before the first page.
+      const mayBeginEarlier = !byOffset && paging.firstPage > 0 && seen.size !== total;
+      if (isEnd && first !== null && mayBeginEarlier) await checkFirstPage(request, first, seen);
+      // The next page is asked for while this one is saved, so that neither the service nor the database waits.
+      if (!isEnd && page + 1 < PAGES_MAX) next = ask(page + 1);
       yield { objects, meta: answer.meta, read };
-      if (objects.length === 0) return;
+      if (isEnd) return;
     }
     throw new MirrorError('endless_list', `after ${PAGES_MAX} pages the list had not ended`);
   }
@@ -175,13 +175,13 @@ function misfit(finding: PagingFinding): MirrorError {
   return new MirrorError('paging', `the paging does not fit: ${findingText(finding)}`);
 }
 
-/** What is wrong with a list that was read to its end; null: nothing contradicts that it was the whole one. */
+/** Why a list that was read to its end is not the whole one; null: its total does not say so. */
 export function contradiction(total: number | null, distinctIds: number): string | null {
   if (total === null || total === distinctIds) return null;
   return `the list shows ${distinctIds} records where its total says ${total}`;
 }
 
-/** The rows with their ids, and those that have none that can be used, counted from 1. Where no row has one, it throws. */
+/** The rows with their ids, and the rows without a usable id, counted from 1. Throws if all rows are without. */
 function identify(
   kind: ListedKind,
   { objects: page, unusable }: Page,
@@ -197,7 +197,7 @@ function identify(
       continue;
     }
     const same = rows.get(id);
-    // One that would be written over the other is lost, and without a total nothing else would tell.
+    // Otherwise one row would silently overwrite the other.
     if (same !== undefined && !isDeepStrictEqual(same, data)) {
       throw malformed(
         `two rows of one page differ and have the id ${JSON.stringify(id)}, so that it is not that of a ${kind}; ${whereIdsMayBe(kind, page, pointers)}`,
@@ -215,7 +215,7 @@ function identify(
 
 const malformed = (text: string) => new MirrorError('malformed_page', text);
 
-/** The likeliest place in rows that show no id of their own: every row has a value there, and no two the same. */
+/** For rows in which the pointers find no id: the likeliest path at which every row has a value of its own. */
 function whereIdsMayBe(kind: ListedKind, objects: readonly JsonObject[], pointers: IdPointers): string {
   const idsIn = objects.map(
     (object) => new Map(idCandidatesIn(object, kind).map(({ path, id }) => [path, id])),

@@ -8,13 +8,12 @@ export function scanCost(total: number, pageSize: number): number {
   return Math.ceil(total / Math.max(1, pageSize)) + 1;
 }
 
-/** What is due waits this long, in SETTLEs, while more is about to be due: one list scan may do for all. */
+/** In a burst, due records wait this long, in SETTLEs, so that one list scan verifies all. */
 const BURST_PATIENCE_SETTLES = 0.5;
 
 /**
- * How to verify what is due of a kind: `scan` reads the whole list, `refetch` each record by itself. Policies have no address of
- * their own, assessments no list. `wait`: in a burst a list scan will be cheaper, but now it would miss what is due in a moment.
- * If the list cannot be read, each record is asked for.
+ * How to verify the due records of a kind: `scan` reads the whole list, `refetch` each record by itself. Policies have no address
+ * of their own, and assessments no list. `wait`: a list scan will be cheaper, but now it would miss records that are due soon.
  */
 export function wayToVerify(
   kind: Kind,
@@ -31,30 +30,30 @@ export function wayToVerify(
   return due.now > cost ? 'scan' : 'refetch';
 }
 
-/** A record that the API does not know. Most such ids never will be known, so it is asked for more and more rarely. */
+/** For ids that the API does not know. Most of them never will be known. */
 export const UNRESOLVED_BACKOFF: Backoff = { firstMs: 60_000, longestMs: 6 * 3_600_000 };
 
-/** One record's read that failed. */
+/** For one record or page whose read failed. */
 export const READ_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 5 * 60_000 };
 
-/** After several failures in a row all requests wait this long, so that an outage gets no storm of requests. */
+/** For all requests after several failures in a row, so that an outage gets no storm of requests. */
 export const OUTAGE_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 60_000 };
 
 /**
- * While there is nothing to read, one request so often shows whether the API still answers. If it does not, that is to be said within
- * 15 s; it is said five seconds after the first request without an answer.
+ * While there is nothing to read, one request in this time shows whether the API still answers. Silence must be reported within
+ * 15 s, and is reported 5 s after the first request without an answer.
  */
 const LOOK_EVERY_MS = 6_000;
-/** Of the budget, at most this part is spent on that. */
+/** The largest part of the request budget for this. */
 const LOOKS_SHARE = 1 / 6;
 
 export const lookEveryMs = (requestsPerMinute: number): number =>
   Math.max(LOOK_EVERY_MS, 60_000 / (requestsPerMinute * LOOKS_SHARE));
 
-/** A full sync that could not finish is begun again. */
+/** For the next full sync after one that did not end complete. */
 export const FULL_SYNC_BACKOFF: Backoff = { firstMs: 2_000, longestMs: 10 * 60_000 };
 
-/** A full sync after which deletions wait for a person: the fault that looks like them may pass, and the next one shows it. */
+/** The same after one that left deletions waiting for a person: it shows whether a passing fault only looked like deletions. */
 export const WAITING_BACKOFF: Backoff = { firstMs: 60_000, longestMs: 24 * 3_600_000 };
 
 /** How fast a full sync goes, and how long it will still take. */
@@ -76,11 +75,11 @@ interface PaceInput {
   elapsedMs: number;
 }
 
-/** By what has been read so far, since the budget, the other lanes' share of it and the upstream's speed are not known ahead. */
+/** Estimates from the speed so far: the budget, the other lanes' share of it and the upstream's speed cannot be known ahead. */
 export function paceOf({ seen, pages, skipped, estimatedTotal, elapsedMs }: PaceInput): Pace {
   const readBefore = skipped === 0 ? 0 : (seen / Math.max(1, pages - skipped)) * skipped;
   const left = estimatedTotal === null ? null : estimatedTotal - seen - readBefore;
-  // After the list it may read what the list lacks, or the list again.
+  // More than the total is read if a full sync reads records by themselves, or the list again.
   const isListRead = left !== null && left <= 0;
   if (seen === 0 || elapsedMs <= 0 || isListRead) return { recordsPerSecond: null, leftMs: null };
   const perMs = seen / elapsedMs;

@@ -21,17 +21,17 @@ import type { Upstream } from './upstream.ts';
 
 type RefetchOutcome =
   | { outcome: 'applied'; applied: Applied }
-  /** `pending`: two reads say it is gone, and no living record can be read to show that the credentials still see. */
+  /** `pending`: two reads say that the record is gone, and there is no other record to compare with. A person decides. */
   | { outcome: 'missing'; missing: MissingOutcome | 'pending' }
   | { outcome: 'failed'; error: string };
 
 /** A request and its answer rarely take longer, even if SETTLE is shorter. */
 const AT_ONCE_MS = 5_000;
 
-/** Other records that are asked for after a 403; each may be one that we may not read either. */
+/** Other records read after a 403. Several, because we may lack access to some of them too. */
 const OTHERS_ASKED = 3;
 
-/** Failed searches for a witness before a person is asked. A single one may meet records that are unverified for a moment. */
+/** Failed searches for a witness before a person is asked. At the first one the records may be unverified for a moment. */
 const WITNESS_TRIES = 2;
 
 interface RefetchRequest {
@@ -41,19 +41,15 @@ interface RefetchRequest {
   attempts: number;
   lane: Lane;
   syncRunId: number | null;
-  /** A complete list scan has not seen it, so a 404 means more than an unknown id. */
+  /** A complete list scan has not shown it, so a 404 is not only about an unknown id. */
   absentFromList: boolean;
-  /** When it began, steady. */
+  /** When the refetch began, steady. */
   since: number;
-}
-
-/** How it was asked. */
-interface Asked {
-  /** A living record may be read to compare with, before this one is asked for again. */
+  /** After a 404, another live record may be read as a witness, and then this one again. */
   seeksWitness: boolean;
 }
 
-/** Whether another read showed that our credentials see records. `none`: the mirror has none to compare with. */
+/** Whether another read showed that our credentials still see records. `none`: the mirror has no record to compare with. */
 type Sight = 'seen' | 'failed' | 'none';
 
 export type Refetch = ReturnType<typeof createRefetch>;
@@ -62,7 +58,7 @@ const STILL_ASKING = 'other ids in its events are still asked for';
 const UNASKABLE = 'no request path can carry this id';
 const NEVER_SHOWN = 'the API answers 404, and has never shown this id';
 
-/** The gap's text about an id that events name and of which nothing more can be learned. Pure. */
+/** The gap's text after the search beside an id that the API does not know. Pure. */
 function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
   const [one] = shown;
   const kind = 'risk_assessment';
@@ -78,11 +74,11 @@ function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
   return `${said}. If that is what they are about, set ${setting}`;
 }
 
-/** Reads one record and brings its row into sync. Never deletes: a 404 only adds to a proof. */
+/** Reads one record and brings its row into sync. Deletes nothing: a 404 is only a part of a proof. */
 export function createRefetch(options: Context & { upstream: Upstream; idsBeside: IdsBeside }) {
   const { store, upstream, gaps, clock, timing } = options;
   const now = () => momentOf(clock);
-  /** On a shared clock: the earliest possible moment. */
+  /** Now; on a shared clock the earliest that it may be. */
   const atEarliest = () => clock.steady() - (clock.marginMs?.() ?? 0);
 
   async function later(request: RefetchRequest, error: string, ms: number): Promise<RefetchOutcome> {
@@ -96,36 +92,39 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     backoffMs(UNRESOLVED_BACKOFF, attempts + 1, options.random());
 
   /** Reads another live record of the mirror. */
-  async function readAnother(request: RefetchRequest, kind: FetchedKind, asked?: Asked): Promise<Sight> {
+  async function readAnother(
+    request: RefetchRequest,
+    kind: FetchedKind,
+    seeksWitness: boolean,
+  ): Promise<Sight> {
     const other = await store.someLiveRecord(kind, [request.id]);
-    return other === null ? 'none' : await readOther(request, kind, other, asked);
+    return other === null ? 'none' : await readOther(request, kind, other, seeksWitness);
   }
 
   async function readOther(
     request: RefetchRequest,
     kind: FetchedKind,
     id: string,
-    asked?: Asked,
+    seeksWitness: boolean,
   ): Promise<'seen' | 'failed'> {
     const begun = { attempts: 0, absentFromList: false, since: atEarliest() };
-    const seen = await refetch({ ...request, kind, id, ...begun }, asked);
+    const seen = await refetch({ ...request, kind, id, ...begun, seeksWitness });
     return seen.outcome === 'applied' && seen.applied.witness ? 'seen' : 'failed';
   }
 
-  /** Looks for a record that shows the credentials still see: else a 404 may be their fault. */
+  /** Looks for a witness, which shows that our credentials still see records. Without one, they may be the reason for a 404. */
   async function seekWitness(request: RefetchRequest): Promise<Sight> {
-    // Another kind counts only if the mirror has no other record of its own kind.
+    // A record of another kind counts only if the mirror has no other of the same kind.
     for (const kind of [request.kind, request.kind === 'vendor' ? 'risk_assessment' : 'vendor'] as const) {
       const beganAt = clock.steady();
-      const sight = await readAnother(request, kind);
+      const sight = await readAnother(request, kind, true);
       if (sight === 'seen') upstream.witness(request.kind, { beganAt, endedAt: clock.steady() });
       if (sight !== 'none') return sight;
     }
     return await seePolicies(request);
   }
 
-  const seesItsKind = (request: RefetchRequest) =>
-    readAnother(request, request.kind, { seeksWitness: false });
+  const seesItsKind = (request: RefetchRequest) => readAnother(request, request.kind, false);
 
   async function seePolicies(request: RefetchRequest): Promise<Sight> {
     const { answer, read } = await upstream.page('policy', firstPageOf(options.paging), request.lane);
@@ -134,7 +133,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       return id === null ? [] : [{ id, data }];
     });
     const applied = await apply('policy', objects, read, null);
-    // Records that only this read has shown could not be compared with before; from now on they can.
+    // Policies that only this read has shown are no witnesses now, but will be.
     if (!applied.some((one) => one.witness)) return applied.length > 0 ? 'failed' : 'none';
     upstream.witness(request.kind, read);
     return 'seen';
@@ -148,7 +147,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return applied;
   }
 
-  /** The list shows this record and no request can ask for it: the next complete list shows what an event reported. */
+  /** No request can ask for this record, but lists have shown it. The next complete list shows what an event reported. */
   async function listedOnly(request: RefetchRequest): Promise<RefetchOutcome> {
     const { kind, id } = request;
     const through = await store.currentNumber();
@@ -160,7 +159,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return later(request, 'unaddressable', seldom(request));
   }
 
-  /** The moment of a 404 that needs no request, since no path can carry the id. */
+  /** The moment of a read that needs no request, because no path can carry the id. It counts as a 404. */
   async function unasked(): Promise<ReadMoment> {
     const number = await store.currentNumber();
     const marginMs = clock.marginMs?.() ?? 0;
@@ -168,17 +167,14 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return { number, beganAt: steady - marginMs, endedAt: steady + marginMs, endedWall };
   }
 
-  /** The last record of all: only a person knows whether it is gone or our access is. It is looked for again. */
+  /** Without any other record, only a person knows whether this one is gone or our access. It is read again later. */
   async function askForApproval(request: RefetchRequest): Promise<RefetchOutcome> {
     await store.addPendingDeletion(request.kind, request.id, request.syncRunId, now());
     await later(request, 'no witness', soon(request));
     return { outcome: 'missing', missing: 'pending' };
   }
 
-  async function refetch(
-    request: RefetchRequest,
-    { seeksWitness }: Asked = { seeksWitness: true },
-  ): Promise<RefetchOutcome> {
+  async function refetch(request: RefetchRequest): Promise<RefetchOutcome> {
     const { kind, id } = request;
     const isAskable = isAddressable(id);
     if (!isAskable && (await store.shownIds(kind, [id])).length > 0) return await listedOnly(request);
@@ -187,23 +183,23 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       const read = seen?.read ?? (await unasked());
       await options.idsBeside.answered(kind, id, seen?.answer.outcome ?? 'missing');
       if (seen?.answer.outcome === 'found') return await show(request, seen.answer.object, read);
-      return await absent(request, read, { seeksWitness });
+      return await absent(request, read);
     } catch (error) {
       if (error instanceof UpstreamError || error instanceof UnaddressableError) {
         if (error instanceof UpstreamError && isUnreadable(error)) {
           await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, unreadableText(error));
         }
-        // Noted first: whoever looks for a record that can be read prefers another one.
+        // Saved first, so that the search for a readable record prefers others.
         const outcome = await later(request, describeError(error), soon(request));
         const isForbidden = error instanceof UpstreamError && error.kind === 'forbidden';
-        if (isForbidden && seeksWitness) await judgeForbidden(request, error);
+        if (isForbidden && request.seeksWitness) await judgeForbidden(request, error);
         return outcome;
       }
       throw error;
     }
   }
 
-  /** A 403 is about this record alone if another one of its kind can be read, and else about our credentials. */
+  /** If another record of the kind can be read, a 403 is about this record alone. Otherwise it is about our credentials. */
   async function judgeForbidden(request: RefetchRequest, error: UpstreamError): Promise<void> {
     const { kind, id } = request;
     const asked = [id];
@@ -211,7 +207,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       const other = await store.someLiveRecord(kind, asked);
       if (other === null) break;
       asked.push(other);
-      if ((await readOther(request, kind, other, { seeksWitness: false })) === 'seen') {
+      if ((await readOther(request, kind, other, false)) === 'seen') {
         const text = `${describeError(error)}, while others of its kind can be read`;
         return await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, text);
       }
@@ -227,7 +223,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   }
 
   /** The API shows no such record. */
-  async function absent(request: RefetchRequest, read: ReadMoment, asked: Asked): Promise<RefetchOutcome> {
+  async function absent(request: RefetchRequest, read: ReadMoment): Promise<RefetchOutcome> {
     const { kind, id, since } = request;
     const how = {
       timing,
@@ -235,21 +231,21 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       witnessedAfter: false,
       needsWitness: true,
       witnessedAt: upstream.witnessedAt(kind, read.beganAt),
-      // The one found for this very read will do, however long the budget made it wait.
+      // A witness read since this refetch began is recent enough, however long the budget made the refetch wait.
       witnessFrom: Math.min(read.beganAt - timing.settleMs, since),
     };
     let outcome = await store.recordMissing(kind, id, read, how);
-    if ((outcome === 'unwitnessed' && asked.seeksWitness) || outcome === 'witnessed_before') {
+    if ((outcome === 'unwitnessed' && request.seeksWitness) || outcome === 'witnessed_before') {
       const witness = await seekWitness(request);
-      // One witness before the last 404 and one after it. Otherwise, when a path is lost for a while, its last 404 and the first
-      // answer after that would be a proof, or the 404s of two such times and an answer between them.
+      // A proof takes a witness before its last 404 and one after it. With one witness it would be wrong while a proxy has lost
+      // its path to the API: the witness may be the first answer after that time, or the only one between two such times.
       if (witness === 'seen' && outcome === 'unwitnessed')
-        return await refetch(request, { seeksWitness: false });
-      // After a long wait, for the budget or on the service's request, it says nothing about that moment any more.
+        return await refetch({ ...request, seeksWitness: false });
+      // A witness read long after the 404, because the budget or the service made it wait, says nothing about that moment.
       const isAtOnce = clock.steady() - read.endedAt <= Math.max(timing.settleMs, AT_ONCE_MS);
       if (witness === 'seen' && isAtOnce)
         outcome = await store.recordMissing(kind, id, read, { ...how, witnessedAfter: true });
-      // If no living record can be compared with, a deletion that an event announced is believed without.
+      // Without a record to compare with, a deletion that an event announced is believed.
       if (witness === 'none')
         outcome = await store.recordMissing(kind, id, read, { ...how, needsWitness: false });
       if (witness === 'none' && outcome === 'unwitnessed' && request.attempts + 1 >= WITNESS_TRIES) {
@@ -258,34 +254,33 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     }
     if (outcome === 'unwitnessed' || outcome === 'witnessed_before')
       return later(request, 'no witness', soon(request));
-    if (outcome === 'unresolved_event') return await named(request, read, asked);
+    if (outcome === 'unresolved_event') return await named(request, read);
     if (outcome === 'unresolved_again') return await unresolved(request, outcome, null);
     if (outcome === 'unresolved')
       return await unresolved(request, outcome, isAddressable(id) ? NEVER_SHOWN : UNASKABLE);
     return { outcome: 'missing', missing: outcome };
   }
 
-  /** An event names this id and the API has never shown it: it may be another thing's. */
-  async function named(request: RefetchRequest, read: ReadMoment, asked: Asked): Promise<RefetchOutcome> {
+  /** An event names this id and the API has never shown it: the id may be another thing's. */
+  async function named(request: RefetchRequest, read: ReadMoment): Promise<RefetchOutcome> {
     const { kind, id } = request;
     if (kind === 'risk_assessment' && request.syncRunId !== null) {
-      // To find out what the event meant may take long, so a repair does it and not the full sync.
+      // The search for the event's record may take long, so a repair does it and not the full sync.
       await store.makeDue(kind, [id], now());
       return { outcome: 'missing', missing: 'unresolved_event' };
     }
-    if (asked.seeksWitness) {
-      // This answer would settle the event, so it must not be one that every record gets. For assessments it may be the answer
-      // to every id that events name, so only another assessment can show that.
+    if (request.seeksWitness) {
+      // The 404 settles the event only if another record can be read. For an assessment that must be an assessment, because the
+      // pointers may find wrong ids in all events.
       const sight = kind === 'vendor' ? await seekWitness(request) : await seesItsKind(request);
-      if (sight === 'seen') return await refetch(request, { seeksWitness: false });
+      if (sight === 'seen') return await refetch({ ...request, seeksWitness: false });
       if (sight === 'failed') return later(request, 'no witness', soon(request));
-      // For vendors, the list that is read because of it shows what this answer means.
+      // For a vendor, the gap below has the list read, which shows what the 404 means.
       if (kind === 'risk_assessment') return await unproven(request, kind, read);
     }
     const through = read.number;
     let text = isAddressable(id) ? NEVER_SHOWN : UNASKABLE;
     if (kind === 'vendor') {
-      // The pointers may have found another thing's id; the whole list shows what the event was about.
       await gaps.open(
         { reason: 'no_record_id', kind, recordId: null },
         `an event names ${id}, and ${isAddressable(id) ? 'the API answers 404' : UNASKABLE}: does ${pointersSettingOf(kind)} fit?`,
@@ -300,7 +295,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return await unresolved(request, 'unresolved_event', text);
   }
 
-  /** The same while no other assessment can be read, which would show that they can be read at all. */
+  /** The same while there is no other assessment that shows whether assessments can be read at all. */
   async function unproven(
     request: RefetchRequest,
     kind: 'risk_assessment',
@@ -308,7 +303,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   ): Promise<RefetchOutcome> {
     const { id } = request;
     const { shown, restInMs } = await options.idsBeside.besides(id, read.number, null);
-    // Once the first of them is read, there is something to compare with, unless all of them are gone by now.
+    // Each found record is read soon. Then there is one to compare with, unless all of them are gone by then.
     const found = [...new Set(shown.map((one) => one.id))];
     if ((await store.shownIds(kind, found)).length < found.length)
       return later(request, 'its events name others', Math.max(2 * timing.settleMs, soon(request)));
@@ -321,7 +316,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return { outcome: 'missing', missing: 'unresolved_event' };
   }
 
-  /** Nothing more can be learned: it is not there. It is asked for again now and then. */
+  /** Nothing more can be learned about the id. It is asked for again now and then. */
   async function unresolved(
     request: RefetchRequest,
     missing: MissingOutcome,
@@ -334,6 +329,6 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return { outcome: 'missing', missing };
   }
 
-  return (request: Omit<RefetchRequest, 'since'>): Promise<RefetchOutcome> =>
-    refetch({ ...request, since: atEarliest() });
+  return (request: Omit<RefetchRequest, 'since' | 'seeksWitness'>): Promise<RefetchOutcome> =>
+    refetch({ ...request, since: atEarliest(), seeksWitness: true });
 }

@@ -3,23 +3,20 @@ import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
 import { payloadIn, pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
 import { backoffMs, momentOf } from '../platform/clock.ts';
 import type { ProvisionalRules, UnreadEvent } from '../store/store.ts';
-import { type CandidateProof, isMalformed, UNLISTED } from './candidate-search.ts';
+import { type CandidateProof, EVENTS_AT_ONCE, isMalformed, UNLISTED } from './candidate-search.ts';
 import type { Context } from './context.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 
-/** Events to look into in one go, before other work gets its turn. */
-const EVENTS_AT_ONCE = 4;
-
-/** Events read again at a time, after something was learned or the settings changed. */
+/** Events taken from the database at a time to be read again. */
 const REREAD_BATCH = 100;
 
-/** A wall clock that falls back by more than this between two looks was set back; drift is smaller. */
+/** A wall clock that falls back by more than this between two looks was set back. Drift is smaller. */
 const STEP_MS = 1_000;
 
 /**
- * Finds the record of an event in which the pointers find no id. It asks the API for values in the payload that may be an id. If
- * exactly one of them is answered with a record, the event is about that one, and the place is remembered for later events. 404s
- * prove nothing and open no gap. Everything between two steps is in the database, so after a crash it goes on.
+ * Finds the record of an event in which the pointers find no id. Asks the API for each value in the payload that may be an id. If
+ * exactly one is answered with a record, the event is about that record, and its place is remembered for later events. A 404
+ * proves nothing and opens no gap. The state between two steps is in the database, so a crash loses nothing.
  */
 export function createUnnamedEvents(
   options: Pick<Context, 'store' | 'clock' | 'random' | 'signal'> & {
@@ -31,15 +28,15 @@ export function createUnnamedEvents(
 ) {
   const { store, clock, rules, proof, signal } = options;
   const now = () => momentOf(clock);
-  /** After requests that nobody answered. */
-  let notBefore = 0;
+  /** Failed searches in a row, and when (steady) the next one may begin. */
   let failures = 0;
-  /** At a start the settings may have changed since an event failed; later something may have been learned. */
-  let rereads = true;
-  /** Wall clock minus steady clock: searches wait by the wall clock. At a start that of the last run is not known. */
+  let notBefore = 0;
+  /** Failed events are to be read again: at a start because the settings may have changed, later because a place was learned. */
+  let isRereadDue = true;
+  /** Wall clock minus steady clock at the last look, because searches wait by the wall clock. Not known at a start. */
   let lastOffset = Number.POSITIVE_INFINITY;
 
-  /** All that `read` gives, batch by batch; it gets the place of the last one before. */
+  /** Everything that `read` returns, batch by batch. `read` gets the place of the last item so far. */
   async function* inBatches<T, Place>(
     first: Place,
     placeOf: (one: T) => Place,
@@ -63,7 +60,7 @@ export function createUnnamedEvents(
     if (tried.outcome === 'processed') options.onFound();
   }
 
-  /** Failed events that name their record by now; without requests. */
+  /** Retries the failed events in which the present pointers find an id. Sends no request. */
   async function reread(): Promise<void> {
     const pointers = withLearned(rules.pointers, await store.learnedPointers());
     const failed = (after: number) => store.failedWithoutRecord(after, REREAD_BATCH);
@@ -73,8 +70,8 @@ export function createUnnamedEvents(
   }
 
   /**
-   * Called at a start, before anything is read. Under other settings, events may have been taken to be about what the API has
-   * never shown. Such events are read again.
+   * Retries processed events in which the settings now find another id than before, if the API has never shown the id from
+   * before. Called at a start, before anything is read.
    */
   async function rereadProcessed(): Promise<void> {
     const neverShown = (after: string) => store.neverShown(UNLISTED, after, REREAD_BATCH);
@@ -95,19 +92,22 @@ export function createUnnamedEvents(
     const askNow = async (kind: FetchedKind, id: string): Promise<boolean> => {
       try {
         const isShown = await proof.ask(kind, id);
-        if (isShown) Object.assign(answers, { shown: answers.shown + 1, missingSince: 0 });
-        else answers[answers.shown === 0 ? 'missingBefore' : 'missingSince'] += 1;
+        if (isShown) {
+          answers.shown += 1;
+          answers.missingSince = 0;
+        } else if (answers.shown === 0) answers.missingBefore += 1;
+        else answers.missingSince += 1;
         return isShown;
       } catch (error) {
-        // An answer that nobody understands may be its record, so no other one is taken; it is asked for again.
+        // The answer may have been the event's record, so no other record is taken, and the event is put off.
         if (!isMalformed(error)) throw error;
         garbled.push(id);
         return false;
       }
     };
     let proven = await proof.provenOf(event, candidates, askNow);
-    // If the path is lost, every answer is a 404. So 404s before the first record count once that is read, and those after it
-    // once it is read again.
+    // While a proxy has lost its path to the API, every answer is a 404. So 404s from before the first record are asked for
+    // again, and 404s after it count only if that record is read once more.
     const isUnsure = garbled.length === 0 && answers.missingBefore > 0;
     const mayBeLost = garbled.length === 0 && answers.missingSince > 0;
     if (event.kind !== 'policy' && proven.length === 1 && (isUnsure || mayBeLost)) {
@@ -122,18 +122,17 @@ export function createUnnamedEvents(
     const { path, id: recordId } = one;
     const { kind, id: eventId, type } = event;
     const isLikeliest = candidates.every((other) => other === one || other.place > one.place);
-    // In a delete event with several likely ids none is guessed: the known one may be another record's.
+    // A delete event's own id need not be shown any more, so the id that is shown may be another record's.
     if (DELETE_TYPES.has(type) && !isLikeliest) return await putOff(event, found);
-    // It may be chance: the event may name a second record beside its own, which is gone. So later events are read at this place
-    // only if nothing else in this one was as likely.
-    // Remembered first: if the process dies here, the next one reads the event by it.
+    // The event's own record may be gone, and this one only named beside it. So the place is used for later events only if no
+    // other value in this event was as likely. It is saved first: after a crash here the event is read by it.
     if (!DELETE_TYPES.has(type))
       await store.learnPointer({ kind, path, eventId, recordId, isUsed: isLikeliest }, now());
-    // Before other learned places, which may find something else in this event.
+    // Without the other learned places, which may find another id in this event.
     const pointers = withLearned(rules.pointers, [{ kind, path }]);
     const tried = await store.retryEvent(eventId, { ...rules, pointers }, now());
     if (tried.outcome === 'failed') await putOff(event, tried.error);
-    rereads ||= isLikeliest;
+    isRereadDue ||= isLikeliest;
     options.onFound();
   }
 
@@ -144,18 +143,18 @@ export function createUnnamedEvents(
 
   return {
     rereadProcessed,
-    /** Looks once. False: there is nothing to do, or no request may be sent now. */
+    /** Searches a few events. False: no event is due, or no request may be sent now. */
     async look(): Promise<boolean> {
       const offset = clock.wall() - clock.steady();
       if (offset < lastOffset - STEP_MS) await store.seekAnew(now());
       lastOffset = offset;
-      if (rereads) {
-        rereads = false;
+      if (isRereadDue) {
+        isRereadDue = false;
         await reread();
       }
       const due = await store.unreadEvents(now(), EVENTS_AT_ONCE, rules.timing);
       for (const event of due) {
-        // Its cost is not known before it is read; if it is more than is left, the next minute gets less.
+        // One event may take more requests than are left. Then the next minute has fewer.
         if (signal.aborted || proof.left() <= 0 || clock.steady() < notBefore) return false;
         try {
           await seek(event);

@@ -17,24 +17,25 @@ import type { BackfillStore, ReadMoment } from '../store/store.ts';
 import type { Context } from './context.ts';
 import { OUTAGE_BACKOFF, READ_BACKOFF } from './plan.ts';
 
-/** So many failures in a row make all reading wait; a single one says nothing about the next. */
+/** After this many failures in a row all reads wait. */
 const PATIENCE_FAILURES = 3;
 
 /** An outage becomes a gap after this time: by then the upstream may also have given up deliveries. */
 const OUTAGE_AFTER_MS = 30_000;
 
-/** More failing addresses than this are an outage. */
+/** Failing addresses to remember. If there are more, it is an outage, and they need not be told apart. */
 const FAILING_KEPT = 1_000;
 
 /** No service gives its records such an id. */
 const MADE_UP_ID = 'compliance-mirror-asks-whether-it-may-read';
 
 /**
- * The upstream counts as unreachable after this time without a useful answer; one failed answer among good ones is shorter. With
- * a request's timeout and a heartbeat it is less than 15 s.
+ * The upstream counts as unreachable after this time without a useful answer: longer than one failed answer among good ones, and
+ * together with a request's timeout and a heartbeat less than 15 s.
  */
 const UNREACHABLE_AFTER_MS = 5_000;
-/** The service rejects the form of the id, as one whose ids are numbers or UUIDs. So it has let us ask. */
+
+/** The service rejects the form of the made-up id, because its ids are numbers or UUIDs. So our credentials were accepted. */
 function refusesTheId({ status, excerpt }: UpstreamError): boolean {
   return (status === 400 || status === 422) && !/^\s*</.test(excerpt ?? '');
 }
@@ -44,10 +45,10 @@ export interface UpstreamHealth {
   lastOkWall: number | null;
   lastErrorWall: number | null;
   lastError: string | null;
-  /** The last request was not sent, because there is no token or key that can be used. */
+  /** The last request was not sent, because there is no usable token or key. */
   lacksCredentials: boolean;
   consecutiveFailures: number;
-  /** When the first of the requests was sent that got no useful answer; null: the last one got one. */
+  /** When the first of the requests without a useful answer was sent; null: the last request got one. */
   silentSince: Moment | null;
 }
 
@@ -61,7 +62,7 @@ export const NOTHING_KNOWN: Readonly<UpstreamHealth> = {
   silentSince: null,
 };
 
-/** Since when (wall) the upstream has not answered usefully; null while it does, or has not been silent for long. Pure. */
+/** Since when (wall) the upstream is unreachable; null: it is not. Pure. */
 export function unreachableSince(
   health: Pick<UpstreamHealth, 'silentSince'> | undefined,
   steady: number,
@@ -70,7 +71,6 @@ export function unreachableSince(
   return since !== null && steady - since.steady >= UNREACHABLE_AFTER_MS ? since.wall : null;
 }
 
-/** An answer, and when it was asked for. */
 interface Seen<T> {
   answer: T;
   read: ReadMoment;
@@ -78,13 +78,10 @@ interface Seen<T> {
 
 export type Witness = Pick<ReadMoment, 'beganAt' | 'endedAt'>;
 
-/** Only a few reads overlap, so one of the last few ended before any given read began. */
+/** Only a few reads overlap, so one of the last few witnesses had ended before any given read began. */
 const WITNESSES_KEPT = 8;
 
-/**
- * Asks until there is an answer, at most `triesMax` times, as long as the error may pass. After each wait `isWanted` says
- * whether the answer is still wanted.
- */
+/** Asks up to `triesMax` times while errors are retryable. Gives up if the answer is not `isWanted` any more after a wait. */
 export async function retried<T>(
   ask: () => Promise<T>,
   { clock, random, signal }: Pick<Context, 'clock' | 'random' | 'signal'>,
@@ -105,7 +102,7 @@ export async function retried<T>(
   }
 }
 
-/** There is no record, or another one, or the service does not take it for an id. */
+/** The answer says that this id has no record: another record, or a status that rejects the id. */
 const isNoRecord = ({ kind }: UpstreamError) => kind === 'malformed' || kind === 'unexpected_status';
 
 const isRefusal = ({ kind }: UpstreamError) => kind === 'unauthorized' || kind === 'forbidden';
@@ -115,18 +112,18 @@ const isGarbled = ({ kind, cause }: UpstreamError) =>
 
 export type Upstream = ReturnType<typeof createUpstream>;
 
-/** The upstream as backfill reads it: each read with its moment, and each failure remembered. */
+/** Reads the upstream. Notes the moment of each read, and what each answer says about the service's health and our credentials. */
 export function createUpstream(
   options: Pick<Context, 'gaps' | 'clock' | 'paging' | 'random' | 'signal'> & {
     client: ComplianceClient;
     store: Pick<BackfillStore, 'currentNumber'>;
-    /** Called when a kind can be read with the present credentials, and with what showed that. */
+    /** The kind can be read with the present credentials: a record was `read`, or the `absence` of one was shown. */
     onReadable?: (kind: Kind, how: 'read' | 'absence') => Promise<void>;
-    /** Credentials are answered 401 again, which is not about one kind: `others` are those that were good until now. */
+    /** A second 401 in a row, which concerns all kinds. `others`: those that could be read until now. */
     onUnauthorized?: (others: readonly Kind[]) => void;
-    /** A kind is answered again for which the credentials were rejected, and not by chance. */
+    /** Credentials that were rejected more than once for a kind are accepted again. */
     onAcceptedAgain?: () => void;
-    /** What `unreachableSince` says of its health is about to change. */
+    /** `unreachableSince` may return something else now. */
     onReachability?: () => void;
   },
 ) {
@@ -135,35 +132,35 @@ export function createUpstream(
   const witnesses = new Map<Kind, Witness[]>();
   /**
    * What the last answer about each kind said about our credentials. Unset: an earlier process may have opened a gap. A set:
-   * these records were answered 403 after another answer was good, so that others show whom it is about.
+   * records that were answered 403 since the last good answer; reads of others show whether this is about the credentials.
    */
   const standing = new Map<Kind, 'accepted' | 'rejected' | Set<string>>();
-  /** How often credentials were rejected for a kind since they were accepted. Once is chance. */
+  /** How often our credentials were rejected for a kind since they were accepted. One rejection may be chance. */
   const rejections = new Map<Kind, number>();
-  /** Addresses whose last answer was of no use. */
+  /** Addresses whose last answer was not useful. */
   const failing = new Set<string>();
   const addressOf = (kind: Kind, id: string | null) => `${kind} ${id ?? ''}`;
-  /** Requests in a row that brought nothing, answered or not. */
+  /** Requests in a row without a useful answer. */
   let useless = 0;
   let outage = false;
   let waitUntil = 0;
   let waiting = new AbortController();
-  /** Requests on their way, and when the last one began or ended. */
+  /** Requests on their way, and when the last one ended. */
   let asking = 0;
   let lastAskedAt = clock.steady();
   /** How long the last answer with the list of a kind took. */
   const listTookMs = new Map<Kind, number>();
 
   interface Asked {
+    /** Errors that count as an answer, and not as a failure. */
     isAnswer: (error: UpstreamError) => boolean;
-    /** The record, or null for the kind's list. */
+    /** The record's id; null: the kind's list. */
     address: string | null;
-    /** Its last answer was good, or there was none. */
+    /** The last answer from this address was not a failure. */
     isNew: boolean;
   }
   type Ask<T> = (call: Pick<CallOptions, 'signal' | 'onSend'>) => Promise<T>;
 
-  /** `address`: the record, or null for the kind's list. */
   async function read<T extends RecordAnswer | Page>(
     kind: Kind,
     address: string | null,
@@ -189,7 +186,7 @@ export function createUpstream(
     }
   }
 
-  /** One address that keeps failing says something about the service only if another one fails too. */
+  /** If one address keeps failing, the service counts as failing only if another address fails too. */
   async function lookElsewhere(kind: Kind, lane: Lane): Promise<void> {
     const other = kind === 'policy' ? 'vendor' : 'policy';
     const page = firstPageOf(options.paging);
@@ -238,7 +235,7 @@ export function createUpstream(
     }
   }
 
-  /** Waits for the end of the pause, or until it is ended for all. */
+  /** Waits for the end of the pause, or until `waitNoMore` ends it. */
   async function patience(): Promise<void> {
     signal.throwIfAborted();
     const ms = waitUntil - clock.steady();
@@ -272,7 +269,7 @@ export function createUpstream(
     try {
       await gaps.resolve({ reason: 'credentials_rejected', kind, recordId: null });
       if (before === 'rejected') {
-        await gaps.credentials(kind, 'accepted');
+        await gaps.auditCredentials(kind, 'accepted');
         if (rejections.get(kind)! > 1) options.onAcceptedAgain?.();
         rejections.delete(kind);
       }
@@ -284,7 +281,7 @@ export function createUpstream(
     }
   }
 
-  /** The gap of an outage stays open: what was missed meanwhile is missed until each kind is fully synced. */
+  /** The gap of an outage stays open until each kind was fully synced, because changes may have been missed. */
   function answered(): void {
     const wasSilent = health.silentSince !== null;
     health.silentSince = null;
@@ -312,7 +309,7 @@ export function createUpstream(
     if (error.kind === 'forbidden' && address !== null && before !== 'rejected') {
       const refused = before === 'accepted' ? new Set<string>() : before;
       standing.set(kind, refused.add(address));
-      if (isNew) await gaps.credentials(kind, String(error.status));
+      if (isNew) await gaps.auditCredentials(kind, String(error.status));
       answered();
       return;
     }
@@ -325,7 +322,7 @@ export function createUpstream(
     // Without a status nothing was sent.
     health.lacksCredentials = isRefused && error.status === null;
     if (isUnreadable(error)) {
-      // It does answer. What the answer means is for the gap of this request.
+      // The service does answer. The gap about this answer is opened by the caller.
       health.consecutiveFailures = 0;
       answered();
       return;
@@ -346,7 +343,6 @@ export function createUpstream(
     }
   }
 
-  /** The kind cannot be read with our credentials. */
   async function rejected(kind: Kind, error: UpstreamError): Promise<void> {
     const before = standing.get(kind);
     standing.set(kind, 'rejected');
@@ -357,22 +353,22 @@ export function createUpstream(
     }
     await gaps.open({ reason: 'credentials_rejected', kind, recordId: null }, describeError(error));
     const isNoted = before === 'rejected' || before instanceof Set;
-    if (!isNoted) await gaps.credentials(kind, error.status === null ? 'unusable' : `${error.status}`);
+    if (!isNoted) await gaps.auditCredentials(kind, error.status === null ? 'unusable' : `${error.status}`);
   }
 
   /**
-   * Asks for one policy, or for one vendor where policies cannot be read, only to see whether the service answers. If that takes
-   * UNREACHABLE_AFTER_MS longer than the last answer with such a list, it counts as silence until an answer comes. Returns the kind
-   * if it was refused.
+   * Asks for one policy, or for one vendor if the list of policies fails, only to see whether the service answers. When the answer
+   * takes UNREACHABLE_AFTER_MS longer than the last one with this list, the service counts as silent until it answers. Returns the
+   * kind if the request was refused.
    */
   async function look(): Promise<ListedKind | null> {
-    const isOfNoUse = (kind: Kind) => failing.has(addressOf(kind, null));
-    const kind = isOfNoUse('policy') && !isOfNoUse('vendor') ? 'vendor' : 'policy';
+    const listFails = (kind: ListedKind) => failing.has(addressOf(kind, null));
+    const kind = listFails('policy') && !listFails('vendor') ? 'vendor' : 'policy';
     const query = {
       [options.paging.pageParam]: String(firstPageOf(options.paging)),
       [options.paging.perPageParam]: '1',
     };
-    const got = new AbortController();
+    const ended = new AbortController();
     try {
       await read(kind, null, 'scan', (call) => {
         const onSend = async () => {
@@ -380,9 +376,9 @@ export function createUpstream(
           const sent = momentOf(clock);
           const { lastOkWall } = health;
           const patienceMs = UNREACHABLE_AFTER_MS + (listTookMs.get(kind) ?? 0);
-          void clock.sleep(patienceMs, got.signal).then(() => {
+          void clock.sleep(patienceMs, ended.signal).then(() => {
             const isAnswering = health.lastOkWall !== lastOkWall;
-            if (!got.signal.aborted && !isAnswering) isSilent(sent);
+            if (!ended.signal.aborted && !isAnswering) isSilent(sent);
           });
         };
         return client.listPage(kind, 0, { ...call, onSend, lane: 'scan', query });
@@ -392,11 +388,10 @@ export function createUpstream(
       if (!signal.aborted && !(error instanceof UpstreamError)) throw error;
       return error instanceof UpstreamError && isRefusal(error) ? kind : null;
     } finally {
-      got.abort(null);
+      ended.abort(null);
     }
   }
 
-  /** A record in the answer shows that the kind can be read. */
   async function recordAt(
     kind: FetchedKind,
     id: string,
@@ -414,6 +409,11 @@ export function createUpstream(
     return seen;
   }
 
+  /**
+   * Asks for an assessment that does not exist. No list shows assessments, so while none is `known`, a 404 for this id shows that
+   * we may read them. Throws MirrorError `unreadable_answer` if the service answers with a record, since it would then answer so
+   * for a deleted one too. While none is known, any other error is thrown too.
+   */
   async function probe(kind: 'risk_assessment', lane: Lane, known: number): Promise<void> {
     let text = `${COLLECTIONS[kind]}/${MADE_UP_ID}, an id that nobody has made, is answered `;
     try {
@@ -422,7 +422,7 @@ export function createUpstream(
       );
       const isUnknown = answer.outcome === 'missing';
       if (isUnknown && !answer.isPage) return await options.onReadable?.(kind, 'absence');
-      // Known records say more than this.
+      // Reads of the known records will show more.
       if (isUnknown && known > 0) return;
       text += isUnknown ? 'with a web page' : 'with a record, so that an answer proves nothing';
     } catch (error) {
@@ -438,8 +438,8 @@ export function createUpstream(
 
   return {
     /**
-     * One page of a list. `isBehindLast`: as many records as the list's total were seen, so no content, a 404 or a 400 ends it like
-     * an empty page.
+     * One page of a list. `isBehindLast`: as many records as the list's total were seen, so an answer without content, a 404 or a
+     * 400 counts as the empty page that ends it.
      */
     async page(
       kind: ListedKind,
@@ -455,15 +455,10 @@ export function createUpstream(
     },
     record: (kind: FetchedKind, id: string, lane: Lane): Promise<Seen<RecordAnswer>> =>
       recordAt(kind, id, lane),
-    /**
-     * Asks for an assessment that does not exist. No list shows assessments, so while none is `known`, a 404 for this one shows
-     * that we may ask for them. A service that answers with a record would do so for a deleted one too: then it throws
-     * MirrorError `unreadable_answer`. While none is known, it also throws any other error.
-     */
     probe,
     /**
-     * Whether the API shows a record under what may be no id at all. A rejection of the id is an answer and says nothing about
-     * the service's health. Throws an UpstreamError of kind `malformed` where nobody understands the answer.
+     * Whether the API shows a record with this id. The text may be no id at all, so an answer that rejects it is no failure of the
+     * service. Throws an UpstreamError of kind `malformed` if the answer cannot be understood.
      */
     async shows(kind: FetchedKind, id: string, lane: Lane): Promise<boolean> {
       try {
@@ -474,7 +469,7 @@ export function createUpstream(
       }
     },
     look,
-    /** Nothing has been asked for so long, so that nobody would notice if the service stopped answering. */
+    /** Whether no request was sent for `everyMs`, so that nobody would notice if the service stopped answering. */
     isLookDue(everyMs: number): boolean {
       const isSilent = health.silentSince !== null;
       if (asking > 0 || (health.ok !== true && !isSilent)) return false;
@@ -482,18 +477,18 @@ export function createUpstream(
     },
     health: (): UpstreamHealth => ({ ...health }),
     isRejected: (kind: Kind): boolean => standing.get(kind) === 'rejected',
-    /** The 403 is about our credentials, if so many records were answered with it and no other answer has been good meanwhile. */
+    /** Notes rejected credentials if `records` of the kind were answered 403 without a good answer among them. */
     async refused(kind: Kind, error: UpstreamError, records: number): Promise<void> {
       const known = standing.get(kind);
       if (known instanceof Set && known.size >= records) await rejected(kind, error);
     },
-    /** A person asks: what waits after failures is sent now. */
+    /** Ends the wait after failures, because a person asks. */
     tryNow: waitNoMore,
-    /** A read showed a live record of the mirror: the credentials still see what exists. */
+    /** Notes that a read showed a live record of the mirror, so our credentials still see records. */
     witness(kind: Kind, { beganAt, endedAt }: Witness): void {
       witnesses.set(kind, [{ beganAt, endedAt }, ...(witnesses.get(kind) ?? [])].slice(0, WITNESSES_KEPT));
     },
-    /** When the latest such read began, among those that had ended by `before`; null without one. */
+    /** When the latest witness that had ended by `before` began; null: there is none. */
     witnessedAt(kind: Kind, before: number): number | null {
       const ended = (witnesses.get(kind) ?? []).filter((witness) => witness.endedAt <= before);
       return ended.length === 0 ? null : Math.max(...ended.map((witness) => witness.beganAt));

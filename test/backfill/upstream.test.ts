@@ -35,7 +35,7 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
     gaps: {
       open: async ({ reason }) => void opened.push(reason),
       resolve: async () => undefined,
-      credentials: async (_, outcome) => void audited.push(outcome),
+      auditCredentials: async (_, outcome) => void audited.push(outcome),
     },
     clock: {
       wall: () => now + wallAhead,

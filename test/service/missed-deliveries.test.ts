@@ -13,7 +13,7 @@ function scene(fullSyncMs: number, takeTurn = async () => true) {
     gaps: {
       open: async ({ reason }) => void open.add(reason),
       resolve: async ({ reason }) => void open.delete(reason),
-      credentials: async () => undefined,
+      auditCredentials: async () => undefined,
     },
     backfill: { requestFullSync: (_, reason) => void syncRuns.push(reason), wake: () => undefined },
     clock: { wall: () => nowMs, steady: () => nowMs, sleep: async () => undefined },

@@ -145,7 +145,7 @@ export const MUTANTS: readonly Mutant[] = [
     tryFirst: 165,
     without: 'a list that moved while it was read is as good as one that did not',
     edits: [
-      { file: FULL_SYNC, find: 'first.steady && second.steady && sameBut(', put: 'sameBut(' },
+      { file: FULL_SYNC, find: 'first.steady && second.steady && isEqualExcept(', put: 'isEqualExcept(' },
       {
         file: LIST_SCAN,
         find: 'const isOnceMore = hasUnnamed || !last.steady || last.shortened;',
@@ -305,7 +305,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/refetch.ts',
-        find: 'if (asked.seeksWitness) {',
+        find: 'if (request.seeksWitness) {',
         put: 'if (false) {',
       },
     ],
