@@ -7,23 +7,23 @@ const LANES: readonly Lane[] = ['person', 'live', 'scan'];
 /** The setting's limit is per minute. */
 export const WINDOW_MS = 60_000;
 
-/** How many turns a lane gets while all of them wait. A list scan is never urgent, and a person waits for an answer. */
+/** How many turns a lane gets while all lanes wait. A person waits for an answer, and a list scan is never urgent. */
 const LANE_WEIGHTS: Readonly<Record<Lane, number>> = { person: 4, live: 2, scan: 1 };
 
-/** List scans leave this part of the window free; otherwise a repair would wait a minute behind their burst. */
+/** The part of the window that list scans leave free. Otherwise a repair would wait a minute behind a list scan's burst. */
 export const KEPT_FROM_SCANS = 1 / 4;
-/** Repairs and list scans together leave this part free for a person. */
+/** The part that repairs and list scans together leave free. */
 const KEPT_FOR_PERSONS = 1 / 10;
 
-/** Leave to send one request. Exactly one of its functions must be called, however the request ends. */
+/** The permission to send one request. Exactly one of its functions must be called, however the request ends. */
 export interface Ticket {
-  /** The request has reached the service by now, or never will: it leaves the window 60 s from now. */
+  /** The request has reached the service by now, or never will. Its place is free in 60 s. */
   arrived(): void;
-  /** Nothing was sent: the place is free again. */
+  /** Nothing was sent. Its place is free at once. */
   unused(): void;
 }
 
-/** The places of a lost process when it was last seen. It may have used them, so nobody else may until then. */
+/** Places of a process that is gone. It may have used them, so nobody else may use them before `until`. */
 export interface LostPlaces {
   replica: string;
   places: number;
@@ -33,32 +33,29 @@ export interface LostPlaces {
 
 export interface BudgetState {
   limit: number;
-  /** Requests that may be sent at once, by the window alone. */
+  /** Free places in the window, whether or not there is a pause. */
   left: number;
-  /** What is left of a pause that the service asked for. */
+  /** The rest of a pause that the service asked for. */
   pausedForMs: number;
-  /** Places of processes that shared the budget and are gone. */
   lost: readonly LostPlaces[];
 }
 
-/** What those who send requests need. */
 export type Budget = Pick<ReturnType<typeof createBudget>, 'take' | 'pauseUntil' | 'left'>;
 
 /**
- * An upper bound on requests in ANY 60 s, as the service counts them. A request takes its place before it is sent and keeps it
- * for 60 s after it is known to have arrived, because the exact time of its arrival cannot be known. Not a token bucket or a log of
- * sending times: with those a slow request and a burst could fall into one window.
+ * An upper bound on requests in ANY 60 s, as the service counts them. A request takes a place before it is sent and keeps it until
+ * 60 s after its answer, because the time of its arrival cannot be known. Refused: a token bucket or a log of sending times. With
+ * those, a slow request and a later burst could arrive within 60 s.
  *
- * Within the window bursts are allowed. Sharing: first come, first served within a lane; between waiting lanes
- * by weight (stride scheduling: the lane whose turn is earliest goes, and each turn moves it on by 1 / weight),
- * so that none starves at any limit; and the parts above stay free of list scans, and of list scans and repairs together.
+ * Within the window bursts are allowed. A lane is first come, first served. Waiting lanes share the places by weight (stride
+ * scheduling: the lane whose turn is earliest goes, and each turn moves it on by 1 / weight), so that none starves.
  */
 export function createBudget(options: {
   requestsPerMinute: number;
   clock: Clock;
-  /** The size of a part of the budget, which can change. Default: the whole. */
+  /** The size of this process's part of the budget, which can change. Default: the whole budget. */
   places?: number;
-  /** A request waits for a place: a larger part would help. */
+  /** Called while a request waits, so that a larger part can be asked for. */
   onWaiting?: () => void;
 }) {
   const { requestsPerMinute, clock } = options;
@@ -78,7 +75,7 @@ export function createBudget(options: {
   const inUse = () => used.person + used.live + used.scan;
 
   function forget(now: number): void {
-    // Strictly older: the steady clock is rounded to whole milliseconds.
+    // Strictly older, because the steady clock is rounded to whole milliseconds.
     while (arrivals[0] !== undefined && now - arrivals[0].at > WINDOW_MS) used[arrivals.shift()!.lane]--;
   }
 
@@ -98,7 +95,7 @@ export function createBudget(options: {
     return next;
   }
 
-  /** Hands out all free places, then sets one alarm for the next change that only time brings. */
+  /** Hands out all free places. If requests still wait, sets an alarm for the next time that a place or the pause ends. */
   function advance(): void {
     alarm?.abort();
     alarm = null;
@@ -118,7 +115,6 @@ export function createBudget(options: {
     if (wakeInMs === null) return;
     const own = new AbortController();
     alarm = own;
-    // Nobody awaits it and it cannot fail: sleep never rejects, and each waiter has its own promise.
     void clock.sleep(Math.max(1, wakeInMs), own.signal).then(() => {
       if (alarm === own) advance();
     });
@@ -164,20 +160,20 @@ export function createBudget(options: {
       return promise;
     },
 
-    /** Nothing leaves on any lane before this instant of the steady clock. A later pause wins over an earlier. */
+    /** No request is sent before this time of the steady clock. The latest pause counts. */
     pauseUntil(steadyMs: number): void {
       if (steadyMs <= pausedUntil) return;
       pausedUntil = steadyMs;
       advance();
     },
 
-    /** Requests of a process before this one, the last at `steadyMs`. Most of them were of list scans. */
+    /** Counts requests of a process before this one, the last at `steadyMs`, as requests of list scans, which most of them were. */
     alreadySent(requests: number, steadyMs: number): void {
       used.scan += requests;
       arrivals.unshift(...Array.from({ length: requests }, () => ({ lane: 'scan' as const, at: steadyMs })));
     },
 
-    /** From now on so many requests may be in the window. Those in it stay in it. */
+    /** Changes the size of the window. Requests that are in it stay in it. */
     setPlaces(places: number): void {
       if (places === limit) return;
       limit = places;

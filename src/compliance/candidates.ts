@@ -2,33 +2,33 @@ import { wholeNumber } from './json.ts';
 import type { Kind } from './kinds.ts';
 import { isAddressable, isUsableId, type JsonObject } from './pointers.ts';
 
-/** A value that may be the id of the record that a payload is about, and its place. */
+/** A value in a payload that may be the record's id. */
 export interface Candidate {
   path: string;
   id: string;
-  /** Its rank among the others of its payload: 0 for the likeliest; equal for equally likely ones. */
+  /** 0 for the likeliest candidate of the payload; the same for equally likely ones. */
   place: number;
-  /** A pointer in a setting can name `path`; otherwise only people can read it. */
+  /** A pointer in a setting can name `path`. Otherwise it is for people only. */
   isNameable: boolean;
 }
 
-/** At most this many of one payload, the likelier ones first: each may cost a request. */
+/** Of one payload. Each candidate may cost a request. */
 export const MAX_CANDIDATES = 12;
 
-/** Nobody sets a longer pointer. Characters. */
+/** Characters. Nobody sets a longer pointer. */
 const MAX_PATH_LENGTH = 200;
 
-/** Last words of a key that holds an id, the likelier ones first. */
+/** The last words of keys that hold ids, the likelier ones first. */
 const ID_WORDS = 'id uuid guid identifier uid ref reference key number no nr code'.split(' ');
 
-/** What a kind's records are called, the more exact word first. */
+/** The names of a kind's records, the more exact ones first. */
 const OWN_WORDS: Readonly<Record<Kind, readonly string[]>> = {
   policy: ['policy', 'policies'],
   risk_assessment: ['assessment', 'assessments', 'risk', 'risks'],
   vendor: ['vendor', 'vendors', 'supplier', 'suppliers'],
 };
 
-/** Other things that a payload may name. An id of one of these is not the record's own. */
+/** Other things in payloads, whose ids are not the record's. */
 const FOREIGN_WORDS: ReadonlySet<string> = new Set(
   [
     'event delivery webhook subscription request trace span correlation session job user actor',
@@ -38,13 +38,12 @@ const FOREIGN_WORDS: ReadonlySet<string> = new Set(
   ].flatMap((line) => line.split(' ')),
 );
 
-/** A day or an instant, a version or a number, an address. */
+/** A day or an instant, a version or a number, a URL. */
 const SURELY_NO_ID = /^(?:\d{4}-\d\d-\d\d(?:$|T)|\d+\.[\d.]*$|https?:)/i;
 
 /**
- * Where in the payload the id of the record of `kind` may be, the likeliest first, each id once. Looks at scalars under keys that
- * look like an id's or have the kind's name. Leaves out what a pointer cannot name: keys with a dot, a comma or a space, and
- * what is in a list. Pure.
+ * The values that may be the id of the payload's record, the likeliest first, each once: scalars whose key looks like an id's or
+ * has the kind's name. Only those that a pointer can name: not in a list, and no key with a dot, a comma or a space. Pure.
  */
 export function idCandidatesIn(document: JsonObject, kind: Kind): Candidate[] {
   const likely = scalarsIn(document).flatMap((scalar) => {
@@ -55,8 +54,8 @@ export function idCandidatesIn(document: JsonObject, kind: Kind): Candidate[] {
 }
 
 /**
- * All that may be an id, by its key (also of another kind of thing) or by its form, at any place: to be sure that nothing in the
- * payload is a record's id. Without a limit. Pure.
+ * All values that may be an id of anything, by key or by form, at any place and without a limit: to be sure that no value in the
+ * payload is a record's id. Pure.
  */
 export function everyIdIn(document: JsonObject, kind: Kind): Candidate[] {
   return inOrder(
@@ -82,7 +81,7 @@ function inOrder(found: (Scalar & { rank: readonly number[] })[]): Candidate[] {
   return [...byId.values()];
 }
 
-/** What a request could ask for. */
+/** A value that a request could ask for. */
 interface Scalar extends Pick<Candidate, 'path' | 'id' | 'isNameable'> {
   /** Keys from the outermost object to this value; a list adds none. */
   keys: readonly string[];
@@ -121,18 +120,18 @@ function idOf(value: unknown): string | null {
 const looksLikeId = ({ id, isText }: Scalar): boolean =>
   isText && /\d/.test(id) && !/[\s@]/.test(id) && !SURELY_NO_ID.test(id);
 
-/** `assessmentIds` as `assessmentId`. */
+/** The position in ID_WORDS of the key's last word, singular or plural; -1: it is none of them. */
 const idWordOf = (path: readonly string[]): number =>
   ID_WORDS.indexOf(singular(wordsOf(path.at(-1) ?? '').at(-1) ?? ''));
 
 const isIdKey = (path: readonly string[]): boolean => idWordOf(path) >= 0;
 
-/** Null: it does not look like an id of the kind. Else the smaller the likelier; the first difference decides. */
+/** How likely the path holds an id of the kind: smaller is likelier, and the first number that differs decides. Null: no id. */
 function rankOf(path: readonly string[], kind: Kind): readonly number[] | null {
   const ends = idWordOf(path);
   const named = OWN_WORDS[kind].indexOf(wordsOf(path.at(-1) ?? '').at(-1) ?? '');
   if (ends < 0 && named < 0) return null;
-  // The nearest word before it that names a thing decides whose id it is.
+  // The last word of the path that names a thing decides whose id it is.
   const whose = path
     .flatMap(wordsOf)
     .reverse()

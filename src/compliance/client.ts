@@ -18,7 +18,7 @@ import {
   retryAfterIn,
 } from './transport.ts';
 
-/** When the request was sent, after the wait for the budget, and when its answer had been read. */
+/** When the request was sent, after its wait for the budget, and when its answer had been read. */
 export interface Timing {
   began: Moment;
   ended: Moment;
@@ -29,47 +29,43 @@ interface Exchanged<T> extends Timing {
   value: T;
 }
 
-/** What its meta says of perPage and total counts, not what was asked for. */
 export interface Page extends Timing, List {
   status: number;
 }
 
-/** `isPage`: the answer is a web page, as of a proxy or a web server, and not the API's own. */
+/** `isPage`: the answer is a web page, so it may come from a proxy and not from the API. */
 type RecordOutcome = { outcome: 'found'; object: JsonObject } | { outcome: 'missing'; isPage: boolean };
 export type RecordAnswer = Timing & RecordOutcome;
 
 export interface CallOptions {
   lane: Lane;
   signal: AbortSignal;
-  /**
-   * Called directly before the request leaves: after the wait for the budget, and again if it is sent a second time
-   * with renewed credentials. A read counts as begun at the last call.
-   */
+  /** Called just before the request is sent, each time that it is sent. A read counts as begun at the last call. */
   onSend?: () => void | Promise<void>;
 }
 
 export interface PageCallOptions extends CallOptions {
-  /** If so, a 404 or a 400 is an empty page: some services answer so after the last page. */
+  /** No content, a 404 or a 400 then counts as an empty page: some services answer so behind the last page. */
   isBehindLast?: boolean;
-  /** Sent instead of the parameters that are set, to find out which ones the service uses. */
+  /** Sent instead of the configured parameters, to find out which ones the service uses. */
   query?: Record<string, string>;
 }
 
 /**
- * The API. Each call is one request, or two when a GET met a 401 and the credentials could be renewed. Every failure is thrown
- * as UpstreamError, except an id that no path can carry (UnaddressableError), missing credentials (their own error), and the
- * caller's abort (its reason).
+ * The API. Each call is one request, or two when a GET got a 401 and the credentials could be renewed. Every failure is thrown
+ * as UpstreamError, except UnaddressableError for an id that no path can carry, the credentials' own errors, and the reason of
+ * the caller's abort.
  */
 export interface ComplianceClient {
   /** `page`: its number, or how many records to skip where the page parameter is an offset. */
   listPage(kind: ListedKind, page: number, options: PageCallOptions): Promise<Page>;
   /** `missing`: a 404 or a 410. A found object has the id that was asked for, or none. */
   getRecord(kind: FetchedKind, id: string, options: CallOptions): Promise<RecordAnswer>;
-  /** Any 2xx is success, and its answer is returned whole, since its secret is shown only once. */
+  /** Any 2xx is success. The answer is returned whole, because its secret is shown only once. */
   registerWebhook(request: RegistrationRequest, options: CallOptions): Promise<RegistrationAnswer>;
   /**
-   * Any other request, such as a create. Any 2xx is success (empty: null). `path` is below the base URL, percent-encoded, and may
-   * have a query. `body` is JSON text, sent as it is: parsing it would lose digits of large numbers.
+   * Any other request, such as a create. Any 2xx is success (null if empty). `path` is below the base URL, percent-encoded, and
+   * may have a query. `body` is JSON text, sent as it is.
    */
   request(
     request: { method: 'GET' | 'POST'; path: string; body?: string } & CallOptions,
@@ -83,7 +79,7 @@ export interface ObservedRequest {
   status: number | null;
   durationMs: number;
   error: UpstreamErrorKind | null;
-  /** How far the service's clock is ahead of ours, beyond the second that its Date header is rounded to. */
+  /** See `clockSkewMs`. */
   dateHeaderSkewMs: number | null;
 }
 
@@ -99,7 +95,7 @@ export interface ClientOptions {
   credentials: Credentials;
   budget: Budget;
   clock: Clock;
-  /** Called once per finished request, also for one sent a second time. Must not throw. */
+  /** Called for each request that was sent, when it has ended. Must not throw. */
   observe?: (request: ObservedRequest) => void;
   /** Called for each final 401 and 403 of the API, before its error is thrown. Must not reject. */
   refused?: (refusal: RefusedRequest) => Promise<void>;
@@ -122,7 +118,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
   return {
     async listPage(kind, page, { isBehindLast = false, query: asked, ...call }) {
       const { pageParam, perPageParam, pageSize } = settings.paging;
-      // Always the configured size, even if an answer names another: a change during a list scan would shift the pages.
+      // Always the configured size, even if an answer names another: a change during a list scan would move the pages.
       const query = new URLSearchParams(
         asked ?? { [pageParam]: String(page), [perPageParam]: String(pageSize) },
       );
@@ -174,15 +170,12 @@ export function createClient(options: ClientOptions): ComplianceClient {
   };
 }
 
-/**
- * Sends requests within the budget and with credentials, and judges their answers. A GET that met a 401 is sent once more with
- * renewed credentials.
- */
+/** Sends requests with credentials and within the budget. A GET that got a 401 is sent once more with renewed credentials. */
 function createSender(options: ClientOptions) {
   const { settings, credentials, budget, clock } = options;
   const agent = userAgent();
 
-  /** The authorization server may ask us to wait as well. Without credentials nothing can be sent meanwhile. */
+  /** The authorization server may ask us to wait too. Then all requests wait, because they need its credentials. */
   async function obeying<T>(answer: Promise<T> | T): Promise<T> {
     try {
       return await answer;
@@ -215,7 +208,7 @@ function createSender(options: ClientOptions) {
     const authorization = await authorize(request, ticket);
     const headers = {
       accept: 'application/json',
-      // Named because fetch also offers brotli, whose decoder had a flaw in releases we may run on.
+      // By default fetch also offers brotli, whose decoder has had a security flaw.
       'accept-encoding': 'gzip',
       authorization,
       'user-agent': agent,
@@ -251,12 +244,12 @@ function createSender(options: ClientOptions) {
       if (isRenewed && method === 'GET') return await send(request, true);
     }
     if (status === 401 || status === 403) await options.refused?.({ status, method, route });
-    // An aborted read changed nothing, so its caller gets back the reason it gave.
+    // A cancelled read changed nothing, so its caller gets the reason of its own abort.
     throw verdict.kind === 'cancelled' && !verdict.outcomeUnknown ? signal.reason : verdict;
   };
 }
 
-/** The path that a kind's collection has below the base URL. Source: section 4 of the specification. */
+/** For each kind the path of its collection below the base URL. Source: section 4 of the specification. */
 export const COLLECTIONS = {
   policy: '/policies',
   risk_assessment: '/risk-assessments',
@@ -271,20 +264,22 @@ export function recordPath(kind: FetchedKind, id: string): string {
   return `${COLLECTIONS[kind]}/${encodeURIComponent(id)}`;
 }
 
-const ROUTES: ReadonlySet<string> = new Set([
-  ...[...Object.values(COLLECTIONS), REGISTRATIONS],
-  ...[`${COLLECTIONS.vendor}/{id}`, `${COLLECTIONS.risk_assessment}/{id}`],
-]);
+const ROUTES: readonly string[] = [
+  ...Object.values(COLLECTIONS),
+  REGISTRATIONS,
+  `${COLLECTIONS.vendor}/{id}`,
+  `${COLLECTIONS.risk_assessment}/{id}`,
+];
 
-/** The path without its id, such as `/vendors/{id}`, or `other`: a short fixed list, so that metrics have few labels. */
+/** The path without its id, such as `/vendors/{id}`; `other` if it is not in ROUTES, so that metrics have few labels. */
 export function routeOf(path: string): string {
   const route = path.split('?')[0]!.replace(/^(\/[^/]+)\/[^/]+$/, '$1/{id}');
-  return ROUTES.has(route) ? route : 'other';
+  return ROUTES.includes(route) ? route : 'other';
 }
 
 /**
- * The absolute URL of `path`, which starts with a slash, is percent-encoded already and may have a query.
- * @throws UnaddressableError when URL parsing would turn the path into another one.
+ * The absolute URL of `path`, which starts with a slash, is percent-encoded and may have a query.
+ * @throws UnaddressableError when URL parsing would change the path.
  */
 export function urlFor(baseUrl: URL, path: string): URL {
   const mark = path.indexOf('?');

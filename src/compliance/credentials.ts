@@ -19,7 +19,7 @@ import {
   type Tokens,
 } from './oauth.ts';
 
-/** What a grant needs of the store. */
+/** The store's verbs for tokens. */
 export type TokenStore = Pick<
   OperatorStore,
   'readTokens' | 'leaseTokens' | 'releaseTokens' | 'saveTokens' | 'refuseTokens' | 'audit'
@@ -30,27 +30,27 @@ export interface Credentials {
   /** The value of the Authorization header, asked for before each request. */
   authorization(signal: AbortSignal): Promise<string>;
   /**
-   * Called after a 401 for the Authorization header `rejected`, which another request may have renewed meanwhile. True:
-   * the next `authorization` is worth another try. Absent: only an operator can renew these.
+   * Renews the credentials after a 401 for the Authorization header `rejected`, unless another request has done so meanwhile.
+   * True: the request is worth another try. Absent: only an operator can renew them.
    */
   renew?(signal: AbortSignal, rejected: string): Promise<boolean>;
-  /** What is known of them without a request. Absent: nothing. */
+  /** What is known about them without a request. Absent: nothing. */
   standing?(): Promise<CredentialStanding>;
 }
 
 export interface CredentialStanding {
-  /** When they run out, wall-clock milliseconds; null: there are none yet. */
+  /** When they expire, wall-clock milliseconds; null: there are none yet. */
   expiresWall: number | null;
   /** Why they cannot be used until a person acts; null: no such reason is known. */
   refusal: string | null;
-  /** What was granted, or asked for where the answer did not say; null: unknown. */
+  /** The scopes that were granted, or asked for if the answer did not say; null: unknown. */
   scopes: readonly string[] | null;
 }
 
 export interface CredentialsOptions {
   settings: ComplianceSettings;
   store: TokenStore;
-  /** CREDENTIALS_KEY, for stored tokens: set where they are. Asked each time, because its file may change. */
+  /** CREDENTIALS_KEY. Set if tokens are stored. Called each time, because the key's file may change. */
   key: () => Uint8Array | null;
   clock: Clock;
   /** Who asks, for the audit: `service`, or the command. */
@@ -59,7 +59,7 @@ export interface CredentialsOptions {
   needs: Needs;
 }
 
-/** The credentials that COMPLIANCE_AUTH names. The settings that it needs are set, or there would be no `settings`. */
+/** The credentials that COMPLIANCE_AUTH names. The configuration has checked that their settings are set. */
 export function credentialsFor(options: CredentialsOptions): Credentials {
   const { settings } = options;
   if (settings.auth === 'api_key') return apiKeyCredentials(settings.apiKey!);
@@ -68,12 +68,12 @@ export function credentialsFor(options: CredentialsOptions): Credentials {
   return serviceAccountCredentials(options, endpoint);
 }
 
-/** A static key, read at every request so that a rotated file takes effect without a restart. */
+/** A static key. It is read at every request, so that a changed file takes effect without a restart. */
 export function apiKeyCredentials(apiKey: () => string): Credentials {
   return {
     async authorization() {
       const key = apiKey();
-      // Checked here because fetch, refusing such a header, quotes the whole of it in its message.
+      // fetch would refuse such a header too, but quote the key in its message.
       if (!/^[\x21-\x7e]+$/.test(key)) {
         throw new UsageError(
           'COMPLIANCE_API_KEY is empty or holds a character that no HTTP header can carry',
@@ -85,10 +85,7 @@ export function apiKeyCredentials(apiKey: () => string): Credentials {
   };
 }
 
-/**
- * A service account's token, got with the client's own secret. In memory only: a new one costs a request and voids none,
- * so there is nothing to keep or to share between processes.
- */
+/** A service account's token, got with the client's secret. Not stored: a new one costs one request, and old ones stay valid. */
 function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenEndpoint): Credentials {
   const { settings, store, clock, actor } = options;
   const scopes = scopesFor(settings.scopes, options.needs);
@@ -120,7 +117,7 @@ function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenE
     },
 
     async renew(_signal, rejected) {
-      // Another request may have been refused first and have got a new token.
+      // Another request may have got a new token meanwhile.
       if (tokens !== null && rejected === `Bearer ${tokens.accessToken}`) tokens = null;
       return true;
     },
@@ -134,8 +131,8 @@ function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenE
 }
 
 /**
- * Resolves with what `usable` finds, or with the result of one renewal, even if many ask at once. They all get its refusal. If
- * only the caller that began the renewal went away, the next one begins another.
+ * Resolves with the tokens that `usable` finds, or renews them once for all callers. If the renewal is refused, all callers
+ * get the refusal. If it was aborted by its own caller, the next one begins another.
  */
 function createOneAtATime() {
   let renewal: Promise<Tokens> | null = null;
@@ -162,17 +159,17 @@ function createOneAtATime() {
   };
 }
 
-/** How much longer than its request a renewal may take: time for its two writes. */
+/** Time for the two writes of a renewal, besides its request. */
 const LEASE_MARGIN_MS = 5_000;
-/** How often a process checks whether another one has finished its renewal. */
+/** How often a process checks whether another process has finished a renewal. */
 const LOOK_EVERY_MS = 100;
 
 const SIGN_IN = 'run `compliance-mirror login`';
 
 /**
- * A person's grant, as `login` stored it. The row is read at every request, so that a sign-in or a renewal by
- * another process counts at once. Renewing takes a lease: most servers void a refresh token with its first use, so two
- * processes that use one together lose the grant.
+ * A person's grant, as `login` stored it. The row is read at every request, so that a sign-in or a renewal by another process
+ * counts at once. A renewal takes a lease: most servers void a refresh token with its first use, so two processes that used
+ * the same one would lose the grant.
  *
  * If only a person can help, this throws an UpstreamError of kind `unauthorized`, which opens a gap and deletes nothing.
  */
@@ -183,7 +180,7 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
   const now = () => momentOf(clock);
   const oneAtATime = createOneAtATime();
   let opened: { sealed: string; tokens: Tokens } | null = null;
-  /** Instead of the tokens of this version, whose refresh token is used up: the database has not taken these yet. */
+  /** Renewed tokens that the database has not saved yet. The refresh token of the stored `version` is used up. */
   let unsaved: { version: number; tokens: Tokens } | null = null;
 
   function open(row: StoredTokens): Tokens {
@@ -202,18 +199,18 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
     try {
       return open(row);
     } catch (error) {
-      // The row was encrypted again with a key that is not here yet. The tokens in memory are good until they need a renewal.
-      const isGood = row.refusal === null && opened !== null && !needsRenewal(opened.tokens, clock.wall());
-      if (isGood && opened !== null) return opened.tokens;
+      // The row may be encrypted with a new key that this process has not read yet. The tokens in memory are still good.
+      if (row.refusal === null && opened !== null && !needsRenewal(opened.tokens, clock.wall()))
+        return opened.tokens;
       throw error;
     }
   }
 
-  /** Still good, and not the token that was just refused; else null. */
+  /** Null: the tokens need a renewal, or were just `rejected`. */
   const ifUsable = (tokens: Tokens, rejected: string | null) =>
     !needsRenewal(tokens, clock.wall()) && tokens.accessToken !== rejected ? tokens : null;
 
-  /** One renewal at a time in this process; the lease does the same between processes. */
+  /** One renewal at a time in this process. The lease ensures the same between processes. */
   const renewed = (rejected: string | null, signal: AbortSignal): Promise<Tokens> =>
     oneAtATime(
       async () => ifUsable(await current(), rejected),
@@ -241,7 +238,7 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
     }
   }
 
-  /** Null: another process saved tokens meanwhile, and those count. */
+  /** Null: another process has saved tokens meanwhile. */
   async function refresh(row: StoredTokens, tokens: Tokens, signal: AbortSignal): Promise<Tokens | null> {
     const { refreshToken } = tokens;
     if (refreshToken === null) {
@@ -263,7 +260,7 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
         await store.audit(refused, now());
         throw error;
       }
-      // Asking again would be refused again. The next sign-in clears this.
+      // Saved, because another try would be refused too. The next sign-in clears it.
       const isCurrent = await store.refuseTokens(GRANT, error.reason, row.version, refused, now());
       if (isCurrent) throw consentNeeded(error.reason);
       return null;
@@ -285,7 +282,7 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
     async renew(signal, rejected) {
       const token = rejected.replace(/^Bearer /, '');
       const tokens = await current();
-      // Without a refresh token there is nothing to try, and the refusal itself is the better message.
+      // Without a refresh token there is nothing to try, and the 401 itself is the better message.
       if (tokens.refreshToken === null && tokens.accessToken === token) return false;
       await renewed(token, signal);
       return true;
@@ -314,13 +311,13 @@ function unauthorized(message: string, because: { remedy?: string; cause?: unkno
   });
 }
 
-/** Only a person can correct a missing or wrong key, and it must not stop the service. */
+/** Turns a wrong CREDENTIALS_KEY into rejected credentials, which do not stop the service. */
 function opening<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
     if (!(error instanceof MirrorError)) throw error;
-    throw unauthorized(`${error.message}: mend CREDENTIALS_KEY, or ${SIGN_IN}`, {
+    throw unauthorized(`${error.message}: correct CREDENTIALS_KEY, or ${SIGN_IN}`, {
       remedy:
         'Set CREDENTIALS_KEY to the key the tokens were stored with, or sign in again; nothing is deleted meanwhile.',
       cause: error,
@@ -331,9 +328,9 @@ function opening<T>(work: () => T): T {
 const PRINT_BYTES = 16;
 
 /**
- * A fingerprint of the credentials and the API's address, which reveals neither: it is slow to guess, and each database has its
- * own `salt`. A restored database has a new salt, so what its copy says about access does not count. A person's tokens change, so
- * only the client is in it. It is computed again when a key's file changes.
+ * A fingerprint of the credentials and the API's address. It reveals neither: it is slow to guess, and each database has its own
+ * `salt`. A restored database gets a new salt, so that its notes about access do not count. A person's tokens change, so the
+ * fingerprint holds only the client. It is computed again when a key's file has changed.
  */
 export function accessPrint(settings: ComplianceSettings, salt: () => string): () => string {
   let last = { text: '', salt: '', print: '' };

@@ -11,26 +11,26 @@ import {
 } from './pointers.ts';
 
 /**
- * Finds the records in an answer. The specification says that they are in `data`, but not how, so the form is detected. An answer
- * that leaves a doubt is malformed: if it were taken for an empty list, it would prove that records are gone.
+ * Finds the records in an answer. The specification says that they are in `data`, but not how, so the form is detected. An
+ * answer in doubt is malformed: taken for an empty list, it would prove that records are gone.
  */
 
-/** The answer is JSON, but not what was asked for. */
+/** The answer is JSON, but not in a form that was asked for. */
 export class MalformedAnswer extends Error {}
 
-/** The address of one record answered with another: the cause of its `malformed` error. */
+/** The address of one record answered with another record. */
 export class OtherRecordAnswered extends MalformedAnswer {}
 
 const TOO_DEEP = `nested more than ${MAX_DEPTH} deep`;
 
-/** The field that a single record may be wrapped in, per kind. */
+/** For each kind the fields that a record may be wrapped in. */
 export const WRAPPERS: Readonly<Record<Kind, readonly string[]>> = {
   policy: ['policy'],
   risk_assessment: ['riskAssessment', 'risk_assessment', 'assessment', 'risk'],
   vendor: ['vendor'],
 };
 
-/** Section 2, envelope: pagination, present on lists. */
+/** The pagination of a list. Source: section 2, envelope. */
 export const metaSchema = z
   .looseObject({
     page: z.int().optional(),
@@ -43,18 +43,18 @@ export type Meta = z.infer<typeof metaSchema>;
 type IdOf = (object: JsonObject) => string | null;
 
 export interface List {
-  /** A row each. */
+  /** One for each row. */
   objects: JsonObject[];
-  /** Rows that cannot be records, counted from 0, and why. In `objects` each is an empty object; never all of them are. */
+  /** By its index the reason why a row cannot be a record. In `objects` it is an empty object. Never all rows are unusable. */
   unusable: ReadonlyMap<number, string>;
   meta: Meta;
-  /** The field that says how the list goes on without page numbers; null: there is none. */
+  /** The field with a cursor or link to the next page; null: there is none. */
   next: string | null;
 }
 
 /**
- * The rows of a list's page: the body itself, its `data`, or the one array inside an object `data`. A row may be wrapped in a
- * field of one of these names, as in `objectIn`.
+ * The rows of a list's page: the body itself, its `data`, or the one array inside an object `data`. Each row may be wrapped as in
+ * `objectIn`.
  * @throws MalformedAnswer
  */
 export function listIn(body: unknown, wrappers: readonly string[], idOf: IdOf): List {
@@ -72,9 +72,9 @@ export function listIn(body: unknown, wrappers: readonly string[], idOf: IdOf): 
   return { objects, unusable, meta: isObject(body) ? metaOf(body) : {}, next: nextIn(body) };
 }
 
-/** Fields beside an answer's content that are not part of it. */
+/** Fields of an answer that are not part of its content. */
 const BESIDE_DATA = ['meta', 'links', '_links', 'pagination', 'paging'];
-/** Fields by which services say that a list goes on; without case and underscores. */
+/** Fields that say that a list goes on. In lower case, without underscores. */
 const NEXT_NAMES = ['next', 'nextcursor', 'nextpagetoken', 'nexttoken', 'cursor', 'hasmore'];
 
 function nextIn(body: unknown): string | null {
@@ -94,8 +94,8 @@ function nextIn(body: unknown): string | null {
 }
 
 /**
- * The single object of an answer: `data`, the body itself, or what either of them wraps in a field of one of these names. In
- * place of an object, an array of one is taken as well. The first with an id is taken; if none has one, the outermost `data`.
+ * The single object of an answer: `data`, or the body itself, each either as it is or wrapped in a field named in `wrappers`. An
+ * array of one object counts as that object. The first with an id is taken; if none has an id, `data`.
  * @throws MalformedAnswer
  */
 export function objectIn(body: unknown, wrappers: readonly string[], idOf: IdOf): JsonObject {
@@ -111,11 +111,11 @@ export function objectIn(body: unknown, wrappers: readonly string[], idOf: IdOf)
   return checkDepth(found ?? candidates[0]!);
 }
 
-/** Fields of an answer without an id that is an error and no record. */
+/** Fields that mark an answer without an id as an error. */
 const ERROR_FIELDS = ['error', 'errors', 'message'];
 
 /**
- * The record with which its own address answered. Its id may be at any of the pointers, or be left out.
+ * The record in the answer of its own address. Its id may be at any of the pointers, or be left out.
  * @throws MalformedAnswer, OtherRecordAnswered
  */
 export function recordIn(body: unknown, kind: Kind, id: string, pointers: IdPointers): JsonObject {
@@ -131,27 +131,21 @@ export function recordIn(body: unknown, kind: Kind, id: string, pointers: IdPoin
   return object;
 }
 
-/**
- * An object without an id, from the address of one record: it is about that one, if it looks like a record at all.
- * @throws MalformedAnswer
- */
+/** Throws MalformedAnswer if an object without an id, from the address of a record, does not look like a record. */
 function checkIsRecord(object: JsonObject): void {
   const said = ERROR_FIELDS.find((field) => Object.hasOwn(object, field));
   if (said !== undefined) throw new MalformedAnswer(`the answer has no id, and a field \`${said}\``);
   if (Object.keys(object).length === 0) throw new MalformedAnswer('the answer holds an empty object');
 }
 
-/** An array of one is that one. @throws MalformedAnswer for one of more, or of none. */
+/** The element of an array of one; a value that is no array stays as it is. @throws MalformedAnswer for other arrays. */
 function onlyOne(value: unknown): unknown {
   if (!Array.isArray(value)) return value;
   if (value.length === 1) return value[0];
   throw new MalformedAnswer(`the answer is an array of ${value.length} where one record was asked for`);
 }
 
-/**
- * Whether there is nothing where a page has its rows: no body, null, an empty object. Some services answer so for an empty list;
- * by itself it may as well be a failure.
- */
+/** Whether the answer has nothing in the place of rows. Some services answer an empty list so, but it may also be a failure. */
 export function holdsNothing(body: unknown): boolean {
   if (body === undefined || body === null) return true;
   if (!isObject(body) || ERROR_FIELDS.some((field) => Object.hasOwn(body, field))) return false;
@@ -168,7 +162,7 @@ function rowsOf(body: unknown, idOf: IdOf): unknown[] {
   if (idOf(data) !== null) throw new MalformedAnswer('`data` is a single record where a list was asked for');
   const arrays = Object.values(data).filter((value) => Array.isArray(value));
   if (arrays.length !== 1) {
-    throw new MalformedAnswer(`\`data\` holds ${arrays.length} arrays, so which one is the list is open`);
+    throw new MalformedAnswer(`\`data\` holds ${arrays.length} arrays, so it is not clear which one is the list`);
   }
   return arrays[0]!;
 }
@@ -182,7 +176,7 @@ function metaOf(body: JsonObject): Meta {
       .map(([name, value]) => [name, Object.hasOwn(metaSchema.shape, name) ? countIn(value) : value]),
   );
   const parsed = metaSchema.safeParse(stated);
-  // Dropping an unreadable total would drop one of the conditions for calling a list scan complete.
+  // Without its total, a list would count as complete although its total contradicts it.
   if (!parsed.success) throw new MalformedAnswer('`meta` holds a page, perPage or total that is no count');
   return parsed.data;
 }
@@ -192,13 +186,13 @@ function countIn(value: unknown): unknown {
   return typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value;
 }
 
-/** Twice if a wrapper holds only another one, as `vendor` may hold `attributes`. */
+/** Unwraps twice if a wrapper holds only another wrapper, as `vendor` may hold `attributes`. */
 function unwrap(object: JsonObject, wrappers: readonly string[], idOf: IdOf): JsonObject {
   const inner = unwrapOnce(object, wrappers, idOf);
   const [field, ...others] = Object.keys(inner);
   if (inner === object || field === undefined || others.length > 0) return inner;
   const deeper = inner[field];
-  // A record may hold one object and nothing else: it stays as it is, unless the id is in that object.
+  // A record may also hold one object and nothing else. It is a wrapper only if the id is in that object.
   const isWrapper = isObject(deeper) && (wrappers.includes(field) || idOf(deeper) !== null);
   return isWrapper ? deeper : inner;
 }
@@ -212,14 +206,14 @@ function unwrapOnce(object: JsonObject, wrappers: readonly string[], idOf: IdOf)
   if (present.length !== 1) return object;
   const { [present[0]!]: wrapped, ...rest } = object;
   const inner = onlyOne(wrapped);
-  // Looked for in the rest, since a pointer such as `vendor.id` finds an id through the wrapper too.
+  // Only in the rest, because a pointer such as `vendor.id` also finds an id through the wrapper.
   if (!isObject(inner) || idOf(rest) !== null) return object;
   if (others.length === 1) return inner;
-  // If it has an id, it may be the record, or hold only the id of the record whose fields are beside it.
+  // The inner object with an id is the record, or only names it while the record's fields are beside.
   return idOf(inner) !== null && holdsMore(inner, rest) ? inner : object;
 }
 
-/** Whether the inner object holds the record's fields: it has the `name`, or nothing beside it has a plain value. */
+/** Whether the record's fields are in the inner object: it has the `name`, or nothing beside it is a plain value. */
 function holdsMore(inner: JsonObject, beside: JsonObject): boolean {
   const isInside = Object.hasOwn(inner, 'name');
   if (isInside !== Object.hasOwn(beside, 'name')) return isInside;

@@ -1,10 +1,10 @@
 import { MirrorError } from '../platform/errors.ts';
 
 /**
- * Why the upstream's answer could not be used.
- * `malformed`: it may not be what was asked for (bad JSON, no usable envelope, another id, too large, a redirect).
- * `unexpected_status`: a status without a meaning here, such as a 404 on a list.
- * `cancelled`: only for a POST that we gave up while it was under way.
+ * Why a request brought no usable answer.
+ * `malformed`: the answer may not be the one asked for (bad JSON, no usable envelope, another id, too large, a redirect).
+ * `unexpected_status`: a status without a meaning here, such as a 404 for a list.
+ * `cancelled`: only for a POST that we gave up after it was sent.
  */
 export type UpstreamErrorKind =
   | 'unauthorized'
@@ -33,7 +33,7 @@ export class UpstreamError extends MirrorError {
   readonly kind: UpstreamErrorKind;
   /** Null: no answer arrived. */
   readonly status: number | null;
-  /** What the service asked us to wait, capped; null: it named no time. */
+  /** How long the service asks us to wait, at most `MAX_RETRY_AFTER_MS`; null: it named no time. */
   readonly retryAfterMs: number | null;
   /** The start of the answer's body, without our credentials. */
   readonly excerpt: string | null;
@@ -55,16 +55,16 @@ export class UpstreamError extends MirrorError {
   }
 }
 
-/** The path or id would address another resource; nothing was sent. */
+/** A request with this path or id would address another resource, so it was not sent. */
 export class UnaddressableError extends MirrorError {
   constructor(message: string) {
     super('unaddressable', message, {
-      remedy: 'No request can name this record. Its mirror row can only ever be what events showed of it.',
+      remedy: 'No request can name this record, so its row shows only what events have shown.',
     });
   }
 }
 
-/** The service answered without a refusal or a failure, and we cannot use the answer. Only a person can repair that. */
+/** The service answered neither with a refusal nor with a failure, but we cannot use the answer. Only a person can repair that. */
 export function isUnreadable(error: UpstreamError): boolean {
   return error.kind === 'malformed' || error.kind === 'unexpected_status';
 }
@@ -72,7 +72,7 @@ export function isUnreadable(error: UpstreamError): boolean {
 /** How much of an unusable answer is shown to people. */
 const SHOWN_CHARACTERS = 200;
 
-/** The request, what is wrong with its answer, and how the answer begins. One line, without control characters. */
+/** The request, what is wrong with its answer, and the beginning of the answer. One line without control characters. */
 export function unreadableText(error: UpstreamError): string {
   if (error.excerpt === null) return error.message;
   const plain = error.excerpt

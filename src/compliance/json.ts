@@ -1,21 +1,21 @@
-/** Without such a run of digits every whole number in a text is safe. Tested first: a reviver makes parsing six times slower. */
+/** A text without such a run of digits has no large number. Tested first, because a reviver makes parsing six times slower. */
 const MAY_BE_LARGE = /\d{16}/;
 
 const WHOLE = /^-?\d+$/;
 
-/** Nobody uses longer ones, and the time to read one grows with the square of its length. */
+/** A longer number stays a double: the time to read it would grow with the square of its length. */
 const DIGITS_MAX = 255;
 
 /**
- * JSON.parse, but a whole number that a double may round, such as a 64-bit id, becomes a bigint. JSON.stringify writes it as a
- * number again, with every digit. For everything that holds records. Throws SyntaxError.
+ * JSON.parse for everything that holds records: a whole number that a double may round, such as a 64-bit id, becomes a bigint.
+ * JSON.stringify writes it as a number again, with every digit. Throws SyntaxError.
  */
 export function parseJson(text: string): unknown {
   if (!MAY_BE_LARGE.test(text)) return JSON.parse(text);
   try {
     return JSON.parse(text, exactly);
   } catch (error) {
-    // A reviver recurses. What is nested so deep is refused later, with its own message.
+    // A reviver recurses. Such deep nesting is refused later, with its own message.
     if (error instanceof RangeError) return JSON.parse(text);
     throw error;
   }
@@ -28,12 +28,12 @@ function exactly(_key: string, value: unknown, { source }: { source?: string } =
   return BigInt(source);
 }
 
-/** The decimal text of a whole number that `parseJson` has kept exactly; null: it is none. */
+/** The decimal text of a whole number that `parseJson` has kept exactly; null for any other value. */
 export function wholeNumber(value: unknown): string | null {
   return typeof value === 'bigint' || Number.isSafeInteger(value) ? String(value) : null;
 }
 
-// Newer than the language's types.
+// Not yet in TypeScript's library.
 const { rawJSON } = JSON as unknown as { rawJSON(text: string): object };
 
 Object.defineProperty(BigInt.prototype, 'toJSON', {

@@ -1,15 +1,12 @@
-/**
- * The words that everything else is built from: the three kinds of record, the twelve event types, and which
- * of them belong together. Source: sections 2 and 6 of the upstream's specification.
- */
+/** The three kinds of record and the twelve event types. Source: sections 2 and 6 of the upstream's specification. */
 export const KINDS = ['policy', 'risk_assessment', 'vendor'] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** The kinds whose records can be listed, and those of which one can be fetched. */
+/** The kinds that have a list, and the kinds whose records have an address of their own. */
 export type ListedKind = 'policy' | 'vendor';
 export type FetchedKind = 'risk_assessment' | 'vendor';
 
-/** Families, the part before the dot of an event type, and the kind of record that each is about. */
+/** For each family (the part before the dot of an event type) the kind of its records. */
 export const FAMILIES = {
   policy: 'policy',
   risk: 'risk_assessment',
@@ -33,7 +30,7 @@ export const EVENT_TYPES = [
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
-/** The types that say a record is gone. No risk event does: only reading finds that an assessment was deleted. */
+/** The types that report a deletion. No risk event does; only a read shows that an assessment was deleted. */
 export const DELETE_TYPES: ReadonlySet<string> = new Set<EventType>(['policy.deleted', 'vendor.removed']);
 
 const KNOWN_TYPES: ReadonlySet<string> = new Set(EVENT_TYPES);
@@ -46,7 +43,7 @@ export function isKnownType(type: string): type is EventType {
   return KNOWN_TYPES.has(type);
 }
 
-/** The kind that an event type is about, by its family, even if the type is unknown; null: so is the family. */
+/** The kind of an event type, known or not, by its family; null: the family is unknown. */
 export function kindOfType(type: string): Kind | null {
   const family = type.slice(0, Math.max(0, type.indexOf('.')));
   return Object.hasOwn(FAMILIES, family) ? FAMILIES[family as Family] : null;

@@ -10,33 +10,33 @@ import { type Answer, ExchangeFailure, exchange, retryAfterIn } from './transpor
 
 // ─── tokens ─────────────────────────────────────────────────────────────────────────────────────────────
 
-/** What a grant brought. Times are wall-clock milliseconds: a token outlives the process. */
+/** What a grant returned. Times are wall-clock milliseconds, because a token outlives the process. */
 export interface Tokens {
   accessToken: string;
-  /** Null: only the person can renew it. */
+  /** Null: only a new sign-in brings another token. */
   refreshToken: string | null;
   expiresWall: number;
   renewWall: number;
-  /** What was asked for, and what the answer says was granted (null: it says nothing). */
+  /** The scopes asked for, and the scopes granted (null: the answer does not say). */
   askedScopes: readonly string[];
   grantedScopes: readonly string[] | null;
 }
 
-/** For an answer that names none. The specification shows no token answer. */
+/** For an answer that names no lifetime. The specification shows no token answer. */
 const DEFAULT_LIFETIME_SECONDS = 3600;
-/** A token is renewed this long before its end: requests take time, and clocks differ. */
+/** A token is renewed this long before its end, because requests take time and clocks differ. */
 const RENEW_EARLY_MS = 60_000;
-/** But not before this share of its life has passed: otherwise a token of 60 s would be renewed at every request. */
+/** It is not renewed before this share of its life has passed. Otherwise a token of 60 s would be renewed at every request. */
 const RENEW_AT_LEAST_AFTER = 1 / 2;
-/** A longer lifetime is cut to this, so that sums of milliseconds stay whole. Ten years. */
+/** Ten years. A longer lifetime is cut to this, so that sums of milliseconds stay exact. */
 const MAX_LIFETIME_SECONDS = 10 * 366 * 86_400;
 
 /** What an Authorization header can carry. */
 const TOKEN = /^[\x21-\x7e]+$/;
 
 /**
- * RFC 6749, section 5.1, read with tolerance: numbers as text, a missing token_type, null for absent. A lifetime or scopes that
- * cannot be read count as not given: the answer may hold a rotated refresh token, and without it the grant would be lost.
+ * RFC 6749, section 5.1, with tolerance: numbers as text, a missing token_type, null for absent. An unreadable lifetime or scope
+ * counts as absent: if the whole answer were rejected, its rotated refresh token, and with it the grant, would be lost.
  */
 const answerSchema = z.looseObject({
   access_token: z.string().regex(TOKEN),
@@ -50,8 +50,8 @@ const answerSchema = z.looseObject({
 });
 
 /**
- * The tokens in an answer of the token endpoint. `before`: those it renews, since an answer without a refresh token
- * leaves the old one in force (RFC 6749, section 6).
+ * The tokens in an answer of the token endpoint. `before`: the tokens that it renews. If the answer has no refresh token, the
+ * old one stays valid (RFC 6749, section 6).
  * @throws MalformedAnswer; its message names fields and never their values.
  */
 export function tokensIn(
@@ -60,7 +60,7 @@ export function tokensIn(
 ): Tokens {
   const parsed = answerSchema.safeParse(answer);
   if (!parsed.success) {
-    const fields = parsed.error.issues.map((issue) => issue.path.join('.') || 'the whole').join(', ');
+    const fields = parsed.error.issues.map(({ path }) => path.join('.') || 'the whole answer').join(', ');
     throw new MalformedAnswer(`the token answer is unusable in: ${fields}`);
   }
   const { access_token, expires_in, refresh_token, scope } = parsed.data;
@@ -83,17 +83,17 @@ export function needsRenewal(tokens: Tokens, nowWall: number): boolean {
 
 export type Needs = 'read' | 'write';
 
-/** What to ask consent for: what is configured, and `write` for writing. */
+/** The scopes to ask consent for: the configured ones, and `write` for writing. */
 export function scopesFor(configured: readonly string[], needs: Needs): string[] {
   return [...new Set(needs === 'write' ? [...configured, 'write'] : configured)];
 }
 
-/** What was granted, or asked for where the answer does not say. */
+/** The scopes that were granted, or asked for if the answer did not say. */
 export function scopesOf(tokens: Pick<Tokens, 'askedScopes' | 'grantedScopes'>): readonly string[] {
   return tokens.grantedScopes ?? tokens.askedScopes;
 }
 
-/** These tokens cannot write, by the two scopes the specification shows. With other scopes only the service can tell. */
+/** Whether the only scope is `read`. What other scopes allow, only the service knows. */
 export function isReadOnly(tokens: Tokens): boolean {
   const scopes = scopesOf(tokens);
   return scopes.length > 0 && scopes.every((scope) => scope === 'read');
@@ -113,7 +113,7 @@ export function openTokens(key: Uint8Array, sealed: string): Tokens {
 
 // ─── the authorization server ───────────────────────────────────────────────────────────────────────────
 
-/** The authorization server refuses: the grant is used or revoked, or the client is unknown. Asking again does not help. */
+/** The authorization server refuses: the grant was used or revoked, or the client is unknown. Asking again does not help. */
 export class GrantRefused extends UpstreamError {
   /** RFC 6749, section 5.2: `invalid_grant`, `invalid_client`, …; `http_<status>` where the answer names none. */
   readonly reason: string;
@@ -126,11 +126,10 @@ export class GrantRefused extends UpstreamError {
 
 const CLIENT_REMEDY =
   'Check COMPLIANCE_CLIENT_ID, COMPLIANCE_CLIENT_SECRET and what the compliance service allows this client.';
-const ADDRESS_REMEDY =
-  'Check COMPLIANCE_AUTH_URL: it is the address without /oauth/token, which is added to it.';
+const ADDRESS_REMEDY = 'Check COMPLIANCE_AUTH_URL: it must end before /oauth/token, which the mirror adds.';
 const GRANT_REMEDY = 'Consent is needed again: run `compliance-mirror login`.';
 
-/** After an abort a request may take this much longer, because its answer may hold a rotated token. */
+/** After an abort a request may go on for this long, because its answer may hold a rotated refresh token. */
 const GRACE_MS = 2_000;
 
 export type TokenEndpoint = ReturnType<typeof createTokenEndpoint>;
@@ -193,16 +192,18 @@ export function createTokenEndpoint(options: { settings: ComplianceSettings; clo
     authorizationUrl(asked: { redirectUri: string; scopes: readonly string[] } & ConsentAttempt): URL {
       const { redirectUri, scopes, state, verifier } = asked;
       const url = addressOf('/oauth/authorize');
-      url.search = new URLSearchParams({
+      const parameters = new URLSearchParams({
         client_id: clientId,
         response_type: 'code',
         redirect_uri: redirectUri,
         scope: scopes.join(' '),
-        ...(state === null ? {} : { state }),
-        ...(verifier === null
-          ? {}
-          : { code_challenge: challengeOf(verifier), code_challenge_method: 'S256' }),
-      }).toString();
+      });
+      if (state !== null) parameters.set('state', state);
+      if (verifier !== null) {
+        parameters.set('code_challenge', challengeOf(verifier));
+        parameters.set('code_challenge_method', 'S256');
+      }
+      url.search = parameters.toString();
       return url;
     },
 
@@ -230,7 +231,7 @@ export function createTokenEndpoint(options: { settings: ComplianceSettings; clo
   };
 }
 
-/** The JSON of a 2xx; every other reply is thrown. Its text is never kept: it may echo what we sent. */
+/** The JSON of a 2xx. Throws every other reply, without its text, because that may echo our secrets. */
 function answerOf(reply: Answer | ExchangeFailure, wallMs: number): unknown {
   if (reply instanceof ExchangeFailure) {
     const details = { status: reply.status, cause: reply.cause };
@@ -243,7 +244,7 @@ function answerOf(reply: Answer | ExchangeFailure, wallMs: number): unknown {
     throw failed(status === 429 ? 'rate_limited' : 'server', `answered ${status}`, { status, retryAfterMs });
   }
   const code = codeIn(parse(reply.body));
-  // No authorization server answers so at its own address.
+  // An authorization server would not answer this at its own address.
   const isElsewhere = code === null && (status === 404 || status === 405);
   const remedy = isElsewhere ? ADDRESS_REMEDY : code === 'invalid_grant' ? GRANT_REMEDY : CLIENT_REMEDY;
   throw new GrantRefused(code ?? `http_${status}`, status, remedy);
@@ -257,7 +258,7 @@ function parse(body: Uint8Array): unknown {
   }
 }
 
-/** Only a code: the description beside it is free text and may hold anything. */
+/** The error's code. The description beside it is free text and may hold a secret. */
 function codeIn(answer: unknown): string | null {
   const error = typeof answer === 'object' && answer !== null ? (answer as { error?: unknown }).error : null;
   return typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? error : null;
@@ -274,11 +275,11 @@ function failed(
   });
 }
 
-/** One attempt to get a person's consent: what only we and that person's browser know. */
+/** The secrets of one attempt to get a person's consent. */
 export interface ConsentAttempt {
-  /** The redirect must bring it back; otherwise the answer is not to this attempt. Null: switched off. */
+  /** The redirect must bring it back. Null: switched off. */
   state: string | null;
-  /** RFC 7636; null: PKCE is switched off. */
+  /** RFC 7636. Null: PKCE is switched off. */
   verifier: string | null;
 }
 
@@ -289,7 +290,7 @@ export type ConsentAnswer =
   /** Not an answer to this attempt: with another state, with no code, or (`noState`) an answer without any state. */
   | { outcome: 'foreign'; noState: boolean };
 
-/** 256 bits, as base64url the 43 characters that RFC 7636 wants at least. */
+/** In base64url that is 43 characters, the least that RFC 7636 allows. */
 const SECRET_BYTES = 32;
 
 export function startConsent(options: { pkce: boolean; state: boolean }): ConsentAttempt {
@@ -302,7 +303,7 @@ export function challengeOf(verifier: string): string {
   return createHash('sha256').update(verifier).digest('base64url');
 }
 
-/** What the parameters of a redirect say. Anyone may have made them up. */
+/** The answer in the parameters of a redirect, which anyone may have made up. */
 export function readConsent(parameters: URLSearchParams, attempt: ConsentAttempt): ConsentAnswer {
   const error = parameters.get('error');
   const codes = parameters.getAll('code');

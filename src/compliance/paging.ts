@@ -1,6 +1,6 @@
 import type { Meta } from './envelope.ts';
 
-/** How a list is asked for in pages. */
+/** How the pages of a list are asked for. */
 export interface PagingSettings {
   pageParam: string;
   perPageParam: string;
@@ -9,56 +9,56 @@ export interface PagingSettings {
   pageSize: number;
 }
 
-/** What one page of a list showed. */
+/** The content of one page of a list. */
 export interface SeenPage {
   ids: readonly string[];
   meta: Meta;
-  /** The field that says where the list goes on, by its name; null: none does. */
+  /** The name of the field with a cursor or link to the next page; null: there is none. */
   next: string | null;
 }
 
-/** What does not fit in the paging settings. */
+/** A fault in the paging settings. */
 export interface PagingFinding {
-  /** What to set, proven by a request; null: no setting that was tried helps. */
+  /** The setting to change, proven by a request; null: no setting that was tried helps. */
   set: { name: string; value: string } | null;
   sentence: string;
 }
 
-/** Parameters that count records to leave out, where others count pages. */
+/** Parameters that count the records to leave out. All others count pages. */
 const OFFSET_PARAMS: ReadonlySet<string> = new Set(['offset', 'skip', 'start']);
 
-/** Tried in this order where a service ignores the one that is set. */
+/** Tried in this order when a service ignores the configured parameter. */
 const KNOWN_PARAMS = ['page', 'pageNumber', 'page_number', 'page[number]', ...OFFSET_PARAMS];
 
-/** Page sizes that services choose by themselves: this many records may be all, or only the first page. */
+/** Page sizes that services use by default. This many records may be only the first page. */
 const USUAL_SIZES: ReadonlySet<number> = new Set([10, 20, 25, 30, 40, 50, 100, 200, 250, 500, 1000]);
 
 export function isOffset(pageParam: string): boolean {
   return OFFSET_PARAMS.has(pageParam);
 }
 
-/** The number by which the first page of a list is asked for. */
+/** The parameter's value for the first page. */
 export const firstPageOf = ({ pageParam, firstPage }: PagingSettings): number =>
   isOffset(pageParam) ? 0 : firstPage;
 
-/** The second page was the same: whether it is the whole list of a service without pages. Pure. */
+/** Whether a page that the second one repeats is the whole list of a service without pages. Pure. */
 export function isWholeList({ ids, meta, next }: SeenPage, asked: PagingSettings): boolean {
   const distinct = new Set(ids).size;
   if (meta.total !== undefined) return meta.total === distinct;
   if (next !== null || distinct !== ids.length) return false;
-  // A service that cuts its only page to a size would look the same.
+  // With one of these sizes, the service may have cut the list.
   return distinct !== asked.pageSize && distinct !== meta.perPage && !USUAL_SIZES.has(distinct);
 }
 
-/** Asks for one page by these parameters; null: it was not answered with a list. */
+/** Asks for one page, with these parameters or the configured ones. Null: the answer is no list. */
 export type AskForPage = (page: number, query: Record<string, string> | null) => Promise<SeenPage | null>;
 
-/** Failures in a row after which nothing more is tried. */
+/** After this many failures in a row, no other parameter is tried. */
 const FAILURES_MAX = 2;
 
 /**
- * Why the second page was the first one again. Tries other parameters, one request each. One is proven if it shows records that
- * the first page did not show, while the second page as set still repeats the first.
+ * Why the second page repeats the first. Tries other parameters with one request each. A parameter is proven if it shows records
+ * that the first page did not show, while the configured second page still repeats the first.
  */
 export async function explainRepeat(
   first: SeenPage,
@@ -69,7 +69,7 @@ export async function explainRepeat(
   const seen = new Set(first.ids);
   const second = isOffset(pageParam) ? seen.size : firstPage + 1;
   const sameFromZero =
-    'pages 0 and 1 are the same, and page 2 is another: the first page of this list has the number 1';
+    'pages 0 and 1 are the same, and page 2 is different: the first page of this list has the number 1';
   const attempts = [
     ...(firstPage === 0 && !isOffset(pageParam)
       ? [{ page: 2, query: null, name: 'COMPLIANCE_FIRST_PAGE', value: '1', sentence: sameFromZero }]
@@ -84,7 +84,7 @@ export async function explainRepeat(
   let failures = 0;
   for (const { page, query, name, value, sentence } of attempts) {
     const shown = await ask(page, query);
-    // If page 2 is not answered, the other attempts may still be.
+    // A failure of the first attempt, page 2, says nothing about other parameters.
     if (query !== null) failures = shown === null ? failures + 1 : 0;
     if (failures >= FAILURES_MAX) break;
     if (shown === null || shown.ids.length === 0 || shown.ids.some((id) => seen.has(id))) continue;
@@ -108,7 +108,7 @@ export async function explainRepeat(
   };
 }
 
-/** Whether the page before the first shows records that a list read to its end did not; null: it does not. Pure. */
+/** The finding that the page `before` the first shows records which are not in the list as read; null: it does not. Pure. */
 export function explainBefore(
   before: SeenPage | null,
   first: SeenPage,
@@ -116,7 +116,7 @@ export function explainBefore(
   { firstPage }: PagingSettings,
 ): PagingFinding | null {
   if (before === null || before.ids.every((id) => seen.has(id))) return null;
-  // A service may answer any number below its first page with the first page, with a new record in it.
+  // Some services answer a number below their first page with the first page, which may have a new record by now.
   if (before.ids.some((id) => first.ids.includes(id))) return null;
   const number = String(firstPage - 1);
   return {
@@ -132,7 +132,7 @@ export function findingText({ set, sentence }: PagingFinding): string {
 /** A number far behind the last page of any list. */
 const FAR_BEHIND = 1_000_000;
 
-/** What does not fit, by the first two pages of a list and the one before them; null: nothing that they show. */
+/** A fault that the first two pages of a list and the page before them show; null: they show none. */
 export async function examinePaging(asked: PagingSettings, ask: AskForPage): Promise<PagingFinding | null> {
   const byOffset = isOffset(asked.pageParam);
   const first = await ask(firstPageOf(asked), null);
@@ -146,7 +146,7 @@ export async function examinePaging(asked: PagingSettings, ask: AskForPage): Pro
   const before = await ask(asked.firstPage - 1, null);
   const finding = explainBefore(before, first, seen, asked);
   if (finding === null) return null;
-  // A service may answer any number out of range with its last page.
+  // Some services answer any number out of range with their last page.
   const last = await ask(FAR_BEHIND, null);
   for (const id of last?.ids ?? []) seen.add(id);
   return explainBefore(before, first, seen, asked);

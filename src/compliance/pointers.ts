@@ -6,13 +6,10 @@ export type JsonObject = { [field: string]: unknown };
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/**
- * Levels of nesting that we take, the document itself counted. Deeper ones are refused, since code after that recurses:
- * JSON.stringify, which storing them takes, overflows the stack.
- */
+/** Levels of nesting in a document, itself counted. Deeper ones are refused, because later code such as JSON.stringify recurses. */
 export const MAX_DEPTH = 64;
 
-/** Whether it nests more than `levels` objects and arrays, counting itself. Looks no deeper, so it cannot exhaust the stack either. */
+/** Whether the value nests more than `levels` objects and arrays, itself counted. Recurses no deeper than that. */
 export function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
@@ -21,10 +18,10 @@ export function isDeeper(value: unknown, levels: number): boolean {
 /** The payload of an event, from its body as received. */
 export const payloadIn = (body: string): JsonObject => (parseJson(body) as { data: JsonObject }).data;
 
-/** For each kind, where its id may be in a document: dotted paths, tried in order. */
+/** For each kind the dotted paths at which a document may have the record's id, tried in order. */
 export type IdPointers = Readonly<Record<Kind, readonly string[]>>;
 
-/** What the specification shows, and where it shows nothing, what its names suggest. */
+/** The paths in the specification, and where it shows none, those that its names suggest. */
 export const DEFAULT_ID_POINTERS = {
   policy: ['policyId', 'policy.id', 'id'],
   risk_assessment: ['riskAssessmentId', 'assessmentId', 'riskId', 'risk.id', 'id'],
@@ -44,23 +41,23 @@ export function isUsableId(value: unknown): value is string {
   );
 }
 
-/** Of a file of ids: one a line; blank lines and lines that begin with # are left out. */
+/** The ids in a file: one a line, without blank lines and lines that begin with #. */
 export function idLines(text: string): string[] {
   const lines = text.split(/\r?\n/).map((line) => line.trim());
   return lines.filter((line) => line !== '' && !line.startsWith('#'));
 }
 
 /**
- * False for an id that no request path can carry: `.` and `..` are normalised away even when percent-encoded,
- * so asking for them would ask for another resource.
+ * Whether a request path can carry the id. `.` and `..` are normalised away even when percent-encoded, so the request would ask
+ * for another resource.
  */
 export function isAddressable(id: string): boolean {
   return id !== '.' && id !== '..';
 }
 
 /**
- * The id of the record of `kind` that `document` is about, or null. Only its address shows an assessment, so a text that no path
- * can carry is not an assessment's id.
+ * The id of the record of `kind` that `document` is about; null: the pointers find none. Only its own address shows an
+ * assessment, so an id that no path can carry is not taken for an assessment's.
  */
 export function recordIdIn(document: JsonObject, kind: Kind, pointers: IdPointers): string | null {
   for (const path of pathsOf(pointers).own[kind]) {
@@ -70,7 +67,7 @@ export function recordIdIn(document: JsonObject, kind: Kind, pointers: IdPointer
   return null;
 }
 
-/** Why `recordIdIn` finds none, for people. */
+/** For people: why `recordIdIn` finds no id. */
 export function whyNoId(document: JsonObject, kind: Kind, pointers: IdPointers): string {
   for (const path of pathsOf(pointers).own[kind]) {
     const value = valueAt(document, path);
@@ -80,7 +77,7 @@ export function whyNoId(document: JsonObject, kind: Kind, pointers: IdPointers):
 }
 
 function wrongWith(value: unknown): string {
-  if (typeof value === 'number') return 'a number that is no whole one';
+  if (typeof value === 'number') return 'a number that is not whole';
   if (typeof value !== 'string') return 'neither text nor a number';
   if (value === '') return 'an empty id';
   if (value.length > MAX_ID_LENGTH) return `an id longer than ${MAX_ID_LENGTH} characters`;
@@ -92,10 +89,7 @@ export function hasRecordId(document: JsonObject, kind: Kind, id: string, pointe
   return pathsOf(pointers).own[kind].some((path) => idAt(document, path, kind) === id);
 }
 
-/**
- * The object in `document` that holds the record's own fields: the one with its id (`vendor` for `vendor.id`),
- * else the document itself.
- */
+/** The object that holds the record's fields: the one with its id (`vendor` for `vendor.id`), or the document itself. */
 export function recordContentIn(document: JsonObject, kind: Kind, pointers: IdPointers): JsonObject {
   for (const path of pathsOf(pointers).own[kind]) {
     if (idAt(document, path, kind) === null) continue;
@@ -104,14 +98,14 @@ export function recordContentIn(document: JsonObject, kind: Kind, pointers: IdPo
   return document;
 }
 
-/** A place of a kind's ids that was found out and is in no setting. */
+/** A place of a kind's ids that the mirror found out, and that is in no setting. */
 export interface LearnedPointer {
   kind: Kind;
   /** Dotted. */
   path: string;
 }
 
-/** The pointers with what was learned; for each kind the settings come first. */
+/** The pointers of the settings, and after them the learned ones. */
 export function withLearned(pointers: IdPointers, learned: readonly LearnedPointer[]): IdPointers {
   if (learned.length === 0) return pointers;
   const both = KINDS.map((kind) => {
@@ -124,7 +118,7 @@ export function withLearned(pointers: IdPointers, learned: readonly LearnedPoint
 /** The name of the setting that holds a kind's pointers. */
 export const pointersSettingOf = (kind: Kind): string => `ID_POINTERS_${kind.toUpperCase()}`;
 
-/** Places that were learned and no setting names yet, each with the setting that would name it. */
+/** The learned places that no setting names yet, each with the setting to write. */
 export function pointersToSet<Learned extends LearnedPointer>(
   learned: readonly Learned[],
   pointers: IdPointers,
@@ -145,8 +139,8 @@ export function idFieldsOf(pointers: IdPointers): ReadonlySet<string> {
 }
 
 /**
- * Records of other kinds that a document about `kind` names. A pointer that both kinds share, such as a bare
- * `id`, names the document's own record and never another.
+ * Records of other kinds that a document about `kind` names. A pointer that both kinds have, such as `id`, names the
+ * document's own record.
  */
 export function referencesIn(
   document: JsonObject,
@@ -165,7 +159,7 @@ export function referencesIn(
   return references;
 }
 
-/** False: a document about `kind` with this JSON, as JSON.stringify writes it, names no record of `other`. */
+/** False: a document about `kind` names no record of `other`. `json`: the document as JSON.stringify writes it. */
 export function mayRefer(json: string, kind: Kind, other: Kind, pointers: IdPointers): boolean {
   return pathsOf(pointers).foreign[kind].some(
     (each) => each.kind === other && each.keys.some((key) => json.includes(key)),
@@ -176,12 +170,12 @@ type Path = readonly string[];
 
 interface Paths {
   own: Readonly<Record<Kind, readonly Path[]>>;
-  /** Where a document about the kind may name records of the others. `keys`: the first steps, as they are written in its JSON. */
+  /** Where a document about the kind may name records of other kinds. `keys`: the first steps, as JSON text. */
   foreign: Readonly<Record<Kind, readonly { kind: Kind; paths: readonly Path[]; keys: readonly string[] }[]>>;
   idFields: ReadonlySet<string>;
 }
 
-/** Split once per setting: done for every document, it was a seventh of the cost of an event. */
+/** Pointers are split once: doing it for every document was a seventh of the cost of an event. */
 const takenApart = new WeakMap<IdPointers, Paths>();
 
 function pathsOf(pointers: IdPointers): Paths {
@@ -207,7 +201,7 @@ function takeApart(pointers: IdPointers): Paths {
   return { own, foreign, idFields: new Set(KINDS.flatMap((kind) => own[kind]).map((path) => path[0] ?? '')) };
 }
 
-/** Numbers are ids in many services; taken as their decimal text. */
+/** The id at `path`. A number is taken as its decimal text, because many services have such ids. */
 function idAt(document: JsonObject, path: Path, kind: Kind): string | null {
   const value = valueAt(document, path);
   if (isUsableId(value)) return kind !== 'risk_assessment' || isAddressable(value) ? value : null;

@@ -3,10 +3,10 @@ import { parseJson, wholeNumber } from './json.ts';
 import { EVENT_TYPES, type EventType, FAMILIES } from './kinds.ts';
 import { isObject, isUsableId, type JsonObject } from './pointers.ts';
 
-/** The default of a registration: all twelve types, and types that a family gains later. */
+/** The default: all twelve types, and the types that a family gains later. */
 export const EVERY_FAMILY: readonly string[] = Object.keys(FAMILIES).map((family) => `${family}.*`);
 
-/** Section 2, Webhook registration: an entry is an exact event type or a family's wildcard. */
+/** An exact event type or a family's wildcard. Source: section 2, Webhook registration. */
 const subscriptionPattern = z
   .string()
   .regex(/^[a-z_]+\.(\*|[a-z_]+)$/, 'an event type such as policy.created, or a family such as policy.*');
@@ -22,19 +22,19 @@ export interface Coverage {
   covered: EventType[];
   /** Known types that will not be delivered. */
   missing: EventType[];
-  /** Families of which nothing is covered. */
+  /** Families without a covered type. */
   without: string[];
-  /** Patterns that match no known type: a misspelling, or a type this version does not know. */
+  /** Patterns that match no known type: misspelt, or a type that this version does not know. */
   unmatched: string[];
 }
 
-/** True when `pattern`, an exact type or `family.*`, selects `type`. No other wildcard exists. */
+/** `pattern` is an exact type or `family.*`. No other wildcard exists. */
 export function patternSelects(pattern: string, type: string): boolean {
   if (pattern === type) return true;
   return pattern.endsWith('.*') && pattern.length > 2 && type.startsWith(pattern.slice(0, -1));
 }
 
-/** Which of the twelve event types a registration's patterns select. */
+/** The event types that a registration's patterns select. */
 export function coverageOf(patterns: readonly string[]): Coverage {
   const covered = EVENT_TYPES.filter((type) => patterns.some((pattern) => patternSelects(pattern, type)));
   return {
@@ -48,15 +48,15 @@ export function coverageOf(patterns: readonly string[]): Coverage {
 /** Where our receiver takes deliveries. */
 export const RECEIVER_PATH = '/webhooks';
 
-/** If not, that need not be a fault: a proxy may rewrite the path. */
+/** Another path need not be wrong, because a proxy may rewrite it. */
 export const isReceiverPath = (url: string): boolean => new URL(url).pathname.endsWith(RECEIVER_PATH);
 
 /**
- * What the answer to POST /webhooks holds. The specification does not show it, and the secret is shown only once. So the caller
- * stores the whole answer, and a person decides about what is not recognised without doubt.
+ * The answer to POST /webhooks. The specification does not show its form, and the service shows the secret only once. So the
+ * caller stores the whole answer, and a person decides if the secret or the id is not recognised.
  */
 export interface RegistrationAnswer {
-  /** The whole answer, as it came. Holds the secret. */
+  /** The whole answer, with the secret. */
   text: string;
   /** Null: none under a usual name. */
   id: string | null;
@@ -66,16 +66,14 @@ export interface RegistrationAnswer {
   events: string[] | null;
 }
 
-const SECRET_NAMES = [
-  ...['secret', 'signingSecret', 'signing_secret', 'webhookSecret', 'webhook_secret'],
-  ...['signingKey', 'signing_key', 'key'],
-] as const;
-const ID_NAMES = ['webhookId', 'webhook_id', 'id'] as const;
+const SECRET_NAMES =
+  'secret signingSecret signing_secret webhookSecret webhook_secret signingKey signing_key key'.split(' ');
+const ID_NAMES = ['webhookId', 'webhook_id', 'id'];
 
-/** How services mask a secret that they do not show again: the mask must not be taken for the secret. */
+/** Services mask a secret that they do not show again. A mask must not be taken for the secret. */
 const MASKED = /\*\*\*|•|…|\.\.\./u;
 
-/** At most this many places are shown to a person. */
+/** Places that are shown to a person. */
 const MAX_TEXTS = 30;
 const MAX_TEXT_DEPTH = 8;
 
@@ -91,7 +89,7 @@ export function registrationIn(text: string): RegistrationAnswer {
 
   const holders = places.filter((place) => secretsAt(place).length > 0);
   const secrets = new Set(holders.flatMap(secretsAt));
-  // An id beside `data` may be the request's, and one deeper down a key's. So the registration's own place comes first.
+  // An id beside `data` may be the request's, and a deeper one may be a key's. So the registration's own place comes first.
   const inOrder = [...(data === null ? [] : [data]), ...holders, ...places];
   return {
     ...nothing,
@@ -102,7 +100,7 @@ export function registrationIn(text: string): RegistrationAnswer {
   };
 }
 
-/** The places of texts in the answer, as `secretAt` takes them; never the texts themselves. Pure. */
+/** The places of all texts in the answer, as `secretAt` takes them, without the texts. Pure. */
 export function placesOfTexts(text: string): string[] {
   const found: string[] = [];
   const look = (value: unknown, path: readonly string[]) => {
@@ -116,7 +114,7 @@ export function placesOfTexts(text: string): string[] {
   return found;
 }
 
-/** The place of an answer that is nothing but a text. */
+/** The place of the text in an answer that is only a text. */
 const WHOLE = '.';
 
 /** The text at a dotted place such as `data.hook.token` or `data.0.token`; null: there is none. Pure. */
@@ -176,23 +174,22 @@ function eventsAt(place: JsonObject): string[] | null {
   return Array.isArray(value) && value.every((each) => typeof each === 'string') ? value : null;
 }
 
-/** Fields of an error that hold text for people. */
+/** Fields of an error that hold text for people, and those that hold a code. */
 const WORDS = new Set(['title', 'detail', 'message', 'error', 'error_description', 'reason', 'description']);
 const CODES = new Set(['code', 'type', 'field', 'path', 'param']);
 const CODE = /^[a-z0-9_.-]{1,64}$/;
 
-/** Names of fields that must not be shown; their values are hidden wherever they occur. */
+/** Names of fields whose values must not be shown, wherever they occur. */
 const SECRET_NAME = /secret|token|key|password|credential/i;
-/** No signing secret is shorter, and few words are longer. */
+/** May be a signing secret: none is shorter, and few words are longer. */
 const LONG_RUN = /[\w+/=-]{16,}/g;
 
 const MAX_REASON_LENGTH = 500;
 const MAX_REASON_DEPTH = 5;
 
 /**
- * Why a request was rejected, in the service's own words, without any secret that its answer may hold: of JSON only the fields
- * for words and codes, of other answers the text. A text that our own request had in it is no secret. Null: the answer gives no
- * reason. Pure.
+ * The service's own reason for a rejection, without any secret that its answer may hold. JSON: only the fields for people and
+ * codes. Plain text: all of it. A text from our own request (`asked`) is no secret. Null: the answer gives no reason. Pure.
  */
 export function reasonIn(answer: string, asked: string): string | null {
   const words: string[] = [];
@@ -202,12 +199,13 @@ export function reasonIn(answer: string, asked: string): string | null {
   try {
     document = JSON.parse(answer);
   } catch {
-    // In a web page or in JSON that was cut off, nothing marks what is for people.
+    // In a web page or in JSON that was cut off, no field tells which text is for people.
     if (!/^\s*[<{[]/.test(answer)) words.push(answer);
   }
   const look = (value: unknown, name: string, depth: number) => {
     if (typeof value === 'string') {
-      if (SECRET_NAME.test(name)) secrets.push(...(value === '' ? [] : [value]));
+      if (value === '') return;
+      if (SECRET_NAME.test(name)) secrets.push(value);
       else if (WORDS.has(name)) words.push(value);
       else if (CODES.has(name) && CODE.test(value)) codes.push(value);
     } else if (typeof value === 'object' && value !== null && depth < MAX_REASON_DEPTH) {
@@ -218,9 +216,8 @@ export function reasonIn(answer: string, asked: string): string | null {
   look(document, typeof document === 'string' ? 'message' : '', 0);
   const hidden = '[hidden]';
   const said = words.map((text) => text.replace(LONG_RUN, (run) => (asked.includes(run) ? run : hidden)));
-  const named = [...said, ...codes].map((text) =>
-    secrets.reduce((left, each) => left.replaceAll(each, hidden), text),
-  );
-  const text = [...new Set(named)].join('; ').replace(/\s+/g, ' ').trim();
+  let reasons = [...said, ...codes];
+  for (const secret of secrets) reasons = reasons.map((text) => text.replaceAll(secret, hidden));
+  const text = [...new Set(reasons)].join('; ').replace(/\s+/g, ' ').trim();
   return text === '' ? null : text.slice(0, MAX_REASON_LENGTH);
 }

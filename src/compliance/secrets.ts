@@ -4,19 +4,18 @@ import type { SealedText } from '../store/store.ts';
 
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;
-/** The length that GCM is specified for; random ones are safe for some 2^32 secrets under one key. */
+/** GCM's own length. Random nonces of it are safe for about 2^32 secrets under one key. */
 const NONCE_BYTES = 12;
-/** Node would accept tags of 4 bytes when opening, so the length is stated. */
+/** Stated when opening, because Node would also accept tags of 4 bytes. */
 const TAG_BYTES = 16;
 const VERSION = 'v1';
 
-/** The row that holds a sealed text, which is bound to it: in any other place it does not open. */
+/** The row that holds a sealed text. In any other place the text does not open. */
 export type SealedPlace = Pick<SealedText, 'table' | 'row'>;
 
 /**
- * Encrypts `plaintext` with AES-256-GCM. Its place is authenticated with it: what was sealed as a token does not open as a
- * registration's secret, nor one registration's secret as another's. The result is text: version, nonce and
- * ciphertext with tag, the latter two in base64url, joined by colons.
+ * Encrypts `plaintext` with AES-256-GCM, bound to its place: a token does not open as a registration's secret, nor one
+ * registration's secret as another's. The result is `version:nonce:ciphertext+tag`, the latter two in base64url.
  */
 export function sealSecret(key: Uint8Array, plaintext: string, place: SealedPlace): string {
   checkKey(key);
@@ -28,9 +27,9 @@ export function sealSecret(key: Uint8Array, plaintext: string, place: SealedPlac
 }
 
 /**
- * The plaintext of what `sealSecret` made with the same key for the same place.
- * @throws MirrorError `secret_unreadable` when the text is not of that form, was altered, or was sealed with
- * another key or for another place. The message holds neither key nor secret.
+ * The plaintext that `sealSecret` sealed with the same key for the same place.
+ * @throws MirrorError `secret_unreadable` when the text has another form, was altered, or was sealed with another key or for
+ * another place. The message holds neither key nor secret.
  */
 export function openSecret(key: Uint8Array, sealed: string, place: SealedPlace): string {
   checkKey(key);
@@ -56,7 +55,7 @@ export function openSecret(key: Uint8Array, sealed: string, place: SealedPlace):
   }
 }
 
-/** As JSON, so that no table and row together read like another two. */
+/** As JSON, so that different places never have the same text. */
 function associatedData({ table, row }: SealedPlace): Buffer {
   return Buffer.from(JSON.stringify(['compliance-mirror', VERSION, table, row]), 'utf8');
 }

@@ -12,23 +12,23 @@ import { reasonIn } from './registration.ts';
 export const MAX_RESPONSE_BYTES = 16 * 1024 * 1024;
 
 /**
- * Values in an answer, told by what begins lists and objects and by the commas between values: of the largest size those are 16 bytes
- * each. Millions of small ones would take seconds to parse, while no delivery is answered, and a hundred times their bytes in memory.
+ * Values in an answer, counted by `[`, `{` and `,`. In the largest answer a value still has 16 bytes. Millions of smaller values
+ * would take seconds to parse, while no delivery is answered, and a hundred times their bytes in memory.
  */
 export const MAX_RESPONSE_VALUES = 1_000_000;
 const [COMMA, OPENS_LIST, OPENS_OBJECT] = Buffer.from(',[{');
 
-/** An error answer's body is kept up to here: enough to recognise it, too little to fill a table. */
+/** How much of an error answer's body is kept: enough to recognise it, too little to fill a table. */
 const EXCERPT_BYTES = 2048;
 
 export interface Answer {
   status: number;
   headers: Headers;
-  /** Whole for a 2xx; of other answers only the first `EXCERPT_BYTES` or a little more. */
+  /** The whole body of a 2xx; otherwise only its first `EXCERPT_BYTES` or a little more. */
   body: Uint8Array;
 }
 
-/** One HTTP exchange that brought no complete answer. Returned, and thrown only within this file. */
+/** An HTTP exchange without a complete answer. Thrown only within this file; `exchange` returns it. */
 export class ExchangeFailure extends Error {
   readonly kind: 'timeout' | 'network' | 'malformed' | 'cancelled';
   readonly status: number | null;
@@ -48,8 +48,8 @@ export class ExchangeFailure extends Error {
 }
 
 /**
- * Sends one request and reads its answer, both within `timeoutMs`. Never follows a redirect and never sends
- * again, except that fetch repeats a GET once after a 421, which cannot be switched off. Never rejects.
+ * Sends one request and reads its answer, both within `timeoutMs`. Never rejects, never follows a redirect, and never sends
+ * again, except that fetch repeats a GET once after a 421, which cannot be switched off.
  */
 export async function exchange(
   url: URL,
@@ -57,7 +57,7 @@ export async function exchange(
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<Answer | ExchangeFailure> {
-  // Not AbortSignal.any: the listener on the caller's long-lived signal must be removed again.
+  // Not AbortSignal.any, because the listener on the caller's long-lived signal must be removed again.
   const own = new AbortController();
   let isLate = false;
   const timer = setTimeout(() => {
@@ -73,7 +73,7 @@ export async function exchange(
       ...request,
       ...(request.body === null ? {} : sentOnce(request.headers, request.body)),
       redirect: 'error',
-      // A read that repairs must not come from a cache.
+      // A repair must not read from a cache.
       cache: 'no-store',
       signal: own.signal,
     });
@@ -96,7 +96,7 @@ export async function exchange(
   }
 }
 
-/** After a 421 fetch would send a text body again, even as an empty one. A stream can be sent only once. */
+/** After a 421 fetch would send a text again, even as an empty one. A stream can be sent only once. */
 function sentOnce(headers: Record<string, string>, body: string) {
   const length = String(Buffer.byteLength(body));
   return {
@@ -106,7 +106,7 @@ function sentOnce(headers: Record<string, string>, body: string) {
   };
 }
 
-/** We ask for gzip only, and no other decoder gets the answer. */
+/** Refuses every encoding but gzip, so that no other decoder gets the answer. */
 function checkEncoding(response: Response): void {
   const encoding = response.headers.get('content-encoding')?.trim().toLowerCase() ?? 'identity';
   if (['identity', 'gzip', 'x-gzip', ''].includes(encoding)) return;
@@ -139,21 +139,27 @@ async function readBody(response: Response, limitBytes: number, whenOver: 'refus
   return Buffer.concat(chunks);
 }
 
-/** The connection was never made: no byte of the request can have left. */
+/** Errors before the connection was made, so no byte of the request has left. */
 const NEVER_SENT: ReadonlySet<string> = new Set([
-  ...['ECONNREFUSED', 'ENOTFOUND', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL', 'UND_ERR_CONNECT_TIMEOUT'],
-  ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN'],
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EADDRNOTAVAIL',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
 ]);
 const NEVER_SENT_FAMILIES = /^(EAI|CERT|ERR_TLS_CERT|UNABLE_TO)_/;
 
 function failureOf(error: unknown, status: number | null): ExchangeFailure {
   if (!(error instanceof Error) || error.cause === undefined) {
-    // fetch refused to build the request; its message quotes the header or URL, secrets included.
+    // fetch refused to build the request. Its own message would quote the header or URL with its secrets.
     return new ExchangeFailure('network', 'the request could not be built', { status, maybeSent: false });
   }
   const { cause } = error;
   const text = cause instanceof Error ? cause.message : String(cause);
-  // fetch has no other sign for a redirect than these words.
+  // fetch reports a redirect only by these words.
   if (text === 'unexpected redirect') {
     return new ExchangeFailure('malformed', 'the answer is a redirect, which is never followed', { status });
   }
@@ -170,21 +176,21 @@ export interface Expectation<T> {
   /** JSON text, sent as it is. */
   body?: string;
   isSuccess: (status: number) => boolean;
-  /** Turns the JSON answer (undefined: an empty one) into the result; throws MalformedAnswer. */
+  /** Turns the answer's JSON (undefined: no body) into the result. Throws MalformedAnswer. */
   read: (json: unknown) => T;
-  /** `read` is given the answer's text instead. */
+  /** `read` gets the answer's text instead. */
   asText?: true;
-  /** The result of these statuses, which say that nothing is there. */
+  /** The statuses that mean "nothing is there", and their result. */
   missing?: { at: readonly number[]; read: (answer: Answer) => T };
-  /** The answer may hold a secret: an error shows only the reason that a 4xx gives. */
+  /** The answer may hold a secret. Then an error shows only the reason that a 4xx gives. */
   isSecret?: boolean;
 }
 
-/** The result of a request, or why there is none. Pure. */
+/** The result of a request, or its error. Pure. */
 export function judge<T>(
   expected: Expectation<T>,
   reply: Answer | ExchangeFailure,
-  // `authorization`: the header that was sent, to be removed from an answer that echoes it.
+  // `authorization`: the header that was sent. It is removed from an answer that echoes it.
   sent: { auth: ComplianceSettings['auth']; authorization: string; retryAfterMs: number | null },
 ): { value: T } | UpstreamError {
   if (reply instanceof ExchangeFailure) {
@@ -199,7 +205,7 @@ export function judge<T>(
   const excerpt = expected.isSecret ? reason() : shown;
   if (!expected.isSuccess(status)) {
     const details = { status, excerpt, retryAfterMs: sent.retryAfterMs };
-    // A 4xx says that nothing was done; a 5xx or another 2xx says nothing certain.
+    // Only a 4xx is certain to have done nothing.
     return failure(kindOfStatus(status), `answered ${status}`, !isRejection, details);
   }
   try {
@@ -243,7 +249,7 @@ function jsonIn(body: Uint8Array): unknown {
   try {
     return parseJson(new TextDecoder('utf-8', { fatal: true }).decode(body));
   } catch {
-    // The parser's own message quotes the document, which for a registration may be its secret.
+    // The parser's own message quotes the document, which may hold a registration's secret.
     throw new MalformedAnswer('the answer is not JSON');
   }
 }
@@ -271,29 +277,29 @@ function remedyFor(kind: UpstreamErrorKind, auth: ComplianceSettings['auth']): s
     : 'The service refuses our token: check the COMPLIANCE_CLIENT_* settings, or sign in again.';
 }
 
-/** Loses no byte, because a service may show an answer only once. */
+/** Keeps every byte, because a service may show an answer only once. */
 function textOf(body: Uint8Array): string {
   return Buffer.from(body).toString(isUtf8(body) ? 'utf8' : 'latin1');
 }
 
-/** The start of a body for people, without the credentials of `authorization` where it echoes them. */
+/** The start of a body, for people. Credentials of `authorization` that the answer echoes are removed. */
 function excerptOf(body: Uint8Array, authorization: string): string | null {
   if (body.length === 0) return null;
   const token = authorization.slice(authorization.indexOf(' ') + 1);
-  // As it is, as some libraries write it in JSON, and as in a URL.
+  // As it was sent, as some libraries write it in JSON, and as in a URL.
   const spellings = [...new Set([token, token.replaceAll('/', '\\/'), encodeURIComponent(token)])];
   const longest = Math.max(...spellings.map((spelling) => spelling.length));
-  // Replaced before the cut, which could otherwise leave a part of them.
+  // Replaced before the cut, which could leave a part of a spelling.
   let text = new TextDecoder().decode(body.subarray(0, EXCERPT_BYTES + longest));
   for (const spelling of token === '' ? [] : spellings) {
     text = text.replaceAll(spelling, '[credentials]');
-    // What was replaced was longer, and a character may be several bytes: so the end of the bytes may be shown, too.
+    // Replacing shortens the text, so a spelling that was cut by the limit above may move into the part that is shown.
     if (body.length > EXCERPT_BYTES) text = withoutBeginning(text, spelling);
   }
   return text.slice(0, EXCERPT_BYTES);
 }
 
-/** Without an end of `text` with which `secret` begins. */
+/** Removes the longest end of `text` that is a beginning of `secret`. */
 function withoutBeginning(text: string, secret: string): string {
   for (let length = Math.min(secret.length, text.length); length > 0; length -= 1) {
     if (text.endsWith(secret.slice(0, length))) return text.slice(0, -length);
@@ -301,27 +307,27 @@ function withoutBeginning(text: string, secret: string): string {
   return text;
 }
 
-/** A longer wait is cut to this: one wrong header must not stop all repairs for a day. */
+/** A longer wait is cut to this, so that a wrong header does not stop all repairs for a day. */
 export const MAX_RETRY_AFTER_MS = 15 * 60_000;
 
-/** For a 429 that names no time. All lanes wait, because they share the limit. */
+/** The pause after a 429 that names no time. */
 const DEFAULT_PAUSE_MS = 10_000;
 
-/** What an answer asks us to wait, ms; null: nothing that can be read. `wallMs`: when it was read. */
+/** Milliseconds that an answer asks us to wait; null: it names no readable time. `wallMs`: when the answer was read. */
 export function retryAfterIn({ status, headers }: Answer, wallMs: number): number | null {
   if (status !== 429 && status !== 503) return null;
   return parseRetryAfter(headers.get('retry-after'), parseHttpDate(headers.get('date')) ?? wallMs);
 }
 
-/** For how long nothing more is sent after an answer, ms; null: no pause. */
+/** Milliseconds for which nothing more is sent after an answer; null: no pause. */
 export function pauseAfter({ status }: Answer, retryAfterMs: number | null): number | null {
   return retryAfterMs ?? (status === 429 ? DEFAULT_PAUSE_MS : null);
 }
 
 /**
- * Milliseconds that a Retry-After header asks to wait, 0 … `MAX_RETRY_AFTER_MS`; null: absent, or neither whole seconds
- * nor a date in the current HTTP form. A date is compared with `nowMs`: pass the same answer's Date header where there
- * is one, so that the two machines' clocks need not agree.
+ * Milliseconds that a Retry-After header asks us to wait, 0 … `MAX_RETRY_AFTER_MS`; null: absent, or neither whole seconds nor
+ * an HTTP date. A date is compared with `nowMs`: pass the same answer's Date header if it has one, so that the two machines'
+ * clocks need not agree.
  */
 export function parseRetryAfter(header: string | null, nowMs: number): number | null {
   const text = header?.trim() ?? '';
@@ -333,11 +339,11 @@ export function parseRetryAfter(header: string | null, nowMs: number): number | 
 /** Milliseconds since 1970 of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, or null. */
 export function parseHttpDate(text: string | null): number | null {
   const at = text === null ? Number.NaN : Date.parse(text);
-  // Date.parse takes nearly anything, 30 February too; only what prints back the same is a date.
+  // Date.parse accepts nearly anything, 30 February too. Only a text that prints back the same is a date.
   return Number.isFinite(at) && new Date(at).toUTCString() === text ? at : null;
 }
 
-/** 0 while our clock is within the second that the Date header names; null without one, or from a cache. */
+/** How far the service's clock is ahead of ours: 0 within the second of its Date header. Null: no header, or a cached answer. */
 export function clockSkewMs(headers: Headers, wallMs: number): number | null {
   const date = parseHttpDate(headers.get('date'));
   if (date === null || headers.has('age')) return null;

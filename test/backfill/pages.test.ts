@@ -122,7 +122,7 @@ it.each<[string, unknown, string]>([
   ['one with a control character', 'b\u0007', 'has an id with a control character at id'],
   ['half a character', 'b\ud800', 'has an id with half a character at id'],
   ['one of 256 characters', 'b'.repeat(256), 'has an id longer than 255 characters at id'],
-  ['a fraction', 1.5, 'has a number that is no whole one at id'],
+  ['a fraction', 1.5, 'has a number that is not whole at id'],
   ['an object', {}, 'has neither text nor a number at id'],
 ])('a row whose id is %s fails the list at its end, once all others are shown', async (_what, id, why) => {
   const pages = [

@@ -108,7 +108,7 @@ export const SHAPES: readonly Shape[] = [
   {
     name: 'lists at "data.results.list"',
     shapes: { envelope: { list: 'data.results.list' } },
-    expected: lists(never(/unreadable_answer: .*which one is the list is open/)),
+    expected: lists(never(/unreadable_answer: .*not clear which one is the list/)),
   },
   ...['data.{kind}', '', 'data.item', 'item'].map(
     (record): Shape => ({ name: `a record at "${record}"`, shapes: { envelope: { record } } }),
