@@ -162,7 +162,9 @@ function rowsOf(body: unknown, idOf: IdOf): unknown[] {
   if (idOf(data) !== null) throw new MalformedAnswer('`data` is a single record where a list was asked for');
   const arrays = Object.values(data).filter((value) => Array.isArray(value));
   if (arrays.length !== 1) {
-    throw new MalformedAnswer(`\`data\` holds ${arrays.length} arrays, so it is not clear which one is the list`);
+    throw new MalformedAnswer(
+      `\`data\` holds ${arrays.length} arrays, so it is not clear which one is the list`,
+    );
   }
   return arrays[0]!;
 }

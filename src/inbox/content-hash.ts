@@ -2,9 +2,9 @@ import { hash } from 'node:crypto';
 import { parseJson } from '../compliance/json.ts';
 
 /**
- * SHA-256 (hex) of canonical `{type, created, data}` of a delivery's body, which shows a redelivery from another event with the
- * same id. If the body is no JSON object, of its text. Computed only for an id seen before: for every delivery it was a
- * twentieth of the cost of accepting.
+ * SHA-256 (hex) of the canonical `{type, created, data}` of a delivery's body, or of its text if it is no JSON object. Tells a
+ * redelivery from another event with the same id. Computed only for an id seen before: for every delivery it was a twentieth of
+ * the cost of accepting.
  */
 export function contentHashOf(body: string): string {
   return hash('sha256', comparable(body), 'hex');
@@ -20,8 +20,8 @@ function comparable(body: string): string {
 }
 
 /**
- * JSON without spaces, each object's fields in the order of their UTF-16 code units: documents that parse to the same value get
- * the same text. Takes what parseJson returns, and recurses: limit the depth before.
+ * JSON without spaces, and with each object's fields sorted by their UTF-16 code units, so that documents with the same value get
+ * the same text. `value` comes from parseJson. Recurses, so its depth must be limited.
  */
 export function canonicalJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);

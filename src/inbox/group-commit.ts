@@ -11,28 +11,28 @@ import type {
 } from '../store/store.ts';
 import { createRejectionSampler, MINUTE_MS } from './rejections.ts';
 
-/** Where verified deliveries become durable. What `receive` needs of it, and no more. */
+/** Makes verified deliveries durable. */
 export interface Inbox {
   /**
-   * Resolves after the commit that holds the event; rejects with StoreUnavailable when it cannot be committed. `sender`: the
-   * connection on which it came; whoever waits for an answer on it sends nothing more.
+   * Resolves after the commit of the event. Rejects with StoreUnavailable when it cannot be committed. `sender`: the connection
+   * on which the delivery came. A sender that waits for an answer sends nothing else on it.
    */
   accept(event: IncomingEvent, sender?: object): Promise<AcceptOutcome>;
-  /** Keeps a correctly signed delivery that no event can be made of. Same promise as `accept`. */
+  /** Keeps a correctly signed delivery that is no event. Resolves and rejects like `accept`. */
   quarantine(delivery: UnusableDelivery): Promise<void>;
-  /** Notes a rejected delivery, at a bounded rate; never waits and never fails. */
+  /** Notes a rejected delivery, at a bounded rate. Never waits and never fails. */
   reject(rejection: Rejection): void;
 }
 
 /**
- * Deliveries in one commit, at most. A flush to a slow disk, or the round trips to a server, cost the same for any number. The
- * rest of a commit of this size takes some ten milliseconds, and deliveries that arrive meanwhile wait for it.
+ * The most deliveries in one commit. A flush to a slow disk, or the round trips to a server, cost the same for any number. The
+ * rest of a commit of this size takes about ten milliseconds, and deliveries that arrive meanwhile wait for it.
  */
 const LARGEST_GROUP = 512;
 
 /**
- * After a group of this size or more, the next one waits some more turns of the event loop: under load as many arrive again, and
- * a commit costs the same processor time for few as for many. A single delivery does not wait.
+ * After a group of this size or more, the next one waits some more turns of the event loop. Under load as many deliveries arrive
+ * again, and one commit for all costs less processor time than several.
  */
 const CROWD = 16;
 const TURNS_BEHIND_A_CROWD = 4;
@@ -41,12 +41,12 @@ const TURNS_BEHIND_A_CROWD = 4;
 const MAX_WAITING_REJECTIONS = 500;
 
 /**
- * While deliveries come one by one and fast, a group begins at the earliest this long after the one before, or once all senders of
- * that one wait again: at 2,000 a second, commits for one or two each cost twice the processor time. Milliseconds.
+ * Milliseconds. If the last group had several senders, the next one begins this long after it, or once all of them wait again. At
+ * 2,000 deliveries a second, a commit for each one or two cost twice the processor time.
  */
 const GATHER_MS = 4;
 
-/** A sender gives up after about 15 s and comes again: what is not committed by then is answered before. */
+/** A sender gives up after about 15 s and tries again later. It gets its 503 before. */
 const ANSWERED_WITHIN_MS = 10_000;
 
 interface Waiting<T> {
@@ -62,14 +62,14 @@ export interface InboxOptions {
   store: Pick<InboxStore, 'accept' | 'recordRejections'>;
   clock: Clock;
   rules: Pick<ProvisionalRules, 'timing' | 'pointers'>;
-  /** New events are committed: the worker may look. With the time that the commit took, in milliseconds. */
+  /** New events are committed, so the worker has work. */
   onAccepted: (commitMs: number) => void;
   onError: (error: unknown) => void;
 }
 
 /**
  * Group commit. A durable commit costs one flush to the disk for any number of rows, so deliveries that arrive in the same turn
- * of the event loop share one. Each is answered after it.
+ * of the event loop share one. Each is answered after that commit.
  */
 export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<void> } {
   const { store, clock, rules } = options;
@@ -81,7 +81,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   let committing: Waiting<unknown>[] = [];
   let patience: AbortController | null = null;
   let answering = 0;
-  /** Those of the last group. */
+  /** The senders of the last group. */
   let senders: readonly (object | null)[] = [];
   let lastBegan = 0;
   let gathering: { absent: Set<object | null>; end: AbortController } | null = null;
@@ -102,14 +102,14 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       scheduled = false;
       flushing = flush(flushing);
     };
-    // After the I/O callbacks of this turn: every request body that has arrived is in the group by then.
+    // After the I/O callbacks of this turn, so that every request body that has arrived is in the group.
     setImmediate(go);
   }
 
   async function flush(before: Promise<void>): Promise<void> {
     const isBehind = isCommitting;
     await before;
-    // One that sends alone does not wait.
+    // A single sender does not wait.
     if (isBehind || senders.length > 1) await gather();
     const group = events.splice(0, LARGEST_GROUP);
     const kept = unusable.splice(0, LARGEST_GROUP);
@@ -147,7 +147,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   async function commit(group: Waiting<IncomingEvent>[], kept: Waiting<UnusableDelivery>[]): Promise<void> {
     try {
       const batch = { events: group.map((entry) => entry.item), unusable: kept.map((entry) => entry.item) };
-      // With the margin of a shared clock: the latest that it may be now, since a read covers only what came well before it.
+      // On a shared clock the latest that it may be now, because a read covers only events from well before it.
       const now = { wall: clock.wall(), steady: clock.steady() + (clock.marginMs?.() ?? 0) };
       const began = performance.now();
       lastBegan = clock.steady();
@@ -164,7 +164,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
     }
   }
 
-  /** Rejects what has waited for too long, as long as anything waits. One sleep for all of them: few ever wait so long. */
+  /** Rejects deliveries that have waited too long, until none waits. One sleep serves all of them. */
   async function keepPatience(own: AbortController): Promise<void> {
     const lists: Waiting<unknown>[][] = [events, unusable];
     for (;;) {
@@ -176,7 +176,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       const since = clock.steady() - ANSWERED_WITHIN_MS;
       const isLate = (entry: Waiting<unknown>) => entry.since <= since;
       const late = [committing, ...lists].flatMap((list) => list.filter(isLate));
-      // Its commit may still come true, and then the sender's next attempt is a duplicate.
+      // Their commit may still succeed. Then the sender's next attempt is a duplicate.
       committing = committing.filter((entry) => !isLate(entry));
       for (const list of lists) list.splice(0, list.filter(isLate).length);
       const error = new StoreUnavailable('the database has not taken a delivery for too long');
@@ -185,10 +185,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
     if (patience === own) patience = null;
   }
 
-  /**
-   * If another group waits, sends it off first: a database server works on it while we write answers, which takes as long as a
-   * commit.
-   */
+  /** Answers a group, but starts the commit of a waiting group first: a database server works on it while we write answers. */
   function answer(group: () => void): void {
     if (events.length === 0 && unusable.length === 0) {
       group();
@@ -232,7 +229,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       if (minute !== null) return;
       const own = new AbortController();
       minute = own;
-      // The minute's newest are written even if no more rejections come.
+      // At the end of the minute its newest are written, even if no more rejections come.
       void clock.sleep(MINUTE_MS - (steady % MINUTE_MS), own.signal).then(() => {
         if (minute !== own) return;
         minute = null;

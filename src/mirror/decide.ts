@@ -13,38 +13,38 @@ import {
 
 /**
  * Which version of a record wins. A payload is provisional, an answer of the API is the truth, and neither may undo something
- * newer. Everything here is a pure function; the store's verbs carry it out, so that every engine decides the same.
+ * newer. These are pure functions. The store's verbs on both engines call them.
  */
 
-/** What is known of a record besides its content, as of one that nobody knows. Instants: steady milliseconds, except where they say wall. */
+/** The state of a record besides its content, for a record that nobody knows. Instants are steady milliseconds, unless marked wall. */
 export const UNKNOWN_STATE = {
   /** Number of the last accepted event about it. */
   dirty: 0,
-  /** When there was last a reason to read it again; null: nothing is outstanding. */
+  /** When the latest reason to read it came; null: nothing is outstanding. */
   dirtyAt: null as number | null,
-  /** When the earliest such reason came that no read covers yet. */
+  /** When the earliest reason came that no read covers yet. */
   firstDirtyAt: null as number | null,
   /** Wall. Null: verified. */
   unverifiedSince: null as number | null,
   /** Number of the row's last write. */
   write: 0,
-  /** `created` of the last event whose payload was shown, or that a read has covered, wall. */
+  /** Wall. The latest `created` of the events whose payload was shown, or that a read has covered. */
   provisionalCreated: null as number | null,
-  /** Fields of the row's `data` that events have shown and no read covers yet, each with `dirtyAt` as that was. Null: none. */
+  /** Fields of the row's `data` that events have shown and no read covers yet, each with `dirtyAt` at that time. Null: none. */
   shown: null as Readonly<Record<string, number>> | null,
-  /** The counter as the last applied read began. */
+  /** The counter when the last applied read began. */
   readNumber: 0,
   readEndedAt: null as number | null,
   /** The API has shown it at least once. */
   returned: false as boolean,
-  /** When the first of an unbroken run of 404 answers was asked for, and the counter then. */
+  /** When the first of an unbroken run of 404s ended, and the counter when it began. */
   missingSince: null as number | null,
   missingNumber: null as number | null,
-  /** Its absence is proven. Whether it may be deleted is decided together with the others. */
+  /** Its absence is proven. Whether it may be deleted is decided for all proven records together. */
   proven: false as boolean,
-  /** Number of the delivered event that said it is gone, until something shows it again. */
+  /** Number of the event that reported its deletion; null once something shows it again. */
   deleteEvent: null as number | null,
-  /** While the API does not know it: the events that name it have been searched up to this number, and it is a gap. */
+  /** For an id that the API does not know: the events that name it have been searched up to this number. */
   searched: 0,
   /** Reads refused in a row because the row was newer. */
   refusals: 0,
@@ -53,16 +53,16 @@ export const UNKNOWN_STATE = {
 };
 export type RecordState = typeof UNKNOWN_STATE;
 
-/** A record with many events is read at the latest this many SETTLEs after the first event that no read covers. */
+/** However many events come, a record is due this many SETTLEs after the first event that no read covers. */
 const LONGEST_WAIT_IN_SETTLES = 6;
 
 /**
- * A read is refused this often because the row is newer. Then it is applied anyway, and the record stays unverified: a record
- * that is written faster than it can be read must still move.
+ * After this many refused reads a read is applied although the row is newer, and the record stays unverified. So a record that is
+ * written faster than it can be read still changes.
  */
 const REFUSALS_BEFORE_APPLYING = 3;
 
-/** When a record with outstanding dirty marks is to be read; null when nothing is outstanding. */
+/** When a record with outstanding dirty marks is to be read; null: nothing is outstanding. */
 export function dueAt(
   state: Pick<RecordState, 'dirtyAt' | 'firstDirtyAt'>,
   timing: DirtyTiming,
@@ -111,15 +111,14 @@ export function decideProvisional(
   const created = Math.min(event.createdMs, event.receivedWall + settings.toleranceMs);
   const last = record.state.provisionalCreated;
   const newer = last === null || (settings.eventsOnly ? created >= last : created > last);
-  // A read that began later shows at least what this event reports. So does one that ended long after `created`, in whatever
-  // order they arrived.
+  // A read that began after the event was accepted shows at least its change. So does a read that ended long after `created`.
   const covered =
     record.state.unverifiedSince === null ||
     event.seq <= record.state.readNumber ||
     (record.verifiedWall !== null && created < record.verifiedWall - settings.toleranceMs);
-  // A late delete event reports a deletion that is known already, perhaps one before the record was made again.
+  // A covered delete event reports a known deletion, perhaps one before the record was made again.
   const state = deletes && covered ? record.state : noteDeletion(record.state, event.seq, deletes, created);
-  // Also of one that is covered: the row shows what it reports, and nothing older may be laid over that.
+  // Also for a covered event: the row shows its change, and no older payload may be laid over that.
   const noted = newer ? { ...state, provisionalCreated: created } : state;
   if (covered || !newer) return { outcome: 'overtaken', state: noted, row: null, change: null };
 
@@ -127,9 +126,9 @@ export function decideProvisional(
     if (row === null) return { outcome: 'marked_dirty', state: noted, row: null, change: null };
     return provisional(noted, row, { ...row, deletedAt: row.deletedAt ?? nowIso });
   }
-  // Only the API can show that a deleted record exists again: a late payload would look the same.
+  // Only the API can show that a deleted record exists again, because a late payload would look the same.
   const isTombstone = row !== null && row.deletedAt !== null && !settings.eventsOnly;
-  // The specification does not show a risk event's payload, so it makes no assessment while the API can be asked.
+  // The specification does not show a risk event's payload. So it makes no row while the API can be asked.
   const mayInsert = settings.eventsOnly || event.kind !== 'risk_assessment';
   if (!event.shows || isTombstone || (row === null && !mayInsert)) {
     return { outcome: 'marked_dirty', state: noted, row: null, change: null };
@@ -151,7 +150,7 @@ function noteShown(state: RecordState, change: RowChange | null): RecordState {
 }
 
 function noteDeletion(state: RecordState, seq: number, deletes: boolean, created: number): RecordState {
-  // A delete event older than the last payload says nothing of the record as it is now, whichever arrived first.
+  // A delete event older than the last payload is about an earlier life of the record, whichever arrived first.
   const isOlder = state.provisionalCreated !== null && created < state.provisionalCreated;
   if (deletes) return isOlder ? state : { ...state, deleteEvent: seq };
   const relived =
@@ -160,14 +159,14 @@ function noteDeletion(state: RecordState, seq: number, deletes: boolean, created
 }
 
 /**
- * Whether the state differs from `stored` only in what the store keeps in the record's row: its last write, and what events
- * have shown. As a rule an event changes nothing else.
+ * Whether the state differs from `stored` only in fields that the store keeps in the record's row: the last write, and what events
+ * have shown. Most events change nothing else.
  */
 export function standsInRow(
   stored: RecordState,
   { state: now, row }: { state: RecordState; row: RowContent | null },
 ): boolean {
-  // One by one: a loop over the fields costs an event a microsecond more.
+  // A loop over the fields would cost an event a microsecond more.
   return (
     (row !== null || (stored.provisionalCreated === now.provisionalCreated && stored.shown === now.shown)) &&
     stored.deleteEvent === now.deleteEvent &&
@@ -188,7 +187,7 @@ export function standsInRow(
   );
 }
 
-/** Whether the read confirmed a record that was verified before, and changed nothing of its state but when it was read. */
+/** Whether the read confirmed a verified record, and changed only the time of the last read in its state. */
 export function isOnlyRead(before: RecordState, after: RecordState, read: ReadMoment): boolean {
   return (
     after.unverifiedSince === null &&
@@ -215,8 +214,8 @@ export interface ApplyDecision {
 }
 
 /**
- * What a read shows of a record in the mirror. A list may leave out fields that the record's own address shows. Policies have
- * no address of their own, so a field that their list leaves out is gone; so is one that only events have shown.
+ * The record's data as a read shows it. A list may leave out fields that the record's own address shows, so those are kept. Not
+ * kept are fields of policies, which have no address of their own, and fields that only events have shown.
  */
 function dataShown(
   kind: Kind,
@@ -244,7 +243,7 @@ export function decideApply(
     const refusals = state.unverifiedSince === null ? 0 : state.refusals + 1;
     const change = diffContent(row, contentOf(kind, data, null));
     const refused: RecordState = { ...state, refusals };
-    // The read that wrote the row began no later than this one: nothing shows yet which of the two is stale.
+    // The read that wrote the row began no later than this one, so either of the two may be stale.
     const isDoubtful = change !== null && state.unverifiedSince === null && state.readNumber <= read.number;
     const next = isDoubtful ? lookAgain(refused, read, timing) : refused;
     return { outcome: 'refused', state: next, row: null, change, confirmed: false, lacks };
@@ -253,19 +252,19 @@ export function decideApply(
   const shown = contentOf(kind, withShown(data, row, kept), null);
   const change = diffContent(row, shown);
   if (change !== null && row !== null && tooCloseToTell(state, row, read, timing)) {
-    // Whatever it is worth, the API has shown the id: a 404 after it is about a record, and not about an id of something else.
+    // Even if the read is stale, the API has shown the id. So a later 404 is about a record, and not about another thing's id.
     const again = { ...lookAgain(state, read, timing), returned: true };
     return { outcome: 'deferred', state: again, row: null, change, confirmed: false, lacks };
   }
 
-  // What the list left out may belong to another version than what it showed.
+  // The fields that the list left out may belong to another version of the record.
   const isMixed = lacks && change !== null;
   const applied: RecordState = {
     ...state,
     shown: kept,
     // An older read that agrees must not move the number back.
     readNumber: Math.max(state.readNumber, read.number),
-    // A partial read that shows nothing new must not make the next read of the whole record look too close.
+    // A partial read that shows nothing new must not make the next whole read count as too close.
     readEndedAt: lacks && !isMixed ? state.readEndedAt : endedLast(state, read),
     returned: true,
     missingSince: null,
@@ -287,13 +286,13 @@ export function decideApply(
   };
 }
 
-/** When the last read ended. A page that is saved late may have begun before reads that are applied already. */
+/** When the last read ended. A page may be saved after reads that began later. */
 function endedLast(state: RecordState, read: ReadMoment): number {
   if (read.number >= state.readNumber || state.readEndedAt === null) return read.endedAt;
   return Math.max(state.readEndedAt, read.endedAt);
 }
 
-/** How a read differs from the mirror, if it were applied as it is. */
+/** How a read differs from the mirror, for a dry run. */
 export function compareRead(
   kind: Kind,
   { id, data: answer }: ReadObject,
@@ -309,8 +308,8 @@ export function compareRead(
 }
 
 /**
- * The fields that events have shown less than SETTLE before the read began. For those the read may be stale, and readers of the
- * feed would see a change undone and made again. Never more than what keeps the record unverified, whatever the clock says.
+ * The fields that events have shown less than SETTLE before the read began. The read may be stale for these, and the feed of
+ * changes would show a change undone and made again. None that is newer than `dirtyAt`, even if the clock was set back.
  */
 function stillShown(state: RecordState, read: ReadMoment, timing: DirtyTiming): RecordState['shown'] {
   const { dirtyAt, shown } = state;
@@ -321,17 +320,14 @@ function stillShown(state: RecordState, read: ReadMoment, timing: DirtyTiming): 
   return kept.length === 0 ? null : Object.fromEntries(kept);
 }
 
-/** The record as it was read, except for these fields of the row; all others move on. */
+/** The data as it was read, but with the row's values of the `kept` fields. */
 function withShown(data: JsonObject, row: RowContent | null, kept: RecordState['shown']): JsonObject {
   if (row === null || kept === null) return data;
   const fields = Object.keys(kept).filter((field) => Object.hasOwn(row.data, field));
   return { ...data, ...Object.fromEntries(fields.map((field) => [field, row.data[field]])) };
 }
 
-/**
- * When two reads less than SETTLE apart differ, either may be stale. So may a read that shows a record which an event has just
- * reported as deleted.
- */
+/** Of two reads less than SETTLE apart that differ, either may be stale. So may a read of a record just reported as deleted. */
 function tooCloseToTell(state: RecordState, row: RowContent, read: ReadMoment, timing: DirtyTiming): boolean {
   if (state.readEndedAt !== null && read.beganAt < state.readEndedAt + timing.settleMs) return true;
   const isTombstone = row.deletedAt !== null && state.deleteEvent !== null;
@@ -351,7 +347,7 @@ function outcomeOf(change: RowChange | null): ApplyOutcome {
   }
 }
 
-/** Not decided yet: the next read must begin SETTLE after this one ended. */
+/** The read does not decide: the next one must begin SETTLE after this one ended. */
 function lookAgain(state: RecordState, read: ReadMoment, timing: DirtyTiming): RecordState {
   const next = {
     ...state,
@@ -359,11 +355,11 @@ function lookAgain(state: RecordState, read: ReadMoment, timing: DirtyTiming): R
     firstDirtyAt: state.firstDirtyAt ?? read.endedAt,
     unverifiedSince: state.unverifiedSince ?? read.endedWall,
   };
-  // Not by `dueAt()`: after its longest wait that is now, which is too close again, without end.
+  // Not by `dueAt()`: after the longest wait it returns a time that is past, and each next read would be too close again.
   return { ...next, dueAt: next.dirtyAt + timing.settleMs };
 }
 
-/** A read shows the upstream as it was at most SETTLE before it began, so it covers the dirty marks that are older. */
+/** Removes the dirty marks that the read covers: those from more than SETTLE before it began, since it may be that stale. */
 export function covered(
   state: RecordState,
   read: Pick<ReadMoment, 'beganAt'>,

@@ -3,46 +3,46 @@ import type { DirtyTiming, MissingOutcome, ReadMoment } from '../store/values.ts
 import type { RecordState } from './decide.ts';
 import { contentOf, diffContent, type RowChange, type RowContent } from './merge.ts';
 
-/** What proves that a record is gone, what a proof makes of it, and which deletions wait for a person. Pure. */
+/** What proves that a record is gone, how it becomes a tombstone, and which deletions wait for a person. Pure. */
 
 export interface MissingDecision {
   outcome: MissingOutcome;
   state: RecordState;
 }
 
-/** What else was read around a 404. A witness is a live record of the kind that a read showed. */
+/** Other reads around a 404. A witness is a live record that a read showed, so our access was not lost. */
 export interface MissingContext {
-  /** When the last witness was read, not before `witnessFrom`: access may have been lost in between. */
+  /** When the last witness before the 404 was read. It counts from `witnessFrom` on. */
   witnessedAt: number | null;
   witnessFrom?: number;
-  /** Another one was read right after the 404. */
+  /** Another witness was read right after the 404. */
   witnessedAfter: boolean;
   absentFromList: boolean;
-  /** Also for deletions that an event announced or an operator approved, while a live record can be read. */
+  /** Even a deletion that an event announced or an operator approved needs witnesses. */
   needsWitness?: boolean;
 }
 
-/** The API answered 404 for the record. `agreed`: an operator has approved its deletion. */
+/** The API answered 404 for the record. `approved`: an operator has approved its deletion. */
 export function decideMissing(
   read: ReadMoment,
   record: { state: RecordState; row: RowContent | null },
-  context: MissingContext & { agreed?: boolean },
+  context: MissingContext & { approved?: boolean },
   timing: DirtyTiming,
 ): MissingDecision {
   const { state, row } = record;
   const answered = { ...state, attempts: 0 };
-  const isNews = state.dirty > state.searched;
-  if (state.unverifiedSince === null && (row === null || row.deletedAt !== null)) {
-    if (state.returned || !isNews) return { outcome: 'known', state: { ...answered, dueAt: null } };
+  const isShownAlive = row !== null && row.deletedAt === null;
+  const hasUnsearchedEvent = state.dirty > state.searched;
+  if (state.unverifiedSince === null && !isShownAlive && (state.returned || !hasUnsearchedEvent)) {
+    return { outcome: 'known', state: { ...answered, dueAt: null } };
   }
-  // The id may not be of this kind at all, or its creation may not be visible yet. An event that names an id which the API has
-  // never shown may be about another record. That includes delete events, and ids that are in no list.
-  const toldOf = !isNews && (state.deleteEvent !== null || context.absentFromList);
-  if (!state.returned && !toldOf) {
-    // The API may not show yet what an event has just named.
+  // The API has never shown this id. It may be of another kind, or a record that is not visible yet, or an event that names it may
+  // be about another record. This holds for delete events too, and for ids that are in no list.
+  const isToldGone = !hasUnsearchedEvent && (state.deleteEvent !== null || context.absentFromList);
+  if (!state.returned && !isToldGone) {
     const settled = (state.dirtyAt ?? Number.NEGATIVE_INFINITY) + timing.settleMs;
     if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
-    if (isNews) return { outcome: 'unresolved_event', state };
+    if (hasUnsearchedEvent) return { outcome: 'unresolved_event', state };
     return { outcome: state.dirty > 0 ? 'unresolved_again' : 'unresolved', state };
   }
 
@@ -51,7 +51,7 @@ export function decideMissing(
   if (missingSince === null || isBroken) {
     const first = {
       ...answered,
-      // Its end, since a witness read that began during this one may have been answered before it.
+      // The end, because a witness that began to be read during this read may have been answered before it.
       missingSince: read.endedAt,
       missingNumber: read.number,
       proven: false,
@@ -67,18 +67,17 @@ export function decideMissing(
 
   const witnessFrom = Math.max(missingSince, context.witnessFrom ?? 0);
   const witnessed = context.witnessedAt !== null && context.witnessedAt >= witnessFrom;
-  const shownAlive = row !== null && row.deletedAt === null;
-  const spokenFor = state.deleteEvent !== null || context.agreed === true || !shownAlive;
-  const mayLack = spokenFor && context.needsWitness !== true;
-  // The failed attempts stay counted, or it would be asked for again every other second.
-  if (!witnessed && !mayLack) return { outcome: 'unwitnessed', state };
-  if (!context.witnessedAfter && !mayLack) return { outcome: 'witnessed_before', state };
+  const isExpected = state.deleteEvent !== null || context.approved === true || !isShownAlive;
+  const needsWitness = !isExpected || context.needsWitness === true;
+  // `state` keeps its failed attempts, so that the next read waits longer.
+  if (needsWitness && !witnessed) return { outcome: 'unwitnessed', state };
+  if (needsWitness && !context.witnessedAfter) return { outcome: 'witnessed_before', state };
   return { outcome: 'proven', state: { ...answered, proven: true, dueAt: null } };
 }
 
 /**
- * What made a proven absence a deletion. Null: the mirror did not show it and no event reported its deletion, as with an id
- * that somebody asked for by hand, so nothing is deleted.
+ * Why a record with a proven absence is deleted. Null: nothing is deleted, because the mirror does not show the record and no
+ * event reported its deletion. That can be an id that a person asked for.
  */
 export function causeOfDeletion({
   state,
@@ -91,7 +90,7 @@ export function causeOfDeletion({
   return row === null || row.deletedAt !== null ? null : 'absence';
 }
 
-/** Makes a proven absence a verified tombstone; a record that already is one becomes verified. */
+/** Makes a verified tombstone of a record whose absence is proven. */
 export function decideTombstone(
   kind: Kind,
   { state, row }: { state: RecordState; row: RowContent | null },
@@ -114,7 +113,7 @@ export function decideTombstone(
       missingNumber: null,
       proven: false,
       deleteEvent: null,
-      // A read that began before this one ended may be older, and one from before the first 404 is.
+      // A read that began before now may be stale, and a read from before the first 404 is.
       readEndedAt: Math.max(state.readEndedAt ?? 0, now.steady),
       readNumber: Math.max(state.readNumber, state.missingNumber ?? 0),
       attempts: 0,
@@ -128,9 +127,9 @@ const ASK_ABOVE_COUNT = 2;
 const ASK_ABOVE_SHARE = 0.2;
 
 /**
- * Which of the proven absences become tombstones. `candidates` without a delivered delete event and without an
- * operator's approval go only if there are few of them; otherwise all of those wait together. `pendingAlready` counts
- * those that wait already: a list that loses its records a few at a time must not go unnoticed.
+ * Which of the proven absences become tombstones. Those with a delivered delete event or an operator's approval do. The others do
+ * only if they are few; otherwise all others wait. `pendingAlready` counts those that wait already, so that a list which loses
+ * its records a few at a time is noticed.
  */
 export function decideDeletions(
   candidates: readonly { id: string; announced: boolean; approved: boolean }[],
@@ -140,11 +139,9 @@ export function decideDeletions(
   const doubtful = candidates.filter((candidate) => !candidate.announced && !candidate.approved);
   const count = doubtful.length + pendingAlready;
   const many = count > ASK_ABOVE_COUNT && count > ASK_ABOVE_SHARE * live;
-  // Even a single one waits if it is the last: a service that lost its data, or shows us none, looks like this.
+  // Even a single one waits if it is the last, because a service that lost its data, or hides it from us, looks like this.
   const all = count >= live && (live > 0 || count >= 2);
   const pending = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);
-  return {
-    deleted: candidates.filter((candidate) => !pending.has(candidate.id)).map((candidate) => candidate.id),
-    pending: [...pending].sort(),
-  };
+  const deleted = candidates.map((candidate) => candidate.id).filter((id) => !pending.has(id));
+  return { deleted, pending: [...pending].sort() };
 }

@@ -3,50 +3,48 @@ import type { Kind } from '../compliance/kinds.ts';
 import { isObject, type JsonObject } from '../compliance/pointers.ts';
 import type { Field, FieldType, SeenField } from '../store/values.ts';
 
-/**
- * Which columns the views `…_flat` have: one for each scalar that records have shown, and for those one level down. Pure.
- */
+/** The columns of the views `…_flat`: one for each scalar field that records have shown, up to one level down. Pure. */
 
 /**
- * Columns of one view, besides those that every record has. SQLite takes 2,000 and PostgreSQL 1,600, and at this many with names
- * as long as they may be the view's text is still below the million bytes that SQLite takes.
+ * Columns of one view, besides those that every record has. SQLite allows 2,000 and PostgreSQL 1,600. With names of the greatest
+ * length, the view's text is still below the million bytes that SQLite allows.
  */
 export const MAX_FIELDS = 500;
 
-/** A longer name gets no column: in data that is keyed by sentences each would take one. Its value is in `data`. */
+/** A longer name gets no column, because it may be a sentence that is a key in one record only. Its value is in `data`. */
 const MAX_KEY_BYTES = 100;
 
-/** PostgreSQL cuts longer ones. */
+/** PostgreSQL cuts longer names. */
 const MAX_COLUMN_BYTES = 63;
 
 /**
- * What the views have of every record, and `deleted_at`, which they leave out since it is null there. SQLite gives a view's column
- * that is called `true` or `false` another name.
+ * The columns of every record. `deleted_at` is not in the views, since it is null there. SQLite renames a view's column called
+ * `true` or `false`.
  */
 const RESERVED = [
-  ...['id', 'name', 'version', 'status', 'data', 'first_seen_at', 'synced_at', 'verified_at'],
-  ...['unverified_since', 'deleted_at', 'last_event_id', 'last_event_at', 'cause', 'true', 'false'],
+  ...'id name version status data first_seen_at synced_at verified_at unverified_since'.split(' '),
+  ...'deleted_at last_event_id last_event_at cause true false'.split(' '),
 ];
 
-/** A day of the calendar from the year 1 on, and an instant with its zone. PostgreSQL has the same two (drizzle/). */
+/** A calendar day from the year 1 on, and an instant with its zone. PostgreSQL has the same two (drizzle/). */
 const DATE =
   /^(?!0000)(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)$/;
 const INSTANT =
   /^(?!0000)(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.][0-9]{1,9})?(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])$/;
 
-/** In the first and the last year an offset could lead out of the range of years. */
 function isInstant(text: string): boolean {
-  const isOfAnEnd = text.startsWith('0001') || text.startsWith('9999');
-  return INSTANT.test(text) && (text.endsWith('Z') || !isOfAnEnd);
+  // In the first and the last year an offset could lead to the year 0 or 10,000.
+  const isInEndYear = text.startsWith('0001') || text.startsWith('9999');
+  return INSTANT.test(text) && (text.endsWith('Z') || !isInEndYear);
 }
 
-/** The narrowest type that has room for both. */
+/** The narrowest type for values of both types. */
 export function widened(one: FieldType, other: FieldType): FieldType {
   if (one === other) return one;
   return one === 'json' || other === 'json' ? 'json' : 'text';
 }
 
-/** What is known of a kind's fields, for telling quickly what is new. */
+/** A kind's known fields, so that new ones are recognised quickly. */
 export interface KnownFields {
   types: ReadonlyMap<string, FieldType>;
   isFull: boolean;
@@ -61,17 +59,17 @@ export function knownFields(fields: readonly Field[]): KnownFields {
   };
 }
 
-/** A value's keys as one text; usable keys have no control characters. */
+/** A field's keys as one text. Usable keys have no control characters. */
 const nameOf = (keys: readonly string[]): string => keys.join('\u0000');
 
-/** What was seen of all kinds, each field once, in the order in which it was. */
+/** The seen fields by kind and name, in the same order. */
 export function seenByName(seen: readonly SeenField[]): Map<string, SeenField> {
   return new Map(seen.map((one) => [`${one.kind}\u0000${nameOf(one.keys)}`, one]));
 }
 
 /**
- * Adds to `seen` what `data`, a record's or some fields of it, shows that is not in `known`: fields, or values that have no room
- * in a field's type. In the order of their names, since one of the engines keeps no other.
+ * Adds to `seen` the fields in `data` that are not in `known`, and those whose value needs a wider type. They are added in the
+ * order of their names, because not every engine keeps the order of a record's fields.
  */
 export function noteFields(
   seen: Map<string, SeenField>,
@@ -82,7 +80,7 @@ export function noteFields(
   const look = (keys: string[], value: unknown) => {
     const name = nameOf(keys);
     const had = known.types.get(name);
-    // Nearly all fields end here, and telling a date from other text takes most of the time.
+    // Nearly all fields end here. The recognition of dates below is the slow part.
     if (had === 'json' || (had === 'text' && typeof value === 'string')) return;
     const type = typeOf(value);
     if (type === null) return;
@@ -110,8 +108,8 @@ export function noteFields(
 }
 
 /**
- * The rows of `fields` that `seen` changes: new ones, and those whose column is renamed. A column keeps its place and its type.
- * Where a field's type changes, its column gets the old type's name as a suffix, and a new column at the end takes the name.
+ * The rows of `fields` that `seen` changes: new ones and renamed ones. A column keeps its place and its type. When a field's type
+ * changes, the old column gets its type as a suffix, and a new column at the end takes the name.
  */
 export function learnFields(fields: readonly Field[], seen: readonly SeenField[]): Field[] {
   const rows = fields.map((field) => ({ ...field }));
@@ -150,11 +148,11 @@ export function learnFields(fields: readonly Field[], seen: readonly SeenField[]
   return [...changed];
 }
 
-/** Dotted, as in a setting; a name with a dot in it is put in quotes. */
+/** Dotted, as in a setting. A name with a dot in it is quoted. */
 export const pathOf = (keys: readonly string[]): string =>
   keys.map((key) => (/^[^."\\]+$/.test(key) ? key : JSON.stringify(key))).join('.');
 
-/** `nextReviewAt` → `next_review_at`, `owner.name` → `owner_name`. Any letters and digits may be in it, and no capitals. */
+/** `nextReviewAt` → `next_review_at`, `owner.name` → `owner_name`. Letters of any language and digits, no capitals. */
 export function columnName(keys: readonly string[]): string {
   const words = keys
     .join('_')
@@ -192,14 +190,14 @@ function cut(text: string, bytes: number): string {
 const isUsable = (key: string): boolean =>
   Buffer.byteLength(key) <= MAX_KEY_BYTES && key.isWellFormed() && !/\p{Cc}/u.test(key);
 
-/** The views have a column of this name and value already. */
+/** Whether every record has a column with this name and value. */
 function isColumnOf(kind: Kind, id: string, key: string, value: unknown): boolean {
   if (key === 'id') return value === id || wholeNumber(value) === id;
   const isDrawn = key === 'name' || key === 'status' || (key === 'version' && kind === 'policy');
   return isDrawn && typeof value === 'string';
 }
 
-/** Null for a null and for an empty text, which some services write where there is no date: neither shows a type. */
+/** Null: the value shows no type. So does an empty text, which some services write for an absent date. */
 function typeOf(value: unknown): FieldType | null {
   if (value === null || value === undefined || value === '') return null;
   if (typeof value === 'bigint') return 'number';

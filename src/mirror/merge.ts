@@ -1,7 +1,7 @@
 import type { Kind } from '../compliance/kinds.ts';
 import { isObject, type JsonObject } from '../compliance/pointers.ts';
 
-/** The part of a row that follows the upstream. Instants are ISO 8601 UTC text. */
+/** The columns of a row that follow the upstream. Instants are ISO 8601 UTC text. */
 export interface RowContent {
   name: string | null;
   version: string | null;
@@ -14,12 +14,12 @@ export type ChangeOperation = 'insert' | 'update' | 'delete' | 'restore';
 
 export interface RowChange {
   operation: ChangeOperation;
-  /** Changed columns only, and of `data` changed fields only. A field that is absent did not exist. */
+  /** The changed columns, and of `data` the changed fields. A field that is absent did not exist. */
   before: JsonObject;
   after: JsonObject;
 }
 
-/** The columns that are taken from a record's fields. A value that is not text stays in `data` only. */
+/** A row's content. A field gets its column only if its value is text. */
 export function contentOf(kind: Kind, data: JsonObject, deletedAt: string | null): RowContent {
   return {
     name: text(data, 'name'),
@@ -31,8 +31,8 @@ export function contentOf(kind: Kind, data: JsonObject, deletedAt: string | null
 }
 
 /**
- * A payload shows some fields of a record and never all, so it is laid over the row's data. Fields that only carry an id are
- * not added to a record that has none of them: each event would add what the next read takes away.
+ * The row's data with the payload's fields, because a payload never shows all fields of a record. A field that only carries an id
+ * is not added to a record without it: each event would add it, and the next read would remove it.
  */
 export function mergePayload(
   present: JsonObject | null,
@@ -48,34 +48,35 @@ export function mergePayload(
 }
 
 /**
- * A list's row of a record, laid over the data in the mirror. What the row leaves out, at any depth, is not removed: the
- * record's own address may still show it. So is an object, or a list of them, for which it has a plain value, such as an id.
- * `lacks`: it leaves out something. What it only writes otherwise stays as it is, if that `isRead`: else the row would change there and
- * back with each list and each answer of the record's own address.
+ * The mirror's data of a record with the fields of a list's row. Fields that the row leaves out, at any depth, are kept, because
+ * the record's own address may still show them. Kept too are objects for which the row has a plain value, such as an id.
+ * `lacks`: the row leaves out something. If the mirror's data `isVerified`, a value that the row only writes in another way is kept
+ * too. Otherwise each list, and each answer of the record's own address, would change it.
  */
 export function laidOver(
   present: JsonObject,
   listed: JsonObject,
-  isRead: boolean,
+  isVerified: boolean,
 ): { data: JsonObject; lacks: boolean } {
   const data = { ...present };
   let lacks = Object.keys(present).some((field) => !Object.hasOwn(listed, field));
   for (const field of Object.keys(listed)) {
     const was = Object.hasOwn(present, field) ? present[field] : null;
-    const is = isRead && meaningOf(was) === meaningOf(listed[field]) ? was : listed[field];
-    const isShort = holdsObjects(was) && !holdsObjects(is);
-    const short = isShort ? { data: was, lacks: true } : { data: is, lacks: false };
-    const inner = isObject(was) && isObject(is) ? laidOver(was, is, isRead) : short;
-    put(data, field, inner.data);
-    lacks ||= inner.lacks;
+    const is = isVerified && meaningOf(was) === meaningOf(listed[field]) ? was : listed[field];
+    if (isObject(was) && isObject(is)) {
+      const inner = laidOver(was, is, isVerified);
+      put(data, field, inner.data);
+      lacks ||= inner.lacks;
+    } else if (holdsObjects(was) && !holdsObjects(is)) lacks = true;
+    else put(data, field, is);
   }
   return { data, lacks };
 }
 
-/** A day, or an instant with its zone, as exactly as `Date` has it. */
+/** A day, or an instant with its zone, in at most the milliseconds that `Date` keeps. */
 const MOMENT = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,3})?(?:Z|[+-]\d\d:\d\d))?$/;
 
-/** The same for a number or a truth and its text, and for a day and its midnight in UTC. Of all else, itself. */
+/** Equal for a number or boolean and its text, and for a day and its midnight in UTC. Any other value stays as it is. */
 function meaningOf(value: unknown): unknown {
   if (typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean')
     return String(value);
@@ -86,13 +87,13 @@ function meaningOf(value: unknown): unknown {
 const holdsObjects = (value: unknown): boolean =>
   isObject(value) || (Array.isArray(value) && value.some(isObject));
 
-/** Assignment, except that a field called `__proto__` stays data. Building objects from entries cost an event 4 µs. */
+/** Assigns, but a field called `__proto__` stays data. Building objects from entries would cost an event 4 µs. */
 function put(object: JsonObject, field: string, value: unknown): void {
   if (field !== '__proto__') object[field] = value;
   else Object.defineProperty(object, field, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** What changes when `after` replaces `before`; null when nothing does. */
+/** The change from `before` to `after`; null: they are equal. */
 export function diffContent(before: RowContent | null, after: RowContent): RowChange | null {
   const was: JsonObject = {};
   const is: JsonObject = {};
@@ -115,7 +116,7 @@ export function diffContent(before: RowContent | null, after: RowContent): RowCh
   return { operation: operationOf(before, after), before: was, after: is };
 }
 
-/** The names of what differs, `data.` before those inside `data`: for a person reading a differences report. */
+/** For people: the names of the changed columns, and as `data.NAME` those of the changed fields. */
 export function differingNames(change: RowChange): string[] {
   const names = new Set([...Object.keys(change.before), ...Object.keys(change.after)]);
   names.delete('data');
@@ -154,7 +155,7 @@ function diffFields(before: JsonObject, after: JsonObject): { before: JsonObject
 
 /**
  * Equal once stored as JSON, which has neither -0 nor numbers too large for a double (`1e400` parses to Infinity and is stored
- * as null). A stricter comparison would find such a field different from its own row each time.
+ * as null). A stricter comparison would find such a field different from its own row in each read.
  */
 function same(a: unknown, b: unknown): boolean {
   const one = asStored(a);
@@ -180,6 +181,6 @@ function asStored(value: unknown): unknown {
 
 function text(data: JsonObject, field: string): string | null {
   const value = Object.hasOwn(data, field) ? data[field] : null;
-  // A column is UTF-8, which cannot hold half a surrogate pair: the row would differ from its record each time.
+  // A column is UTF-8 and cannot hold half a surrogate pair. Otherwise the row would differ from its record in each read.
   return typeof value === 'string' ? value.toWellFormed() : null;
 }

@@ -1,9 +1,9 @@
 import { backoffMs } from '../platform/clock.ts';
 
-/** What NOTIFY_URL receives: the verdict of the status page. */
+/** The verdict of the status page, as it is sent to NOTIFY_URL. */
 export interface Verdict {
   verdict: string;
-  /** Stable code of what decided it. */
+  /** Stable code of its reason. */
   reason: string;
   sentence: string;
   remedy: string | null;
@@ -12,21 +12,20 @@ export interface Verdict {
 }
 
 /**
- * How long a verdict must last before it is sent. Each event makes the mirror catch up for a while, the consistency window
- * and a little more: sent at once, a healthy service would call somebody every minute. Bad news waits for one more look,
- * so that a short failure wakes nobody. Milliseconds.
+ * Milliseconds for which a verdict must last before it is sent. Each event makes the mirror catch up for the consistency window
+ * and a little more: sent at once, that would call somebody every minute while all is well. Other verdicts wait for a second
+ * look, so that a short failure wakes nobody.
  */
 const CATCHING_UP_HOLD_MS = 60_000;
 const HOLD_MS = 3_000;
 
-/** A refused connection is tried again soon; a receiver that is down for a day is not asked a thousand times. */
 const RETRY = { firstMs: 1_000, longestMs: 300_000 };
 
-/** The topic being sent, or sent last. Instants by the steady clock, milliseconds. */
+/** Times are steady milliseconds. */
 export interface NotifyState {
   /** The topic last sent; null: none yet. */
   sent: string | null;
-  /** The topic now, and since when. */
+  /** The present topic, and since when. */
   topic: string | null;
   topicAt: number;
   /** Failed attempts to send the present topic, and when the next one is due. */
@@ -36,10 +35,7 @@ export interface NotifyState {
 
 export const NOTHING_SENT = { topic: null, topicAt: 0, failures: 0, nextAttemptAt: 0 };
 
-/**
- * Verdicts of one topic are one piece of news. Where a person must act, the reason is part of the topic, because another
- * reason needs another action.
- */
+/** Verdicts with the same topic are sent once. If a person may have to act, the reason is part of it: each needs another action. */
 export function topicOf({ verdict, reason }: Verdict): string {
   const isTrouble =
     verdict === 'action_required' ||
@@ -49,7 +45,7 @@ export function topicOf({ verdict, reason }: Verdict): string {
   return isTrouble ? `${verdict}:${reason}` : verdict;
 }
 
-/** A start or a stop is not sent. The verdict after it is. */
+/** A start or a stop is not sent, but the verdict after it is. */
 function isPassing({ reason }: Verdict): boolean {
   return reason === 'starting' || reason === 'migrating' || reason === 'draining';
 }
@@ -69,7 +65,7 @@ export function look(
   return { state: next, isDue };
 }
 
-/** After an attempt. `chance` in [0, 1): two services whose receiver comes back do not call it at once. */
+/** The state after an attempt to send. `chance`: in [0, 1), so that two services do not try again at the same time. */
 export function attempted(state: NotifyState, isOk: boolean, now: number, chance: number): NotifyState {
   if (isOk) return { ...state, sent: state.topic, failures: 0, nextAttemptAt: 0 };
   const failures = state.failures + 1;

@@ -2,11 +2,11 @@ import type { Clock } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import { attempted, look, NOTHING_SENT, type NotifyState, type Verdict } from './decide.ts';
 
-/** How often the verdict is looked at. Twice within the shortest time that a verdict must last. */
+/** How often the verdict is looked at: at least twice within the shortest time for which a verdict must last. */
 const LOOK_MS = 1_000;
 /** A receiver that takes longer is tried again. */
 const TIMEOUT_MS = 10_000;
-/** By then a replica that has lost the lease has saved what it sent last. */
+/** After this time, a replica that lost the lease before us has saved the topic that it sent last. */
 const SURE_AFTER_MS = 15_000;
 /** The topic last sent, kept across restarts: the same news is not sent twice. */
 const SENT_FACT = 'notified';
@@ -22,15 +22,16 @@ interface NotifierOptions {
     readFact(name: string): Promise<string | null>;
     writeFact(name: string, value: string): Promise<void>;
   };
-  /** Sent with each, so that one receiver can serve several mirrors. `operators`: the address of the status page. */
+  /** Sent with each verdict, so that one receiver can serve several mirrors. `operators`: the status page's address. */
   about: { version: string; operators: string };
   onAttempt(attempt: { topic: string; ok: boolean; error: string | null }): void;
   onError(error: unknown): void;
 }
 
 /**
- * Sends each change of the verdict to NOTIFY_URL, one at a time, until `signal` aborts. Never rejects. That the database is down is
- * sent and cannot be saved; so, unless `stopping` aborts, this goes on after the loss of the lease until it is.
+ * Sends each change of the verdict to NOTIFY_URL, one at a time, until `signal` aborts. Never rejects. A verdict that was sent
+ * while the database was down is not saved yet. Then this goes on after the loss of the lease until it is saved, or `stopping`
+ * aborts.
  */
 export async function notify(
   options: NotifierOptions,
@@ -86,7 +87,7 @@ export async function notify(
   }
 }
 
-/** Null if it was received; else the reason, without the address. */
+/** Null: it was received. Otherwise the error, without the address. */
 async function post(
   options: NotifierOptions,
   verdict: Verdict,
@@ -113,7 +114,7 @@ async function post(
   }
 }
 
-/** What is sent of a verdict, as JSON. `previous`: the one sent before it. */
+/** The message, to be sent as JSON. `previous`: the verdict sent before. */
 function messageOf(
   { format, about: { version, operators }, clock }: NotifierOptions,
   verdict: Verdict,
@@ -147,7 +148,7 @@ function slackText({ verdict, sentence, remedy }: Verdict, operators: string): s
   return lines.join('\n');
 }
 
-/** What Slack would take for a link, a mention or an entity. */
+/** Escapes the characters that Slack would take for a link, a mention or an entity. */
 function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }

@@ -1,6 +1,6 @@
 import { type BlockList, isIP, isIPv6 } from 'node:net';
 
-/** What is asked of a request; Node's own has it. `socket` is absent where an app is called without one. */
+/** The parts of Node's request that are used. `socket` is absent when an app is called without a server. */
 export interface AddressedRequest {
   socket?: { remoteAddress?: string | undefined };
   headers?: Readonly<Record<string, string | string[] | undefined>>;
@@ -8,7 +8,7 @@ export interface AddressedRequest {
 
 export type Addresses = ReturnType<typeof createAddresses>;
 
-/** Who sent a request. `proxies` are those whose `X-Forwarded-For` is believed; without any, nobody's is: anyone can send that header. */
+/** Who sent a request. Only the `X-Forwarded-For` of `proxies` is believed, because anyone can send that header. */
 export function createAddresses(proxies: BlockList | null) {
   const isProxy = (address: string | undefined) => {
     const family = address === undefined || proxies === null ? 0 : isIP(address);
@@ -16,7 +16,7 @@ export function createAddresses(proxies: BlockList | null) {
   };
   return {
     isProxy,
-    /** The peer's address; where that is a proxy we trust, whom it named. Null: the connection is gone already. */
+    /** The peer's address, or if the peer is a trusted proxy, the client that it names. Null: the connection is closed already. */
     of({ socket, headers }: AddressedRequest): string | null {
       const peer = socket?.remoteAddress;
       if (peer === undefined) return null;
@@ -28,9 +28,8 @@ export function createAddresses(proxies: BlockList | null) {
 }
 
 /**
- * Each proxy adds whom it heard from at the end, so what we believe ends where a name is not a proxy's: the rightmost
- * address that is none of ours. What is before it, the sender may have written. Where all are ours: the leftmost.
- * Something that is no address: the proxy that wrote it.
+ * Each proxy adds its peer's address at the end. So the client is the rightmost address that is no trusted proxy; addresses before
+ * it may be made up. If all are trusted proxies, it is the leftmost. If an element is no address, it is the proxy that added it.
  */
 function believedAddress(peer: string, forwardedFor: string, isProxy: (address: string) => boolean): string {
   let believed = peer;
@@ -46,7 +45,7 @@ function believedAddress(peer: string, forwardedFor: string, isProxy: (address: 
   return believed;
 }
 
-/** Some proxies add the port: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+/** The address in an element. Some proxies add the port: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
 function addressIn(element: string): string | null {
   const text = element.trim();
   const bare = text.startsWith('[')
@@ -57,18 +56,18 @@ function addressIn(element: string): string | null {
   return isIP(bare) === 0 ? null : plain(bare);
 }
 
-/** An IPv4 address that an IPv6 socket shows as one of its own, as itself. */
+/** The address, without the IPv6 form in which an IPv6 socket shows an IPv4 address. */
 function plain(address: string): string {
   return address.toLowerCase().startsWith('::ffff:') && address.includes('.')
     ? address.slice('::ffff:'.length)
     : address;
 }
 
-/** As the URL class has it, which turns every spelling of an IPv4 address into four decimals: whether it is this machine's alone. */
+/** Whether only this machine can reach the host. `hostname` comes from a URL object, which has one spelling for each IPv4 address. */
 export const isLoopback = (hostname: string): boolean =>
   /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
 
-/** IPv6 hands out a /64 to each subscriber, so that is what counts as one address there. */
+/** The IPv4 address itself, or the IPv6 network of /64, which is what one subscriber gets. */
 export function networkOf(address: string): string {
   const ipv4 = plain(address);
   if (!isIPv6(ipv4)) return ipv4;
@@ -80,7 +79,7 @@ export function networkOf(address: string): string {
   return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`;
 }
 
-/** An IPv4 address at the end is two groups, of which no network needs the value. */
+/** An IPv4 address at the end is two groups. Their value is not needed, because a /64 network has only the first four. */
 function groupsOf(text: string): string[] {
   return text.split(':').flatMap((group) => (group.includes('.') ? ['0', '0'] : group === '' ? [] : group));
 }

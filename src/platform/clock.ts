@@ -1,19 +1,16 @@
-/**
- * Time, as the stages see it. Everything that waits or compares instants takes a Clock, so that a test can
- * hold time in its hand.
- */
+/** The time. Everything that waits or compares instants takes a Clock, so that a test can control it. */
 export interface Clock {
-  /** The system's time, milliseconds since 1970. For what people read, and for a sender's timestamps. */
+  /** The system's time, milliseconds since 1970. For people, and for a sender's timestamps. */
   wall(): number;
   /**
-   * Milliseconds since 1970 as of the process's start, and from there on by the monotonic clock: a stepped
-   * system clock does not move it. For intervals. Comparable only within one run of the process, or, where several
-   * share the database's time, within `marginMs`.
+   * For intervals. At the process's start the milliseconds since 1970, and from then on the monotonic clock, so that a change of
+   * the system's time does not move it. Comparable only within one run of the process, or, if several processes share the
+   * database's time, within `marginMs`.
    */
   steady(): number;
-  /** Largest error of `steady` against the shared time, either way, in milliseconds; absent: the time is not shared. */
+  /** The largest error of `steady` against the shared time, milliseconds. Absent: the time is not shared. */
   marginMs?(): number;
-  /** Asks for the shared time again. If that rejects, the clock goes on as before; absent: the time is not shared. */
+  /** Asks for the shared time again. If that rejects, the clock goes on as before. Absent: the time is not shared. */
   measure?(): Promise<void>;
   /** Resolves after `ms` milliseconds, or at once when `signal` aborts. Never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
@@ -49,7 +46,7 @@ export function systemClock(): Clock {
   };
 }
 
-/** A sleep that something may end before its time. */
+/** A sleep that `wake` can end early. */
 export function createNap(clock: Pick<Clock, 'sleep'>) {
   let wakeUp: () => void = () => undefined;
   return {
@@ -59,7 +56,7 @@ export function createNap(clock: Pick<Clock, 'sleep'>) {
     async sleep(ms: number, signal: AbortSignal): Promise<void> {
       if (signal.aborted) return;
       const over = new AbortController();
-      // Without a reason given, one is made, with its stack: that cost more than the rest of a wake-up.
+      // Without a reason, `abort` would make one with a stack, which costs more than the rest of a wake-up.
       const stop = () => over.abort(null);
       wakeUp = stop;
       signal.addEventListener('abort', stop, { once: true });
@@ -70,32 +67,32 @@ export function createNap(clock: Pick<Clock, 'sleep'>) {
   };
 }
 
-/** Exponential, because what fails for long is rarely back soon. */
+/** Exponential, because what has failed for long rarely works again soon. */
 export interface Backoff {
   firstMs: number;
   longestMs: number;
 }
 
 /**
- * Milliseconds to wait before the attempt that follows `failures` failed ones. `random` is in [0, 1): the wait is
- * between half the exponential step and all of it, so that what failed together does not come back together.
+ * Milliseconds to wait before the attempt that follows `failures` failed ones. `random` is in [0, 1): the wait is between half the
+ * exponential step and all of it, so that attempts that failed together are not repeated together.
  */
 export function backoffMs(backoff: Backoff, failures: number, random: number): number {
   const step = Math.min(backoff.longestMs, backoff.firstMs * 2 ** Math.max(0, failures - 1));
   return Math.round(step / 2 + (step / 2) * random);
 }
 
-/** Quartz runs off by this much at most, ours and the server's together: 0.4 s an hour. */
+/** The most that our clock and the server's drift apart: 0.7 s an hour. */
 const DRIFT = 200e-6;
-/** Rounding, on either side. */
+/** Times are rounded on both sides. */
 const ROUNDING_MS = 1;
 
 /**
- * The database's time, kept between two measurements by this process's monotonic clock. Where in its round trip the
- * database looked at its clock cannot be known: half of that is the error. A measurement is taken over when it is
- * better than the last one has become, or contradicts it.
+ * The database's time. Between two measurements this process's monotonic clock continues it. When within a round trip the database
+ * read its clock cannot be known, so half of the round trip is the error. A new measurement is used if its error is smaller than
+ * that of the last one has become, or if the two contradict each other.
  *
- * `read` answers with the database's clocks; `atLeast` is the least that this process takes the steady one for.
+ * `read` returns the database's clocks. `atLeast`: the smallest value that its steady clock can have, as this process knows it.
  */
 export async function sharedClock(
   read: (atLeast: number | null) => Promise<Moment>,
@@ -117,7 +114,7 @@ export async function sharedClock(
   const estimate = (at: number) => ahead.steady + at;
 
   function steady(): number {
-    // It never goes back: it stays at the last value until the time has come.
+    // It never goes back. After a correction it stays at the last value until the time has passed it.
     last = Math.max(last, Math.round(estimate(own.monotonic())));
     return last;
   }

@@ -10,25 +10,26 @@ import {
 } from './signing-secret.ts';
 import { estimatedBits, TOKEN_MIN_BITS } from './token-strength.ts';
 
-/** One piece of the signed bytes: literal text, the timestamp as sent, the raw body, or a request header's value. */
+/** A part of the signed bytes: literal text, the timestamp as sent, the raw body, or a request header's value. */
 export type TemplatePart =
   | { kind: 'text'; text: string }
   | { kind: 'timestamp' }
   | { kind: 'body' }
   | { kind: 'header'; name: string };
 
-/** How one setting's text becomes its value, and, for people, what it takes. */
+/** Turns a setting's text into its value. */
 export interface Parser<Value> {
   /** Null: the text cannot be used. */
   parse(text: string): Value | null;
+  /** For people: the texts that can be used. */
   takes: string;
-  /** Of a text that cannot be used: what is wrong with it, without showing any of a secret. Null: no more than `takes` says. */
+  /** What is wrong with a text that cannot be used, without any part of a secret. Null: nothing beyond `takes`. */
   flaw?(text: string): string | null;
 }
 
 /** AES-256's key. */
 const CREDENTIALS_KEY_BYTES = 32;
-/** Different ones among a key's 32 bytes; random keys have about 30. */
+/** Different bytes in a key of 32. A random key has about 30. */
 const MIN_DISTINCT_KEY_BYTES = 16;
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
@@ -87,16 +88,16 @@ export const databaseUrl: Parser<string> = {
 };
 
 /**
- * An @ in the path, behind # or behind a ? without a path comes after a password with /, # or ?, whose parts would be taken for a
- * port and a database, and shown as such.
+ * Refuses an @ in the path, behind # or behind a ? without a path: it shows that the password has an unencoded /, # or ?. Parts of
+ * that password would be taken for a port and a database, and shown.
  */
 function isServerUrl(value: string): boolean {
   return /^postgres(ql)?:\/\/./s.test(value) && !/^[^:]*:\/\/[^/?#]*(\?.*|[/#][^?]*)@/s.test(value);
 }
 
 /**
- * No database in memory, which goes with the process; no blanks at the ends, which SQLite's driver leaves out; no parameters, which
- * would be a part of the name, and so make an empty database beside the one that is meant.
+ * Refuses a database in memory, which would end with the process; blanks at the ends, which SQLite's driver removes; and
+ * parameters, which would become a part of the file's name, so that an empty database would be made.
  */
 function isFilePlace(value: string): boolean {
   const path = value.slice('file:'.length);
@@ -114,7 +115,7 @@ export const schemaName = text(
   /^[a-z_][a-z0-9_]{0,62}$/,
   'a name of lower-case letters, digits and _, at most 63 characters',
 );
-/** What an Authorization header or a JSON body can have in it as it is. */
+/** A text that needs no encoding in an Authorization header or a JSON body. */
 export const credential = text(/^[\x21-\x7e]+$/, 'printable ASCII without spaces');
 
 export const networks: Parser<BlockList> = {
@@ -132,7 +133,7 @@ function addNetwork(list: BlockList, item: string): boolean {
   const longest = version === 6 ? 128 : 32;
   if (version === 0 || rest.length > 0) return false;
   const bits = prefix === undefined ? longest : /^\d{1,3}$/.test(prefix) ? Number(prefix) : 0;
-  // 0 bits are all addresses: any client could then claim any address.
+  // With 0 bits all clients would be trusted, and each could claim any address.
   if (bits === 0 || bits > longest) return false;
   list.addSubnet(address, bits, version === 6 ? 'ipv6' : 'ipv4');
   return true;
@@ -151,7 +152,7 @@ export function isHttpsOrLoopback(url: URL): boolean {
   return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
 }
 
-/** Braces are for placeholders only: a misspelt one, taken as literal text, would make every delivery fail later, without a reason. */
+/** Null if a brace is no part of a placeholder: a misspelt placeholder, taken as text, would make every signature fail. */
 export function templateParts(template: string): TemplatePart[] | null {
   const parts: TemplatePart[] = [];
   for (const piece of template.split(/(\{[^{}]*\})/)) {
@@ -187,7 +188,7 @@ export function signingSecrets(encoding: SecretEncoding): Parser<readonly Uint8A
     value.split(',').map((part) => {
       const { key, flaw } = decodeSigningSecret(part.trim(), encoding);
       if (flaw !== null) return { key, flaw: flawText(flaw, encoding) };
-      // Several lines in a file are meant as several secrets; joined they would be none of them.
+      // Several lines in a file are meant as several secrets.
       return /[\r\n]/.test(part.trim()) ? { key: null, flaw: 'has a line break in it' } : { key, flaw: null };
     });
   return {
@@ -231,7 +232,7 @@ function opsEntries(value: string) {
     const first = entries.findIndex((each) => each[key] === entry[key]);
     return entries[first] === entry ? null : `has the same ${key} as entry ${first + 1}`;
   };
-  /** Shows none of it: any part of it may be a token. */
+  /** Quotes no part of the entry, because it may be a token. */
   const flawOf = (entry: Entry): string | null => {
     const { text, name, role, token, isWhole } = entry;
     if (text === '') return 'is empty';
@@ -247,7 +248,7 @@ function opsEntries(value: string) {
   return entries.map((entry) => ({ ...entry, flaw: flawOf(entry) }));
 }
 
-/** A typed text or an example from a page: one random key in 10^13 is printable, one in 10^15 repeats so few bytes. */
+/** Whether it is a typed text or an example: one random key in 10^13 is printable, and one in 10^15 has so few different bytes. */
 function looksTyped(key: Uint8Array): boolean {
   return key.every((byte) => byte >= 0x20 && byte < 0x7f) || new Set(key).size < MIN_DISTINCT_KEY_BYTES;
 }

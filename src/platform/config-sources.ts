@@ -3,32 +3,28 @@ import type { Parser } from './config-parsers.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** How often a secret's file is looked at, at most: a rotation may wait this long, a delivery should not wait for a stat. */
+/** A secret's file is looked at once in this time: a rotation can wait for it, but not every delivery should wait for a stat. */
 const SECRET_FILE_CHECK_MS = 1000;
 /** Longer texts are cut in messages. */
 const SHOWN_CHARACTERS = 60;
 
 export interface ReaderOptions {
-  /** Called when a secret's file has changed and its content cannot be used; the last good value stays. */
+  /** Called when a secret's file has changed and its content cannot be used. The last good value stays. */
   onSecretProblem?: (message: string) => void;
-  /** Milliseconds that only grow. */
   monotonicMs?: () => number;
 }
 
 export type Reader = ReturnType<typeof createReader>;
 
-/**
- * Reads settings from `NAME`, or from the file that `NAME_FILE` names, which is read again when it changes where it holds
- * a secret. Every problem is collected.
- */
+/** Reads settings from `NAME`, or from the file that `NAME_FILE` names. Collects all problems. */
 export function createReader(env: Environment, options: ReaderOptions = {}) {
   const problems: string[] = [];
-  /** Every name asked for so far. */
+  /** Every name that was read so far. */
   const names = new Set<string>();
   const monotonicMs = options.monotonicMs ?? (() => performance.now());
   const given = (name: string) => env[name] || undefined;
 
-  /** The text and, if it came from a file, that file's path; undefined when unset or unreadable. */
+  /** The text and the path of the file that it came from; undefined: unset or unreadable. */
   function source(name: string): { text: string; path?: string } | undefined {
     names.add(name);
     const text = given(name);
@@ -51,9 +47,9 @@ export function createReader(env: Environment, options: ReaderOptions = {}) {
     problems,
     names,
     problem: (line: string): void => void problems.push(line),
-    /** Is it set, usable or not? */
+    /** Whether the setting is set, usable or not. */
     isSet: (name: string): boolean => given(name) !== undefined || given(`${name}_FILE`) !== undefined,
-    /** The parsed value, or `otherwise` where it is unset or, with a problem noted, unusable. */
+    /** The parsed value, or `otherwise` if it is unset or unusable. An unusable one is noted as a problem. */
     value<Value, Default>(name: string, parser: Parser<Value>, otherwise: Default): Value | Default {
       const text = source(name)?.text;
       const value = text === undefined ? null : parser.parse(text);
@@ -62,7 +58,7 @@ export function createReader(env: Environment, options: ReaderOptions = {}) {
       }
       return value ?? otherwise;
     },
-    /** The same for a secret: never echoed, and read again when its file changes. Null: unset or unusable. */
+    /** The same for a secret. It is never shown, and read again when its file changes. Null: unset or unusable. */
     secret<Value>(name: string, parser: Parser<Value>): (() => Value) | null {
       const found = source(name);
       if (found === undefined) return null;
@@ -110,13 +106,13 @@ function watchedFile<Value>(
   };
 }
 
-/** With the inode, because a mounted secret is replaced by a rename. Empty: there is no file. */
+/** Includes the inode, because a mounted secret is replaced by a rename. Empty: there is no file. */
 function fingerprint(path: string): string {
   const stat = statSync(path, { throwIfNoEntry: false });
   return stat === undefined ? '' : `${stat.ino}:${stat.mtimeMs}:${stat.size}`;
 }
 
-/** Without line breaks at its end, and without the byte order mark that some editors write and nobody sees. */
+/** The content without line breaks at its end, and without the byte order mark that some editors write. */
 function readSettingFile(path: string): string {
   const content = readFileSync(path, 'utf8').replace(/^\uFEFF?(.*[^\r\n])?[\r\n]*$/s, '$1');
   if (content === '') throw new Error('the file is empty');
@@ -131,17 +127,17 @@ function shown(name: string, value: string): string {
 
 const lengthOf = (value: string) => `a text of ${value.length} characters`;
 
-/** First words that are ours alone in practice; PORT, HOST or LOG belong to everyone. */
+/** First words of our settings that other programs hardly use. PORT, HOST or LOG are not among them. */
 const OUR_NAMES =
   /^(DATABASE|WEBHOOK|COMPLIANCE|SYNC|OPS|ID_POINTERS|RISK_IDS|PROCESS|RETRY|RETENTION|DEDUPE|CREDENTIALS|NOTIFY)_/;
-/** Kubernetes puts such names into every container of a namespace, after its services. */
+/** Kubernetes sets these names in every container, for each service of the namespace. */
 const ORCHESTRATOR_NAMES = /_(SERVICE_HOST|PORT)$|_SERVICE_PORT_|_PORT_\d{1,5}_(TCP|UDP)(_|$)/;
-/** One slip of the finger, or two. */
+/** One typing error, or two. */
 const SIMILAR_EDITS = 2;
-/** Names shorter than this are near to anything. */
+/** A shorter name is similar to too many others. */
 const SIMILAR_MIN_CHARACTERS = 8;
 
-/** A line for each name that is near to a known one, or begins as ours do, and is none. */
+/** A line for each unknown name that is similar to a known one, or begins like ours. */
 export function unknownNames(env: Environment, known: ReadonlySet<string>, ours = OUR_NAMES): string[] {
   const warnings: string[] = [];
   for (const given of Object.keys(env)) {
@@ -157,7 +153,7 @@ export function unknownNames(env: Environment, known: ReadonlySet<string>, ours 
   return warnings;
 }
 
-/** Levenshtein's, by rows. */
+/** The Levenshtein distance, row by row. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (let i = 1; i <= a.length; i++) {

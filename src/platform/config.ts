@@ -14,7 +14,7 @@ import { UsageError } from './errors.ts';
 
 export type { OpsToken, TemplatePart };
 
-/** Every setting of docs/settings.md, parsed. Units are in the names; what null means is said where it is read. */
+/** Every setting of docs/settings.md, parsed. Its units are in the names. */
 export type Config = ReturnType<typeof readConfig>;
 export type SignatureSettings = Config['webhook'];
 export type ComplianceSettings = NonNullable<Config['compliance']>;
@@ -23,17 +23,17 @@ const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 
-/** Beyond a day a replayed delivery would count as fresh long after its secret may have leaked. */
+/** With more than a day, a delivery could be replayed long after it was sent. */
 const MAX_TOLERANCE_SECONDS = 86_400;
 /** A whole body is in memory. */
 const MAX_BODY_BYTES_LIMIT = 64 * 1024 * 1024;
-/** As much as Node's heap and its buffers leave on a machine of 2 GiB. */
+/** The memory that Node's heap leaves on a machine of 2 GiB. */
 const MAX_IN_FLIGHT_BYTES_LIMIT = 1024 * 1024 * 1024;
-/** Below this not even a small event fits. */
+/** Enough for a small event. */
 const MIN_BODY_BYTES_LIMIT = 1024;
-/** One that writes, one that a page reads with, and one for leases, which must not wait for either. */
+/** A connection for writes, one for the reads of pages, and one for leases, which must not wait for either. */
 const MIN_POOL_SIZE = 3;
-/** A hundred years: longer is a typing error. */
+/** A hundred years. More is a typing error. */
 const MAX_DAYS = 36_500;
 
 /** `{t}.{body}`. */
@@ -44,8 +44,8 @@ const DEFAULT_TEMPLATE: readonly TemplatePart[] = [
 ];
 
 /**
- * Every setting, from `env` or the files it names. Throws one UsageError that lists every problem, a line each.
- * What comes from a secret's file follows that file: read such values when they are needed, do not keep them.
+ * Reads every setting from `env` or the files that it names. Throws one UsageError with a line for each problem. A secret from a
+ * file changes with that file, so its value must be read when it is needed, and not kept.
  */
 export function loadConfig(env: Environment, options: ReaderOptions = {}): Config {
   const read = createReader(env, options);
@@ -56,10 +56,7 @@ export function loadConfig(env: Environment, options: ReaderOptions = {}): Confi
   return config;
 }
 
-/**
- * Settings that look meant for us and are read by nothing: a misspelt name would otherwise leave its default
- * in force without a word. One line each.
- */
+/** A line for each setting without effect: a name that is misspelt or unknown, or one that needs another setting. */
 export function configWarnings(env: Environment): string[] {
   const asked = createReader({});
   readConfig(asked);
@@ -100,9 +97,9 @@ function readConfig(read: Reader) {
       publicUrl: read.value('OPS_PUBLIC_URL', address, null),
     },
     databaseUrl: read.value('DATABASE_URL', parse.databaseUrl, 'file:./data/mirror.db'),
-    /** Of PostgreSQL only. */
+    /** For PostgreSQL only. */
     database: {
-      /** Where the mirror's tables are, so that several mirrors can share a database. */
+      /** The schema of the mirror's tables. With different ones, several mirrors can share a database. */
       schema: read.value('DATABASE_SCHEMA', parse.schemaName, 'public'),
       /** Connections of one process. */
       poolSize: read.value('DATABASE_POOL_SIZE', parse.integer(MIN_POOL_SIZE, 100), 8),
@@ -111,7 +108,7 @@ function readConfig(read: Reader) {
       ...(tlsCaFile === null ? {} : { tlsCaFile }),
     },
     webhook: {
-      /** Keys that may have signed, in the order of the setting. Read again for each delivery: their file may change. */
+      /** The signing keys, in the order of the setting. Called for each delivery, because their file may change. */
       secrets: signingSecrets ?? (() => NO_SECRETS),
       secretEncoding,
       template: read.value('WEBHOOK_SIGNED_CONTENT', parse.signedContent, DEFAULT_TEMPLATE),
@@ -120,14 +117,14 @@ function readConfig(read: Reader) {
       header: read.value('WEBHOOK_SIGNATURE_HEADER', parse.headerName, 'x-webhook-signature'),
       toleranceSeconds: read.value('WEBHOOK_TOLERANCE_SECONDS', tolerance, 300),
       maxBodyBytes: read.value('WEBHOOK_MAX_BODY_BYTES', bytes(MAX_BODY_BYTES_LIMIT), 1_048_576),
-      /** Of all bodies that are read at the same time, together. */
+      /** For all bodies that are being read, together. */
       bodiesInFlightBytes: read.value('WEBHOOK_BODIES_IN_FLIGHT_BYTES', inFlight, 67_108_864),
     },
-    /** Their `X-Forwarded-For` is believed; null: nobody's is. */
+    /** The proxies whose `X-Forwarded-For` is believed; null: none. */
     trustedProxies: read.value('TRUSTED_PROXIES', parse.networks, null),
     /** Null: events only. */
     compliance: readCompliance(read),
-    /** Null: nothing secret can be stored. */
+    /** Null: no secret can be stored. */
     get credentialsKey(): Uint8Array | null {
       return credentialsKey?.() ?? null;
     },
@@ -155,7 +152,7 @@ function readConfig(read: Reader) {
       url: read.value('NOTIFY_URL', HTTPS_OR_LOOPBACK, null),
       format: read.value('NOTIFY_FORMAT', parse.oneOf('json', 'slack'), 'json'),
     },
-    /** For commands only: the operators' listener of a service elsewhere. */
+    /** For commands: the operators' listener of a service on another machine. */
     remote: readRemote(read),
     logLevel: read.value('LOG_LEVEL', LOG_LEVEL, 'info'),
   };
@@ -201,7 +198,7 @@ function readCompliance(read: Reader) {
   const scopes = parse.list(/^[\x21-\x7e]+$/, 'scopes separated by spaces');
   const settings = {
     auth,
-    /** Read again when its file changes. Null unless `auth` is `api_key`. */
+    /** Follows its file. Null unless `auth` is `api_key`. */
     apiKey: auth === 'api_key' ? apiKey : null,
     authUrl: read.value('COMPLIANCE_AUTH_URL', parse.webUrl(isPlain, takes), null),
     clientId: read.value('COMPLIANCE_CLIENT_ID', parse.credential, null),
@@ -254,14 +251,14 @@ const REQUIRED_BY_AUTH = {
   service_account: OF_ACCOUNTS,
 };
 
-/** The URL, or a UsageError that names where it came from: nobody on the way may read it. */
+/** The URL. Throws a UsageError that begins with `name` if somebody on the way could read the requests. */
 export function requireHttpsOrLoopback(url: string, name: string): URL {
   const parsed = URL.parse(url);
   if (parsed !== null && parse.isHttpsOrLoopback(parsed)) return parsed;
   throw new UsageError(`${name}: takes ${HTTPS_OR_LOOPBACK.takes}`);
 }
 
-/** A key like CREDENTIALS_KEY from a file that no setting names; `name` is what a UsageError blames. */
+/** A key like CREDENTIALS_KEY from the file at `path`. Throws a UsageError that begins with `name`. */
 export function readCredentialsKey(path: string, name: string): Uint8Array {
   const read = createReader({ [`${name}_FILE`]: path });
   const key = read.secret(name, parse.credentialsKey);
@@ -269,10 +266,7 @@ export function readCredentialsKey(path: string, name: string): Uint8Array {
   return key();
 }
 
-/**
- * Every secret of the configuration, as texts in which it might turn up in a log line. Asks the secrets'
- * files, so the answer is good for about a second.
- */
+/** Every secret of the configuration, in all forms that might appear in a log line. Secrets from files change with their files. */
 export function secretTexts(config: Config): string[] {
   const texts: string[] = config.ops.tokens.map((each) => each.token);
   const keys = [
@@ -283,14 +277,14 @@ export function secretTexts(config: Config): string[] {
     const bytes = Buffer.from(key);
     texts.push(bytes.toString('utf8'), bytes.toString('hex'), bytes.toString('base64'));
   }
-  // Who knows the address can post there, and receivers put a token into the path.
+  // Receivers put a token into the path of their address.
   if (config.notify.url !== null) texts.push(config.notify.url.href);
   const { apiKey, clientSecret } = config.compliance ?? {};
   if (config.remote !== null) texts.push(config.remote.token());
   if (apiKey) texts.push(apiKey());
   if (clientSecret) texts.push(clientSecret());
   const password = URL.canParse(config.databaseUrl) ? new URL(config.databaseUrl).password : '';
-  // As it is in the URL, and as a driver's message would show it.
+  // Encoded as in the URL, and decoded as in a driver's message.
   if (password !== '') texts.push(password, querystring.unescape(password));
   return texts;
 }

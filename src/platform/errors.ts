@@ -1,6 +1,6 @@
 /**
- * The service's own errors. Every one says what failed (`code`, stable), whether the same call may succeed
- * later (`retryable`), and what an operator can do about it (`remedy`). `message` never holds a secret.
+ * The service's own errors. Each says what failed (`code`, stable), whether the same call may succeed later (`retryable`), and what
+ * an operator can do (`remedy`). `message` never holds a secret.
  */
 export class MirrorError extends Error {
   readonly code: string;
@@ -27,13 +27,13 @@ export class UsageError extends MirrorError {
   }
 }
 
-/** The database lacks the schema of this version, and was opened to be read only: what writes to it makes or migrates it. */
+/** The database has no schema, or an older one, and was opened only to be read. A command that writes would migrate it. */
 export class NotMigrated extends UsageError {}
 
 /**
- * The database cannot commit now (full, locked, unreachable). Nothing was acknowledged; callers answer 503.
- * `fatal` means that its answers can no longer be trusted (I/O error, corruption): the process must end,
- * because a retried fsync may report a success that never reached the disk.
+ * The database cannot commit now (full, locked, unreachable). Nothing was acknowledged, and callers answer 503. `fatal`: its
+ * answers cannot be trusted any more (I/O error, corruption). Then the process must end, because a retried fsync may report a
+ * success that never reached the disk.
  */
 export class StoreUnavailable extends MirrorError {
   readonly fatal: boolean;
@@ -44,7 +44,7 @@ export class StoreUnavailable extends MirrorError {
   }
 }
 
-/** One line for a log or a column: the error's message, or its name where it has none; at most 500 characters. */
+/** The error's message, or its name if it has none. At most 500 characters. */
 export function describeError(error: unknown): string {
   const text = error instanceof Error ? error.message || error.name : String(error);
   return text.length > 500 ? `${text.slice(0, 499)}…` : text;

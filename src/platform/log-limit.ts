@@ -1,16 +1,16 @@
 import type { Clock } from './clock.ts';
 import type { Logger } from './logger.ts';
 
-/** The window of the limit. A minute: what an alert looks at, and short enough to read a summary while it happens. */
+/** The window of the limit: a minute, as in alerts, and short enough to read a summary while it happens. */
 const WINDOW_MS = 60_000;
-/** Lines of one sort in a window: enough to see a real sender's trouble. At 300 bytes a flood of one reason writes 9 MB a day. */
+/** Lines of one sort in a window: enough to see a real sender's trouble. With 300 bytes each, a flood writes 9 MB a day. */
 const FIRST_LINES = 20;
-/** Sorts that are counted apart. They are our own words; the limit guards against a caller that passes a sender's text. */
+/** Sorts that are counted apart. There are fewer, unless a caller passes a sender's text as a sort. */
 const MAX_SORTS = 200;
 
 type Level = 'info' | 'warn' | 'error';
 
-/** What makes two lines alike. */
+/** Lines with the same sort and message are alike. */
 interface Sort {
   outcome: string;
   reason: string | null;
@@ -19,8 +19,8 @@ interface Sort {
 export type LogLimit = ReturnType<typeof createLogLimit>;
 
 /**
- * For lines that a stranger can cause: of each sort the first ones of a minute are written at once, the others are
- * counted, and the minute's end says how many there were, whether or not anything more comes.
+ * For lines that a stranger can cause: in each minute the first lines of each sort are written at once. The others are counted,
+ * and at the end of the minute one line says how many there were.
  */
 export function createLogLimit(clock: Pick<Clock, 'steady' | 'sleep'>) {
   const sorts = new Map<string, { log: Logger; level: Level; message: string; sort: Sort; count: number }>();
@@ -53,7 +53,7 @@ export function createLogLimit(clock: Pick<Clock, 'steady' | 'sleep'>) {
   return {
     /** Whether to write this line. False: it is only counted. */
     admits(log: Logger, level: Level, message: string, sort: Sort): boolean {
-      // The timer may be late; the period is not longer for that.
+      // The timer may be late, but the minute ends in time.
       if (window !== null && clock.steady() - openedAt >= WINDOW_MS) flush();
       if (window === null) open();
       const name = `${message} ${sort.outcome} ${sort.reason}`;
@@ -66,7 +66,7 @@ export function createLogLimit(clock: Pick<Clock, 'steady' | 'sleep'>) {
       held.count += 1;
       return held.count <= FIRST_LINES;
     },
-    /** Logs what has been left out so far. For a stop. */
+    /** Logs the counts so far. Called at a stop. */
     flush,
   };
 }

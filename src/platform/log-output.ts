@@ -1,33 +1,30 @@
 import { fstatSync, write, writeSync } from 'node:fs';
 
-/**
- * What may wait for a reader of standard output, together with what the system is just taking: some ten thousand
- * lines. More would only grow while nobody reads.
- */
+/** Lines that may wait for a reader of standard output: about ten thousand. */
 export const MAX_WAITING_BYTES = 4 * 1024 * 1024;
-/** Handed over in one piece: what a pipe holds. */
+/** Handed over in one piece: the size of a pipe's buffer. */
 const PIECE_BYTES = 64 * 1024;
-/** Until a terminal or a pipe that somebody else made non-blocking is tried again. */
+/** The wait before another try to write to a terminal that another process has made non-blocking. */
 const BUSY_MS = 100;
-/** How long a stop waits for a reader of the last lines. With the service's own time it stays within 10 s. */
+/** How long a stop waits for a reader of the last lines. Together with the service's own time it stays within 10 s. */
 export const LAST_LINES_MS = 1_000;
 
 /** Where finished log lines go. */
 export interface LogOutput {
-  /** Never waits, never throws. A line that finds no room is lost, and counted. */
+  /** Never waits, never throws. A line without room is lost and counted. */
   write(line: string): void;
   /** Lines lost since the start. */
   lost(): number;
-  /** `listener` is called with the number of lost lines, each time that lines are read again. */
+  /** Calls `listener` with the number of lost lines each time that lines are read again. */
   onLost(listener: (count: number) => void): void;
   /** Resolves once nothing waits any more, or after `ms` milliseconds. */
   flush(ms: number): Promise<void>;
 }
 
-/** Hands a piece to the system, and calls `done` once, and later than at once, when it is taken or cannot be. */
+/** Hands a piece to the system. Calls `done` once, asynchronously, when the system has taken it or has failed. */
 export type LogSink = (piece: Buffer, done: (error?: Error | null) => void) => void;
 
-/** Lines through `sink`, one piece at a time. Memory stays bounded whatever the sink does. */
+/** Writes lines to `sink`, one piece at a time, with bounded memory. */
 export function createLogOutput(sink: LogSink): LogOutput & { takeWaiting(): string } {
   let waiting: { line: string; bytes: number }[] = [];
   let bytes = 0;
@@ -41,7 +38,7 @@ export function createLogOutput(sink: LogSink): LogOutput & { takeWaiting(): str
   function schedule(): void {
     if (isScheduled || isWriting) return;
     isScheduled = true;
-    // Lines of one turn of the event loop are written together: a system call for each line is what costs.
+    // The lines of one turn of the event loop are written together, because each system call costs time.
     setImmediate(() => {
       isScheduled = false;
       next();
@@ -65,7 +62,7 @@ export function createLogOutput(sink: LogSink): LogOutput & { takeWaiting(): str
     sink(Buffer.from(lines.map(({ line }) => line).join('')), (error) => {
       isWriting = false;
       bytes -= size;
-      // A full disk may have room again, and a reader that has gone costs no more than this.
+      // Later pieces are tried all the same: a full disk may have room again.
       if (error) lost += count;
       else if (lost > reported) {
         const since = lost - reported;
@@ -101,7 +98,7 @@ export function createLogOutput(sink: LogSink): LogOutput & { takeWaiting(): str
         schedule();
       });
     },
-    /** For the end of the process, when nothing asynchronous runs any more. */
+    /** The lines that still wait at the end of the process, when nothing asynchronous runs any more. */
     takeWaiting() {
       const text = waiting.map(({ line }) => line).join('');
       waiting = [];
@@ -111,9 +108,9 @@ export function createLogOutput(sink: LogSink): LogOutput & { takeWaiting(): str
 }
 
 /**
- * Standard output as a log. A file is written by Node's threads, as its system calls cannot wait for a reader. The
- * reader of a pipe or a socket may stop for ever, and nothing, not even `process.exit`, ends a thread that waits for it in a
- * system call: there, Node's own stream waits without a thread. Call it once.
+ * Standard output as a log. To a file, Node's threads write. The reader of a pipe or a socket may stop for ever, and nothing, not
+ * even `process.exit`, ends a thread that waits for it in a system call. So there Node's own stream writes, which waits without
+ * a thread. Call it once.
  */
 export function standardOutput(): LogOutput {
   const fd = 1;
@@ -123,7 +120,7 @@ export function standardOutput(): LogOutput {
     const text = output.takeWaiting();
     if (text === '') return;
     try {
-      // A pipe takes what fits into it, and does not wait for the rest.
+      // A pipe takes as much as fits, and this does not wait for the rest.
       if (isPipe) process.stdout.write(text);
       else writeSync(fd, text);
     } catch {
@@ -136,7 +133,7 @@ export function standardOutput(): LogOutput {
 function sinkOf(fd: number): { isPipe: boolean; sink: LogSink } {
   const stat = fstatSync(fd);
   if (stat.isFIFO() || stat.isSocket()) {
-    // The error reaches `done`, too; without a listener it would end the process.
+    // The error also reaches `done`. Without a listener it would end the process.
     process.stdout.on('error', () => undefined);
     return { isPipe: true, sink: (piece, done) => void process.stdout.write(piece, done) };
   }

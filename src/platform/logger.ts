@@ -6,15 +6,15 @@ export type Logger = pino.Logger;
 
 export interface LoggerOptions {
   level: string;
-  /** Default: standard output. It takes no more memory where nobody reads it, and does not keep the process alive. */
+  /** Default: standard output, with bounded memory if nobody reads it. */
   destination?: pino.DestinationStream | LogOutput;
-  /** Texts that must never appear in a line. Asked at most once a second. */
+  /** Texts that must never appear in a line. Called at most once a second. */
   secrets?: () => readonly string[];
 }
 
 /**
- * What may be logged. An allow-list, because a list of what to hide misses every field that is added later,
- * and pino's own redaction misses deeper levels and the properties of errors.
+ * The fields that may be logged. An allow-list, because a list of fields to hide would miss every field that is added later, and
+ * pino's own redaction misses deeper levels and the properties of errors.
  */
 const ALLOWED_FIELDS: ReadonlySet<string> = new Set(
   [
@@ -26,11 +26,11 @@ const ALLOWED_FIELDS: ReadonlySet<string> = new Set(
   ].flatMap((line) => line.split(' ')),
 );
 
-/** A value longer than this is cut: a log line is no place for a payload. */
+/** A longer value is cut, because a payload does not belong in a log line. */
 const MAX_VALUE_CHARACTERS = 1000;
-/** A shorter secret is not searched for: it would blot out half of every line. */
+/** A shorter secret is not redacted, because it would be found in half of all lines. */
 const MIN_SCRUBBED_CHARACTERS = 8;
-/** How long the list of secrets may be used before it is asked for again. */
+/** How long a list of secrets is used before it is asked for again. */
 const SECRETS_FRESH_MS = 1000;
 const BEARER = /\b(bearer\s+)[A-Za-z0-9._~+/=-]+/gi;
 const REDACTED = '[redacted]';
@@ -55,7 +55,7 @@ export function createLogger(options: LoggerOptions): Logger {
       logger.warn({ outcome: 'lost', count }, 'log lines lost: standard output took no more'),
     );
   }
-  // pino has a formatter for a child's bindings and does not pass it on to children.
+  // pino does not pass its formatter for bindings on to children.
   const { child } = logger;
   const filteredChild = function (this: unknown, bindings: pino.Bindings, ...rest: unknown[]): unknown {
     return Reflect.apply(child, this, [filter(bindings), ...rest]);
@@ -83,13 +83,13 @@ function allowed(fields: Record<string, unknown>, withStacks: boolean): Record<s
       if (withStacks && value.stack !== undefined) kept['stack'] = value.stack;
     } else if (typeof value === 'string') {
       kept[name] = value.length > MAX_VALUE_CHARACTERS ? `${value.slice(0, MAX_VALUE_CHARACTERS)}…` : value;
-      // Objects have names that are not on the list.
+      // An object's own fields would not be on the list.
     } else if (typeof value !== 'object' || value === null) kept[name] = value;
   }
   return kept;
 }
 
-/** Works on the finished line, so that messages, errors and values are all covered by one search. */
+/** Redacts secrets in the finished line, so that one search covers messages, errors and values. */
 function createScrubber(secrets: () => readonly string[]): (line: string) => string {
   let needles: string[] = [];
   let readAt = Number.NEGATIVE_INFINITY;
@@ -107,7 +107,7 @@ function createScrubber(secrets: () => readonly string[]): (line: string) => str
   };
 }
 
-/** Each secret as it is written in a JSON string and in a URL; the longest first, so that no rest of one is left. */
+/** Each secret as it is written in a JSON string and in a URL. The longest come first, because one may contain another. */
 function needlesOf(secrets: readonly string[]): string[] {
   const spellings = secrets.flatMap((secret) => [
     JSON.stringify(secret).slice(1, -1),

@@ -4,22 +4,22 @@ export type Metrics = ReturnType<typeof createMetrics>;
 
 const PREFIX = 'compliance_mirror_';
 
-/** A delivery's answer: a group commit takes well under a millisecond on a good disk, and a full one minutes. */
+/** A group commit takes well under a millisecond on a good disk. A sender waits for 15 s. */
 const REQUEST_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15];
 /** From arrival to a row: milliseconds when idle, hours after an outage. */
 const LAG_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 20, 60, 300, 900, 3600, 21_600, 86_400];
 const FULL_SYNC_SECONDS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400];
 
 /**
- * Every metric, declared once. Labels are words from fixed lists (outcomes, reasons, kinds, route templates,
- * status codes, positions of secrets), never an id: their number stays bounded.
+ * Every metric, declared once. Labels are words from fixed lists (outcomes, reasons, kinds, route templates, status codes,
+ * positions of secrets) and never ids, so that their number stays bounded.
  */
 export function createMetrics(options: { logLinesLost?: (() => number) | undefined } = {}) {
   const registry = new Registry();
   const registers = [registry];
   const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
     new Counter({ name: `${PREFIX}${name}`, help, labelNames, registers });
-  /** For what every delivery counts: prom-client works out a key of the labels at each call, here it does so at a scrape. */
+  /** A counter that each delivery can afford: prom-client's would compute a key of the labels in each call, this one at a scrape. */
   const tally = <First extends string, Second extends string>(
     name: string,
     help: string,
@@ -54,11 +54,11 @@ export function createMetrics(options: { logLinesLost?: (() => number) | undefin
 
   // Event-loop delay, memory, handles and garbage collection of the process.
   collectDefaultMetrics({ register: registry, prefix: PREFIX });
-  // Gauges with a counter's name. They are sums of those by type, which stay.
+  // These gauges have a counter's name. The gauges by type, of which they are the sums, stay.
   for (const what of ['handles', 'requests', 'resources'])
     registry.removeSingleMetric(`${PREFIX}nodejs_active_${what}_total`);
 
-  // Kept by the output, which is there before any metric.
+  // The log's output counts them, because it exists before the metrics.
   let lostBefore = 0;
   const logLinesDropped = new Counter({
     name: `${PREFIX}log_lines_dropped_total`,

@@ -1,10 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/**
- * Path of a file or folder next to package.json. Asked of Node, because the sources and what is built of them are at
- * different depths.
- */
+/** The path of a file or folder next to package.json, wherever this module is: `src` and `dist` have different depths. */
 export function packagePath(name: string): string {
   return fileURLToPath(new URL(name, import.meta.resolve('#package.json')));
 }
@@ -13,7 +10,6 @@ function manifest(): { name: string; version: string } {
   return JSON.parse(readFileSync(packagePath('package.json'), 'utf8')) as { name: string; version: string };
 }
 
-/** As package.json says. */
 export function version(): string {
   return manifest().version;
 }

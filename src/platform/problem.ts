@@ -12,7 +12,7 @@ export function problemText(status: number, code: string, title: string, detail?
   });
 }
 
-/** An error's answer. `headers`: in lower case, without the content type. */
+/** The answer for an error. `headers`: in lower case, without the content type. */
 export function problem(
   status: number,
   code: string,

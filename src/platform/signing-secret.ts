@@ -1,13 +1,13 @@
 const FORMS = ['utf8', 'hex', 'base64'] as const;
 type SecretForm = (typeof FORMS)[number];
-/** How a secret's text becomes a key. `whsec_base64`: base64 after `whsec_`, with which every text begins and which is no part of the key. */
+/** How a secret's text becomes a key. `whsec_base64`: every text is `whsec_` and then the key in base64. */
 export type SecretEncoding = SecretForm | `${string}_${SecretForm}`;
 
-/** Each of letters and digits, as senders mark what a text is for. */
+/** One or two words of letters and digits, by which senders mark a secret. */
 const PREFIX = /^(?:[A-Za-z][A-Za-z0-9]*_){1,2}/;
 const ENCODING = /^(?:[A-Za-z][A-Za-z0-9]*_){0,2}(?:utf8|hex|base64)$/;
 
-/** 128 bits: a shorter key can be guessed from one recorded delivery, away from us and without limit. */
+/** 128 bits. A shorter key can be guessed offline from one recorded delivery. */
 export const MIN_SIGNING_KEY_BYTES = 16;
 
 const HEX = /^[0-9A-Fa-f]*$/;
@@ -22,7 +22,7 @@ export function partsOfEncoding(encoding: SecretEncoding): { prefix: string; for
   return { prefix: encoding.slice(0, -form.length), form };
 }
 
-/** What a secret's text begins with and its key may lack, the shortest first: of `a_b_c` that is `a_` and `a_b_`. */
+/** The prefixes of a secret's text that may be no part of the key, the shortest first: of `a_b_c` they are `a_` and `a_b_`. */
 export function prefixesOf(text: string): string[] {
   const [all] = PREFIX.exec(text) ?? [];
   if (all === undefined) return [];
@@ -30,17 +30,16 @@ export function prefixesOf(text: string): string[] {
   return first === all ? [all] : [first, all];
 }
 
-/** The text of these bytes. */
 export function encodeSecret(bytes: Uint8Array, encoding: SecretEncoding): string {
   const { prefix, form } = partsOfEncoding(encoding);
   return `${prefix}${Buffer.from(bytes).toString(form)}`;
 }
 
 /**
- * The bytes that a secret's text means, or null where any part of it means nothing. `Buffer.from` alone stops at
- * the first character that it does not know, and would make a key of what it had got until then, or of nothing.
- * hex: pairs of digits, of either case. base64: the standard alphabet or the one for URLs, not both; padded fully or
- * not at all; no bits left over. utf8: any text but one in which bytes or halves of a character were lost already.
+ * The bytes of a secret's text; null if any part of it is not in the encoding. `Buffer.from` alone would stop at the first unknown
+ * character and make a key of the part before it.
+ * hex: pairs of digits, of either case. base64: the standard alphabet or the one for URLs, not both; padded fully or not at all; no
+ * bits left over. utf8: any text in which no bytes or halves of a character were lost.
  */
 export function decodeWhole(text: string, encoding: SecretEncoding): Uint8Array | null {
   const { prefix, form } = partsOfEncoding(encoding);
@@ -49,7 +48,7 @@ export function decodeWhole(text: string, encoding: SecretEncoding): Uint8Array 
 
 function decodeForm(text: string, form: SecretForm): Uint8Array | null {
   if (form === 'hex') return HEX.test(text) && text.length % 2 === 0 ? Buffer.from(text, 'hex') : null;
-  // U+FFFD is what a reader of UTF-8 puts in the place of bytes that are none.
+  // U+FFFD stands for bytes that were no UTF-8.
   if (form === 'utf8') return text.isWellFormed() && !text.includes('\ufffd') ? Buffer.from(text) : null;
   if (!BASE64.test(text) && !BASE64URL.test(text)) return null;
   if (text.endsWith('=') && text.length % BASE64_GROUP_CHARACTERS !== 0) return null;
@@ -64,14 +63,14 @@ function decodeForm(text: string, form: SecretForm): Uint8Array | null {
 export type SecretFlaw = 'not_in_encoding' | 'too_short';
 type DecodedSecret = { key: Uint8Array; flaw: null } | { key: null; flaw: SecretFlaw };
 
-/** The one way from a signing secret's text to its key, wherever the text comes from. */
+/** The key of a signing secret's text, wherever the text comes from. */
 export function decodeSigningSecret(text: string, encoding: SecretEncoding): DecodedSecret {
   const key = decodeWhole(text, encoding);
   if (key === null) return { key: null, flaw: 'not_in_encoding' };
   return key.length < MIN_SIGNING_KEY_BYTES ? { key: null, flaw: 'too_short' } : { key, flaw: null };
 }
 
-/** Settings of WEBHOOK_SECRET_ENCODING under which the text makes a key. */
+/** The values of WEBHOOK_SECRET_ENCODING with which the text makes a key. */
 export function fittingEncodings(text: string): SecretEncoding[] {
   const all = ['', ...prefixesOf(text)].flatMap((prefix) =>
     FORMS.map((form) => `${prefix}${form}` as SecretEncoding),
@@ -79,7 +78,7 @@ export function fittingEncodings(text: string): SecretEncoding[] {
   return all.filter((encoding) => decodeSigningSecret(text, encoding).flaw === null);
 }
 
-/** For people, behind "it"; names neither the text nor its length. */
+/** For people, to follow "it". Shows neither the text nor its length. */
 export function flawText(flaw: SecretFlaw, encoding: SecretEncoding): string {
   if (flaw === 'too_short') return `is shorter than ${MIN_SIGNING_KEY_BYTES} bytes once decoded`;
   const { prefix, form } = partsOfEncoding(encoding);

@@ -1,20 +1,20 @@
-/** Below this, a token could be found by someone who has a copy of its hash; over the network no token is found at 96 bits. */
+/** A weaker token could be found by someone who has a copy of its hash. */
 export const TOKEN_MIN_BITS = 96;
 
-/** A part of this length does not come twice in a random token: one that does is a pattern. Characters. */
+/** In a random token no part of this many characters comes twice. If one does, it is a pattern. */
 const PATTERN_CHARACTERS = 6;
 
 /**
- * The entropy of a token in bits, as its characters let one guess it, from above: words and dates look better than they
- * are, and a token of `openssl rand` looks as good as it is.
+ * An upper estimate of a token's entropy in bits, from its characters alone. It is right for a token of `openssl rand`, and too
+ * high for words and dates.
  *
  *     bits = counted characters × log2(alphabet) × min(1, (distinct − 1) ÷ half of what chance would give)
  *
  * - alphabet: 10 for digits, 16 for hex of one case (both with or without `-`, `_`, `.` and `:` between), 64 for small and large
- *   letters together, as in base64; else 26 for letters and 10 for digits; and 32 more for other characters
+ *   letters together, as in base64; otherwise 26 for letters and 10 for digits; and 32 more for other characters
  * - counted: a run (`aaaa`, `1234`, `dcba`) of six or more counts as one character, and so does a part of six or more that came
  *   before
- * - distinct: one character again and again is nothing, however long; chance gives alphabet × (1 − (1 − 1 ÷ alphabet)^length)
+ * - distinct: a repeated single character counts nothing; chance gives alphabet × (1 − (1 − 1 ÷ alphabet)^length)
  */
 export function estimatedBits(token: string): number {
   const bare = token.replaceAll(/[-_.:]/g, '');
@@ -36,7 +36,7 @@ function alphabetOf(text: string): number {
   return (small || large ? 26 : 0) + (/\d/.test(text) ? 10 : 0) + (/[^a-zA-Z\d]/.test(text) ? 32 : 0);
 }
 
-/** Longer tokens are judged by their beginning: it is enough, and comparing stretches costs the square of the length. */
+/** Of a longer token only the beginning is judged, because the search for repeated parts costs the square of the length. */
 const JUDGED_CHARACTERS = 256;
 
 function counted(whole: string): number {
@@ -51,7 +51,7 @@ function counted(whole: string): number {
   return count;
 }
 
-/** How many characters from `at` on go up, down or nowhere by the same step. */
+/** The length of the run that begins at `at`: each character is the next, the previous or the same one. */
 function runAt(text: string, at: number): number {
   const step = text.charCodeAt(at + 1) - text.charCodeAt(at);
   if (Number.isNaN(step) || Math.abs(step) > 1) return 1;
@@ -60,7 +60,7 @@ function runAt(text: string, at: number): number {
   return end - at;
 }
 
-/** How many characters from `at` on came somewhere before. */
+/** The length of the longest part from `at` on that came before. */
 function repeatAt(text: string, at: number): number {
   let longest = 0;
   for (let from = 0; from < at; from += 1) {

@@ -8,9 +8,9 @@ import {
   referencesIn,
 } from '../compliance/pointers.ts';
 
-/** What the mirror takes from an event's payload. */
+/** The parts of an event's payload that the mirror uses. */
 export type Reading = {
-  /** Other assessments that it names. No list shows assessments, so this is how they become known. */
+  /** Other assessments that it names. No list shows assessments, so they become known by being named. */
   assessments: string[];
 } & (
   | {
@@ -24,8 +24,8 @@ export type Reading = {
 );
 
 /**
- * Whether an event waits for processing once it is accepted. One of an unknown type is ignored, and its record is read. If its
- * record is unknown too, the event was not understood, and processing reports that.
+ * Whether an accepted event waits for processing. An event of an unknown type does not: its record is only read. But if no record
+ * is found in it either, processing reports that the event was not understood.
  */
 export const waitsForProcessing = (event: {
   known: boolean;
@@ -33,7 +33,6 @@ export const waitsForProcessing = (event: {
   recordId: string | null;
 }): boolean => event.known || (event.kind !== null && event.recordId === null);
 
-/** The state of an event after processing. One of an unknown type only has its record read. */
 export function stateAfter({
   event,
   outcome,
@@ -45,11 +44,11 @@ export function stateAfter({
   return isKnownType(event.type) ? 'processed' : 'ignored';
 }
 
-/** Of a payload that names no record. */
+/** The error of an event whose payload names no record. */
 export const noRecordIn = (kind: Kind, pointers: IdPointers): string =>
   `the payload holds no id of a ${kind} at any of ${pointers[kind].join(', ')}`;
 
-/** Pure. `kind` is that of the event's type; `data` is its payload. */
+/** `kind` is the kind of the event's type, and `data` its payload. Pure. */
 export function readPayload(kind: Kind, data: JsonObject, pointers: IdPointers): Reading {
   const assessments = assessmentsNamedIn(data, kind, pointers);
   if (recordIdIn(data, kind, pointers) === null) {

@@ -3,28 +3,27 @@ import { type Backoff, backoffMs, type Clock, createNap, momentOf } from '../pla
 import { describeError, StoreUnavailable } from '../platform/errors.ts';
 import type { ClaimedEvent, InboxStore, ProvisionalOutcome, ProvisionalRules } from '../store/store.ts';
 
-/** Events in one transaction, at most: its commit is shared by all of them, and deliveries wait for it. */
+/** The most events in one transaction. They share its commit, but deliveries wait for it. */
 const LARGEST_BATCH = 256;
 
-/** A claim runs out only if its process is gone; long enough for a disk that hangs. */
+/** A claim expires only if its process is gone. Long enough for a disk that hangs. */
 const LEASE_MS = 60_000;
 
 /** Wait after the database could not commit. */
 const STORE_PAUSE_MS = 1_000;
 
 /**
- * After a batch that was not full, wait for the next one to fill. Under load, a commit shared by 250 events instead of 60 saved
- * 5 µs of processor time per event, and nobody notices a delay this short. After a quiet time an event is claimed at once.
- * Milliseconds.
+ * Milliseconds to wait after a batch that was not full, so that the next batch is larger. Under load, a commit for 250 events
+ * instead of 60 saved 5 µs of processor time per event. After a quiet time an event is claimed at once.
  */
 export const GATHER_MS = 50;
 
-/** Failures of our own processing: a locked database passes in seconds, a bug never does. */
+/** For events that our own processing fails on: a locked database passes in seconds, a bug never does. */
 const EVENT_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 10 * 60_000 };
 
-/** Deferred events are looked for at least this often, even if clocks are wrong. */
+/** The worker looks for deferred events at least this often, even if clocks are wrong. */
 const LONGEST_NAP_MS = 30_000;
-/** And at most this often: one that is due may be claimed by another process, or by one that has died. */
+/** It rests at least this long, because a due event may be claimed by another process, or by one that has died. */
 const SHORTEST_NAP_MS = 50;
 
 const ALONE = { owner: '', leaseMs: LEASE_MS, lookEveryMs: LONGEST_NAP_MS };
@@ -38,9 +37,9 @@ interface WorkerOptions {
   rules: ProvisionalRules;
   concurrency: number;
   maxAttempts: number;
-  /** How long to wait after a batch that was not full: `GATHER_MS`. Default: not at all. */
+  /** The wait after a batch that was not full: `GATHER_MS`. Default: none. */
   gatherMs?: number;
-  /** Where several processes claim: marks this one's claims. `leaseMs`: how long a claim lasts that is not given back. */
+  /** For several processes: the name of this one in claims, how long a claim lasts, and the longest rest. */
   claims?: { owner: string; leaseMs: number; lookEveryMs: number } | undefined;
   random: () => number;
   onOutcome: (outcome: ProvisionalOutcome) => void;
@@ -49,8 +48,8 @@ interface WorkerOptions {
 }
 
 /**
- * The asynchronous processor: claims batches of pending events and applies them to the mirror, by a p-queue. The backlog stays in
- * the database, and the queue has at most `concurrency` batches, so memory does not grow with the backlog.
+ * Claims batches of pending events and applies them to the mirror, through a p-queue. The backlog stays in the database, and the
+ * queue has at most `concurrency` batches, so memory does not grow with the backlog.
  */
 export function createWorker(options: WorkerOptions) {
   const { store, clock, gatherMs = 0 } = options;
@@ -103,7 +102,7 @@ export function createWorker(options: WorkerOptions) {
     } catch (error) {
       options.onError(error);
       await clock.sleep(STORE_PAUSE_MS);
-      // There may have been some to claim.
+      // There may be events to claim.
       woken = true;
       return [];
     }
@@ -120,7 +119,7 @@ export function createWorker(options: WorkerOptions) {
 
   async function work(batch: readonly ClaimedEvent[]): Promise<void> {
     try {
-      // The claim of an event ends with it: as a rule there is none left to give back.
+      // An applied event has no claim any more, so usually there is none to release.
       if ((await apply(batch)) === batch.length) return;
     } catch (error) {
       // Our database failed, not the events: no attempt is counted. The claims are kept, so that nobody else tries either.
@@ -130,17 +129,21 @@ export function createWorker(options: WorkerOptions) {
     await store.releaseEvents(batch);
   }
 
-  /** Resolves to the number of those that are done. */
+  /** Resolves to the number of applied events. */
   async function apply(batch: readonly ClaimedEvent[]): Promise<number> {
     let outcomes: readonly ProvisionalOutcome[];
     try {
       outcomes = await store.applyEvents(batch, options.rules, now());
     } catch (error) {
       if (error instanceof StoreUnavailable) throw error;
-      // One event breaks the batch: one by one they show which.
+      const [event, ...others] = batch;
+      if (event !== undefined && others.length === 0) {
+        await fail(event, error);
+        return 0;
+      }
+      // One event breaks the batch. One by one they show which.
       let done = 0;
-      if (batch.length > 1) for (const event of batch) done += await apply([event]);
-      else for (const event of batch) await fail(event, error);
+      for (const each of batch) done += await apply([each]);
       return done;
     }
     outcomes.forEach(options.onOutcome);

@@ -2,7 +2,7 @@ import { PROBLEM_CONTENT_TYPE, problem, problemText } from '../platform/problem.
 
 /** Retry-After when the database could not commit: a checkpoint or a full disk lasts longer than a second. */
 const STORE_RETRY_AFTER_SECONDS = '5';
-/** While other deliveries use up the limits: they have 15 s at most, and slow ones are dropped first. */
+/** While other deliveries use up the limits. They take 15 s at most, and slow ones are dropped first. */
 const TOO_MANY_RETRY_AFTER_SECONDS = '2';
 /** While no signing secret is known: a person must add one. */
 const NO_SECRET_RETRY_AFTER_SECONDS = '60';
@@ -15,7 +15,7 @@ const UNAUTHORIZED_TEXT = problemText(
   'invalid_signature',
   'The signature is missing, wrong or not of this time.',
 );
-/** RFC 9110 wants a challenge in every 401; no registered scheme describes a signed webhook. */
+/** RFC 9110 requires a challenge in every 401. No registered scheme describes a signed webhook. */
 const UNAUTHORIZED_HEADERS = { 'content-type': PROBLEM_CONTENT_TYPE, 'www-authenticate': 'Signature' };
 
 const json = (status: number, text: string): Response =>
@@ -29,7 +29,7 @@ export const duplicate = (id: string): Response =>
 
 export const alive = (): Response => json(200, '{"status":"ok"}');
 
-/** One text for every reason: a forger must not learn what is wrong. */
+/** The same for every reason, so that a forger does not learn what is wrong. */
 export function unauthorized(): Response {
   return new Response(UNAUTHORIZED_TEXT, { status: 401, headers: UNAUTHORIZED_HEADERS });
 }

@@ -2,22 +2,22 @@ import type { IncomingMessage } from 'node:http';
 import { dropPiece, readInTurn } from './connections.ts';
 
 /**
- * Small pieces are copied into buffers of this size; larger ones are kept as they come. Memory grows only with what has arrived, whatever
- * Content-Length promises. Small, because a stranger pays some 300 bytes for a connection that holds one. Refused: one buffer
- * that doubles. It copies each byte twice, and five hundred endless bodies left 90 MB of garbage.
+ * Small pieces are copied into buffers of this size, and larger ones are kept as they come. So memory grows with the bytes that
+ * have arrived, and not with Content-Length. The size is small, because a stranger can make us hold one for about 300 bytes.
+ * Refused: one buffer that doubles. It copies each byte twice, and five hundred endless bodies left 90 MB of garbage.
  */
 const ROOM_BYTES = 4_096;
 
 /**
- * Pieces that a body may come in, plus one for each BYTES_A_PIECE: enough for a sender that writes word by word. Each piece
- * costs a tenth of a small request, and 6 MB can hold a million of them.
+ * The most pieces of a body, plus one for each BYTES_A_PIECE: enough for a sender that writes word by word. A piece costs a tenth
+ * of a small request, and 6 MB can hold a million pieces.
  */
 const MOST_PIECES = 1_024;
 const BYTES_A_PIECE = 64;
 
 /**
- * Up to so many incomplete bodies are read as they come. More are read in turns: a read has up to 64 KiB, and five hundred of
- * them at once would block everybody else.
+ * Up to this many incomplete bodies are read as they come. More are read in turns: a read has up to 64 KiB, and five hundred
+ * reads at once would block everybody else.
  */
 const READ_FREELY = 16;
 
@@ -26,28 +26,28 @@ export type NoBody = 'too_large' | 'too_many_pieces' | 'aborted' | 'no_room';
 
 export interface Bodies {
   /**
-   * The whole body, or why there is none: `too_large` as soon as more than `maxBytes` have come, `too_many_pieces`, or
-   * `aborted` when the sender disconnected. Never rejects. `declaredBytes` is the Content-Length, 0 without one.
+   * The whole body, or why there is none: `too_large` as soon as more than `maxBytes` have come, `aborted` when the sender
+   * disconnected. Never rejects. `declaredBytes`: the Content-Length, 0 without one.
    */
   read(incoming: IncomingMessage, maxBytes: number, declaredBytes: number): Promise<Buffer | NoBody>;
   /** Frees the memory of a body once its delivery is answered. */
   release(body: Buffer): void;
-  /** What all bodies hold now, in bytes of memory. */
+  /** Bytes of memory that all bodies hold now. */
   heldBytes(): number;
 }
 
 /**
- * All bodies in flight, which together hold at most `maxHeldBytes`. At the limit the one that has been arriving for the longest is
- * dropped: bodies of real deliveries are complete within milliseconds, and an attacker's must stay to fill the memory. To
- * push out a delivery, an attacker has to send all of `maxHeldBytes` while it arrives. Refused: to drop the largest, since many
- * small ones could then shut out larger ones. A complete body is never dropped.
+ * All bodies in flight, which together hold at most `maxHeldBytes`. At the limit the body that has been arriving for the longest
+ * is dropped: a real delivery is complete within milliseconds, and an attacker's body must stay to fill the memory. To push out a
+ * delivery, an attacker has to send all of `maxHeldBytes` while it arrives. A complete body is never dropped. Refused: to drop the
+ * largest body, because many small ones could then shut out larger ones.
  */
 export function createBodies(maxHeldBytes: number): Bodies {
   let held = 0;
-  /** Bodies that are still arriving, the oldest first; calling one drops it. */
+  /** For each body that is still arriving, the oldest first, the function that drops it. */
   const coming = new Set<() => void>();
 
-  /** Reserves bytes, if needed by dropping bodies older than `own`. */
+  /** Reserves bytes. If necessary, it drops bodies older than `own`. */
   function take(bytes: number, own: () => void): boolean {
     if (bytes > maxHeldBytes) return false;
     while (held + bytes > maxHeldBytes) {
@@ -59,14 +59,14 @@ export function createBodies(maxHeldBytes: number): Bodies {
     return true;
   }
 
-  /** Reads Node's own request: bytes can be counted as they come, and a single piece needs no copy. */
+  /** Reads Node's own request, because its bytes can be counted as they come, and a single piece needs no copy. */
   function read(
     incoming: IncomingMessage,
     maxBytes: number,
     declaredBytes: number,
   ): Promise<Buffer | NoBody> {
     return new Promise((resolve) => {
-      /** Pieces as they came, and buffers that small ones share. */
+      /** Large pieces as they came, and buffers that small pieces share. */
       let parts: Buffer[] = [];
       /** Free bytes of the last part, if it is such a buffer. */
       let left = 0;
@@ -83,7 +83,6 @@ export function createBodies(maxHeldBytes: number): Bodies {
         resolve(result);
       };
       const giveUp = (reason: NoBody) => {
-        // Nothing more of it is read.
         incoming.off('data', onData);
         incoming.push = () => true;
         dropPiece(incoming.socket);
@@ -129,13 +128,12 @@ export function createBodies(maxHeldBytes: number): Bodies {
         left = 0;
       };
       const onEnd = () => {
-        // A dropped one may still end.
+        // A dropped body may still end.
         if (ended) return;
         closeRoom();
         end(parts.length === 1 ? parts[0]! : joined(parts, bytes));
       };
-      // The first event counts, so no listener needs removal. Every request closes in the end, and resolving a promise twice
-      // costs time in Node.
+      // Listeners stay, because only the first event counts. `ended` is checked, because resolving a promise twice costs time.
       const onGone = () => {
         if (!ended) giveUp('aborted');
       };
@@ -148,7 +146,7 @@ export function createBodies(maxHeldBytes: number): Bodies {
     });
   }
 
-  /** In memory of its own: Buffer.concat would use a pool, which then lives as long as the body. */
+  /** Not Buffer.concat, whose memory may be part of a pool that then lives as long as the body. */
   function joined(parts: readonly Buffer[], bytes: number): Buffer {
     const body = Buffer.allocUnsafeSlow(bytes);
     let at = 0;

@@ -3,32 +3,32 @@ import type { Socket } from 'node:net';
 import { networkOf } from '../platform/addresses.ts';
 import { type Begin, createTurns } from './turns.ts';
 
-/** Below this number closed sockets are not searched for. */
+/** With fewer sockets than this, closed ones are not searched for. */
 const FEWEST_LOOKED_THROUGH = 64;
 
 /**
- * A third of all: one address cannot shut others out, and a sender with many machines behind one address has enough.
- * Connections of a trusted proxy have no such limit.
+ * A third of all connections, so that one address cannot shut others out, and a sender with many machines behind one address
+ * has enough. Connections of a trusted proxy have no such limit.
  */
 export const MAX_CONNECTIONS_PER_ADDRESS = 300;
 
 /**
- * Requests that one connection may send before the first is answered. Webhook senders do not pipeline; twenty thousand
- * small requests in one write of 0.9 MB blocked everybody else for seconds.
+ * Requests that one connection may send before the first is answered. Webhook senders do not pipeline. Twenty thousand small
+ * requests in one write of 0.9 MB blocked everybody else for seconds.
  */
 const MOST_AHEAD = 32;
 
 /**
  * One read of 64 KiB can hold 1,500 requests or 10,900 one-byte chunks. Node parses it to its end before anything else runs, and
- * the reads of all connections one after the other: six hundred of them blocked everybody else for half a minute. So all
- * connections together may have this many pipelined requests and chunks in one turn of the event loop. Beyond that, a connection
- * that sends more than a few is closed.
+ * parses the reads of all connections one after the other: six hundred reads blocked everybody else for half a minute. So these
+ * are the most pipelined requests and chunks of all connections in one turn of the event loop. Above that, a connection with a
+ * pipelined request, or with more than CHUNKS_FOR_ANYBODY chunks, is closed.
  */
 const AHEAD_A_TURN = 64;
 const CHUNKS_A_TURN = 2_048;
 const CHUNKS_FOR_ANYBODY = 8;
 
-/** A turn that reads more than this costs more than accepting a connection. 700 one-byte chunks. */
+/** Reading more than this (700 one-byte chunks) costs more than accepting a connection. */
 const COSTLY_BYTES = 4_096;
 
 export interface ConnectionLimits {
@@ -39,9 +39,9 @@ export interface ConnectionLimits {
 }
 
 export interface Connections {
-  /** Adds a new one. At the limit another is closed to make room, or else the new one. */
+  /** Adds a new connection. At the limit another one is closed, or the new one if there is none to close. */
   add(socket: Socket): void;
-  /** Notes a request. False: too many unanswered ones came before it, and the connection was closed. */
+  /** Notes a request. False: too many unanswered requests came before it, so the connection was closed. */
   used(request: IncomingMessage, response: ServerResponse): boolean;
   /** Closes strangers' connections that have been idle too long. Call it every few seconds. */
   closeIdle(): void;
@@ -50,11 +50,11 @@ export interface Connections {
   remembered(): number;
 }
 
-/** What we know of a connection. It is a property of its socket, so a request needs no lookup. */
+/** The state of a connection. It is a property of the socket, so a request needs no lookup. */
 interface Connection {
   /** Null: a trusted proxy's. */
   network: string | null;
-  /** When its last request came, or the connection itself. Milliseconds of `performance.now`. */
+  /** When its last request came, or it was opened. Milliseconds of `performance.now`. */
   usedAt: number;
   /** Pipelined requests in a row. */
   ahead: number;
@@ -69,16 +69,16 @@ interface Connection {
 }
 
 const CONNECTION = Symbol('connection');
-/** `parser` is Node's own and not public. Its class has the index of the callback for each piece of a body. */
+/** `parser` is Node's own and not public. `kOnBody` is the place of its callback for each piece of a body. */
 type Parser = { onIncoming: () => number; constructor: { kOnBody?: number }; [place: number]: unknown };
 type KnownSocket = Socket & { [CONNECTION]?: Connection; parser?: Parser | null };
 
-/** For Node's parser: the next headers end it. */
+/** As `onIncoming` of Node's parser it ends the parsing at the next headers. */
 const parseNoMore = () => -1;
 
 /**
- * Drops what arrived in the same read and is not parsed yet: each of up to 10,900 chunks would cost a buffer and a call.
- * Between reads it does nothing.
+ * Drops the part of the present read that is not parsed yet: each of up to 10,900 chunks would cost a buffer and a call. Between
+ * reads it does nothing.
  */
 export function dropPiece(socket: KnownSocket | null): void {
   const parser = socket?.parser;
@@ -107,7 +107,7 @@ function endAtOnce(socket: KnownSocket): void {
   socket.destroy();
 }
 
-/** At most `perTurn` in one turn of the event loop. */
+/** Counts up to `perTurn` in each turn of the event loop. */
 function createTurnBudget(perTurn: number) {
   let spent = 0;
   let turn = 0;
@@ -126,7 +126,7 @@ function createTurnBudget(perTurn: number) {
   };
 }
 
-/** Node's own, not public: the value of its `Keep-Alive` header. */
+/** Not public in Node: the value of the `Keep-Alive` header. */
 type TimedResponse = ServerResponse & { _keepAliveTimeout?: number };
 
 /** The sender of this request knows a signing secret: its connection is kept from now on, and the answer says so. */
@@ -138,14 +138,14 @@ export function prove(request: { socket?: object }): void {
   if (response !== undefined) response._keepAliveTimeout = connection.provenKeepAliveMs;
 }
 
-/** The response that Node is preparing on a connection, if it is busy. Not public. */
+/** The response that Node is preparing on a connection, if it is busy. Not public in Node. */
 export function currentResponse(socket: Socket): ServerResponse | undefined {
   return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? undefined;
 }
 
 /**
- * Limits the requests in progress of one client address behind trusted proxies, to as many as it could have connections without a
- * proxy. `enter` returns false at the limit.
+ * Limits the requests in progress of one client address behind trusted proxies, to the number of connections that it could have
+ * without a proxy. `enter` returns false at the limit.
  */
 export function createShares() {
   const inside = new Map<string, number>();
@@ -166,8 +166,8 @@ export function createShares() {
 
 /**
  * The open sockets. Refused: a listener for the end of each. It kept the objects of each request alive until the next full
- * garbage collection: 4 KB a request, and a quarter of the cost of an answer. So closed sockets are searched for when there are twice as
- * many as the last search left open, or more than allowed.
+ * garbage collection: 4 KB a request, and a quarter of the cost of an answer. Instead, closed sockets are searched for when there
+ * are twice as many sockets as the last search left, or more than allowed.
  */
 export function createConnections(
   limits: ConnectionLimits,
@@ -178,10 +178,10 @@ export function createConnections(
   const requestsAhead = createTurnBudget(AHEAD_A_TURN);
   const chunks = createTurnBudget(CHUNKS_A_TURN);
   const readings = createTurns(1);
-  /** The socket whose turn came last: it is not held back again before it was read. */
+  /** The socket whose turn came last. It is not held back again before it was read. */
   let inTurn: KnownSocket | null = null;
   let bytesBeforeTurn = 0;
-  /** Whether the turn before it read much. */
+  /** The turn before that read much. */
   let wasCostly = false;
   const fewestInTheWay = Math.min(limits.maxConnections, limits.maxConnectionsPerAddress);
 
@@ -214,7 +214,6 @@ export function createConnections(
     return inTurn !== null && inTurn.bytesRead - bytesBeforeTurn > COSTLY_BYTES;
   }
 
-  /** In turns by network. */
   function readLater(socket: KnownSocket, goOn: Begin): void {
     readings.begin(socket[CONNECTION]!.network ?? '', () => {
       if (socket.destroyed) return false;
@@ -226,13 +225,13 @@ export function createConnections(
     });
   }
 
-  /** Stops reading until its turn comes. */
+  /** Stops reading from a socket until its turn comes. */
   function hold(socket: KnownSocket): void {
     socket.pause();
     readLater(socket, () => socket.resume());
   }
 
-  /** A read costs up to two milliseconds even if it is dropped, and every connection may bring one at once. */
+  /** Holds all strangers' idle sockets: a read costs up to two milliseconds even if it is dropped, and all may bring one at once. */
   function holdStrangers(): void {
     for (const socket of sockets) {
       if (socket === inTurn) continue;
@@ -281,7 +280,7 @@ export function createConnections(
       if (sockets.size >= lookAt || sockets.size > limits.maxConnections) forgetClosed();
       makeRoom(socket, network);
       readings.accepted(network ?? '', wasCostly || isCostly());
-      // Not now: Node itself starts reading in the next tick.
+      // In the next tick, because Node itself starts to read there.
       process.nextTick(hold, socket);
     },
 
@@ -289,9 +288,9 @@ export function createConnections(
       const connection = (request.socket as KnownSocket)[CONNECTION]!;
       connection.usedAt = performance.now();
       connection.wasUsed = true;
-      // On a proven connection too: all 401 answers are equal.
+      // On a proven connection too, because all 401 answers must be equal.
       response._keepAliveTimeout = limits.strangerKeepAliveMs;
-      // Another response has the socket: this request was pipelined.
+      // If another response has the socket, this request was pipelined.
       connection.ahead = currentResponse(request.socket) === response ? 0 : connection.ahead + 1;
       if (connection.ahead > MOST_AHEAD || (connection.ahead > 0 && !requestsAhead.spend())) {
         endAtOnce(request.socket);
@@ -306,7 +305,7 @@ export function createConnections(
       for (const socket of sockets) {
         const connection = socket[CONNECTION]!;
         const { bytesRead } = socket;
-        // A request in progress has its own timeouts, and so has a connection without any request.
+        // Requests in progress, and connections without any request, have timeouts of Node.
         const isStill = connection.bytesSeen === bytesRead;
         connection.bytesSeen = bytesRead;
         if (connection.isProven || !connection.wasUsed || !isStill || connection.usedAt > before) continue;
@@ -320,10 +319,9 @@ export function createConnections(
 }
 
 /**
- * Which of two connections to close: a stranger's idle one, then a stranger's busy one, then a proven idle one; among equals the
- * one that was used least recently. Never a proven busy one. A stranger's busy one goes before the sender's idle one, because
- * strangers should not cost the sender its connections; a first delivery takes milliseconds and is proven once its
- * signature is right.
+ * Which of two connections to close first: a stranger's idle one, then a stranger's busy one, then a proven idle one, and of equal
+ * ones the one that was used least recently. Never a proven busy one. Strangers go first even if busy, so that they do not cost
+ * the sender its connections. The sender's own first delivery takes only milliseconds until its signature proves it.
  */
 function isWorse(socket: KnownSocket, than: KnownSocket | null): boolean {
   const rank = rankOf(socket);

@@ -29,7 +29,7 @@ export interface EnvelopeContext {
   address?: string | null;
 }
 
-/** Stable codes, stored with the quarantined delivery. */
+/** Stable codes. They are stored with the quarantined delivery. */
 export type UnusableReason = NotJson | NoEvent;
 type NotJson = 'empty_body' | 'invalid_utf8' | 'byte_order_mark' | 'not_json' | 'not_an_object';
 type NoEvent =
@@ -47,33 +47,32 @@ type NoEvent =
 const SNIFFED_BYTES = 4096;
 
 /**
- * The event of a verified delivery, or why there is none. Pure. For an unusable delivery it also says which record or kind it
- * seems to be about, so that the API can be asked and nothing is lost.
+ * The event of a verified delivery, or why there is none. An unusable delivery also gets the record or the kind that it seems to
+ * be about, so that the API can be asked and nothing is lost. Pure.
  */
-export function parseEnvelope(body: Uint8Array, context: EnvelopeContext): ParsedEnvelope {
+export function parseEnvelope(bytes: Uint8Array, context: EnvelopeContext): ParsedEnvelope {
   const { pointers, t, address = null } = context;
-  const text = decode(body);
-  if (typeof text !== 'string') return unreadable(body, context, text.reason);
-  const root = jsonIn(text);
-  if (root === undefined) return unreadable(body, context, 'not_json');
-  if (!isObject(root)) return unreadable(body, context, 'not_an_object');
+  const body = decode(bytes);
+  if (typeof body !== 'string') return unreadable(bytes, context, body.reason);
+  const root = jsonIn(body);
+  if (root === undefined) return unreadable(bytes, context, 'not_json');
+  if (!isObject(root)) return unreadable(bytes, context, 'not_an_object');
 
   const { id, type, created, data } = root as unknown as Envelope;
   const kind = typeof type === 'string' ? kindOfType(type) : null;
   const recordId = kind !== null && isObject(data) ? recordIdIn(data, kind, pointers) : null;
   const createdMs = typeof created === 'string' ? parseInstant(created) : null;
-  const reason = isTooDeep(root, text) ? 'nested_too_deep' : faultOf(root, createdMs);
-  if (reason !== null || createdMs === null) {
-    const fault = reason ?? 'invalid_created';
-    const unusable = { reason: fault, t, body, kind, recordId, address };
-    return { ok: false, code: 'invalid_event', reason: fault, unusable };
+  const reason = isTooDeep(root, body) ? 'nested_too_deep' : faultOf(root, createdMs);
+  if (reason !== null) {
+    const unusable = { reason, t, body: bytes, kind, recordId, address };
+    return { ok: false, code: 'invalid_event', reason, unusable };
   }
   const known = isKnownType(type);
-  const event = { id, type, created, createdMs, kind, recordId, known, body: text, data, t, address };
+  const event = { id, type, created, createdMs: createdMs!, kind, recordId, known, body, data, t, address };
   return { ok: true, event };
 }
 
-/** Once `faultOf` has found nothing. */
+/** The types of the fields once `faultOf` has found nothing wrong. */
 interface Envelope {
   id: string;
   type: string;
@@ -86,7 +85,7 @@ function faultOf({ id, type, created, data }: JsonObject, createdMs: number | nu
   if (id === undefined) return 'missing_id';
   if (!isUsableId(id)) return 'invalid_id';
   if (type === undefined) return 'missing_type';
-  // A type is a label of logs and tables: the same limits as an id's.
+  // A type appears in logs and tables, so it has the limits of an id.
   if (!isUsableId(type)) return 'invalid_type';
   if (created === undefined) return 'missing_created';
   if (createdMs === null) return 'invalid_created';
@@ -94,13 +93,13 @@ function faultOf({ id, type, created, data }: JsonObject, createdMs: number | nu
   return isObject(data) ? null : 'invalid_data';
 }
 
-/** Counting brackets first saves nearly every delivery the pass over the parsed value. */
+/** Counts brackets first, because that is cheap and shows for nearly every delivery that it is not too deep. */
 function isTooDeep(root: JsonObject, text: string): boolean {
   const openings = occurrences(text, '{') + occurrences(text, '[');
   return openings > MAX_DEPTH && isDeeper(root, MAX_DEPTH);
 }
 
-/** Stops counting at the limit. */
+/** Stops counting above MAX_DEPTH. */
 function occurrences(text: string, bracket: string): number {
   let count = 0;
   let at = text.indexOf(bracket);
@@ -120,7 +119,7 @@ function decode(body: Uint8Array): string | { reason: NotJson } {
 
 function jsonIn(text: string): unknown {
   try {
-    // `__proto__` becomes an ordinary field; nothing here assigns or merges the result.
+    // `__proto__` becomes an ordinary field, and nothing here assigns or merges the result.
     return parseJson(text);
   } catch {
     return undefined;
@@ -136,7 +135,7 @@ function unreadable(
   return { ok: false, code: 'invalid_json', reason, unusable };
 }
 
-/** A signed body that was cut off or wrapped usually still shows its kind of record. */
+/** The kind of a body that cannot be parsed: a body that was cut off or wrapped usually still shows its type. */
 function sniffKind(body: Uint8Array): Kind | null {
   const start = Buffer.from(body.buffer, body.byteOffset, Math.min(body.byteLength, SNIFFED_BYTES));
   const type = /"type"\s*:\s*"([a-z_]+\.)/.exec(start.toString('latin1'))?.[1];
@@ -149,14 +148,14 @@ const MINUTE_MS = 60_000;
 const ZERO = 0x30;
 
 /**
- * Milliseconds since 1970 of an ISO 8601 instant in its extended form, or null. A date, a time and a zone are
- * all required, and are checked against the calendar: Date.parse accepts 30 February, and local times.
- * Fractions of a second are cut to milliseconds. A leap second (`:60`) is valid only at the end of a UTC day and
- * counts as the next second, as POSIX time has none. `24:00` is invalid.
+ * Milliseconds since 1970 of an ISO 8601 instant in its extended form; null: it is none. Date, time and zone are required and
+ * checked against the calendar; Date.parse would accept 30 February, and local times. Fractions of a second are cut to
+ * milliseconds. A leap second (`:60`) is valid only at the end of a UTC day and counts as the next second, because POSIX time
+ * has none. `24:00` is invalid.
  */
 export function parseInstant(text: string): number | null {
   if (!INSTANT.test(text)) return null;
-  // Everything up to the minutes is at a fixed position; using the matched groups cost three times as much.
+  // Everything up to the minutes is at a fixed position. Groups of the match cost three times as much.
   const year = twoDigits(text, 0) * 100 + twoDigits(text, 2);
   const month = twoDigits(text, 5);
   const day = twoDigits(text, 8);
@@ -180,7 +179,7 @@ function twoDigits(text: string, at: number): number {
   return (text.charCodeAt(at) - ZERO) * 10 + text.charCodeAt(at + 1) - ZERO;
 }
 
-/** Of the fraction behind the seconds, cut. */
+/** The milliseconds in the fraction behind the seconds. */
 function millisecondsOf(text: string): number {
   let ms = 0;
   let weight = text[19] === '.' || text[19] === ',' ? 100 : 0;
@@ -191,7 +190,7 @@ function millisecondsOf(text: string): number {
   return ms;
 }
 
-/** East of UTC is positive; null: no such zone. */
+/** Positive east of UTC; null: there is no such zone. */
 function offsetMinutesOf(text: string): number | null {
   if (text.endsWith('Z')) return 0;
   const at = Math.max(text.lastIndexOf('+'), text.lastIndexOf('-'));

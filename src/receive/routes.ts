@@ -28,9 +28,9 @@ import {
 
 export interface ReceiverOptions {
   inbox: Inbox;
-  /** `secrets`: all secrets that may have signed, those of registrations included. */
+  /** `secrets` includes those of registrations. */
   settings: Config['webhook'];
-  /** A registration is being made, and its secret is not known yet: a delivery that no secret fits may be signed with it. */
+  /** A registration is being made. A delivery that no secret fits may be signed with its secret, which is not known yet. */
   isSecretAwaited: () => boolean;
   pointers: IdPointers;
   /** The client address of a delivery, as far as it can be trusted. */
@@ -39,7 +39,7 @@ export interface ReceiverOptions {
   logger: Logger;
   lines: LogLimit;
   metrics: Pick<Metrics, 'deliveries' | 'acknowledgementSeconds'>;
-  /** A correctly signed delivery was rejected for its time, so its event is lost. Must not throw; anyone can replay one. */
+  /** A correctly signed delivery was rejected for its time. Its event may be lost, or a stranger replayed it. Must not throw. */
   onRejectedTimestamp?: (reason: SignatureRejectionReason, t: string) => void;
   /** The secret that verified a delivery. Must not throw. */
   onSecretUsed?: (secret: Uint8Array) => void;
@@ -47,9 +47,9 @@ export interface ReceiverOptions {
   onDelivery?: (outcome: DeliveryOutcome, reason: string, answered: Answered) => void;
 }
 
-/** About a delivery that was answered. */
+/** A delivery that was answered. */
 export interface Answered {
-  /** Null: it made no event. */
+  /** Null: no event. */
   eventId: string | null;
   /** The client address, if known. */
   address: string | null;
@@ -69,8 +69,8 @@ export type DeliveryOutcome =
   | 'failed';
 
 /**
- * Bodies of rejected deliveries are kept up to this size, whole or not at all: `doctor` tries other settings
- * on them, and a part of a body has no signature. A hundred of them are 1.6 MB.
+ * Bodies of rejected deliveries up to this size are kept, so that `doctor` can try other settings on them. Larger ones are not
+ * kept at all, because a part of a body has no signature. A hundred of them are 1.6 MB.
  */
 export const REJECTION_BODY_BYTES = 16_384;
 
@@ -78,10 +78,9 @@ const NO_HEADERS = () => undefined;
 const EMPTY = Buffer.alloc(0);
 
 /**
- * The public listener: `POST /webhooks` and `GET /livez`. Needs the request of Node itself (`env.incoming`),
- * which @hono/node-server passes along. Checks in this order: path, method, size, Content-Encoding,
- * signature, JSON, envelope. What the headers alone decide is answered without reading the body. An event is answered after
- * its commit.
+ * The public listener: `POST /webhooks` and `GET /livez`. Needs Node's own request (`env.incoming`), which @hono/node-server
+ * passes along. Checks in this order: path, method, size, Content-Encoding, signature, JSON, envelope. If the headers alone
+ * decide, the body is not read. An event is answered after its commit.
  */
 export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpBindings }> {
   const { inbox, settings, addresses, clock, metrics } = options;
@@ -92,7 +91,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
 
   async function receive(incoming: IncomingMessage): Promise<Response> {
     const startedAt = performance.now();
-    // Without a proxy, the limit is on connections instead.
+    // Without a proxy, connections are limited instead.
     const client = addresses.isProxy(incoming.socket.remoteAddress) ? addresses.of(incoming) : null;
     const network = client === null ? null : networkOf(client);
     if (network !== null && !shares.enter(network)) return tooMany('address_share', startedAt);
@@ -118,7 +117,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
         settle('aborted', 'incomplete_body', startedAt);
         return answers.interrupted();
       }
-      // Again: a secret may have been added while the body arrived.
+      // Asked again, because a secret may have been added while the body arrived.
       const secrets = settings.secrets();
       if (secrets.length === 0) return lackSecret(incoming, body, body.length, startedAt);
       return await judge(incoming, claimed, { body, headerOf, secrets }, startedAt);
@@ -133,7 +132,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     }
   }
 
-  /** The signature's proof, JSON, envelope, commit. */
+  /** Checks the signature, the JSON and the envelope, and commits. */
   async function judge(
     incoming: IncomingMessage,
     claimed: ClaimedSignature,
@@ -162,11 +161,9 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     const { event } = parsed;
     const outcome = await inbox.accept(event, incoming.socket);
     if (outcome.status === 'duplicate') {
-      // As the tables have it.
-      const [told, reason] = outcome.conflicting
-        ? (['quarantined', 'conflicting_content'] as const)
-        : (['duplicate', ''] as const);
-      settle(told, reason, startedAt, { fields: namesOf(event), eventId: event.id, address });
+      const answered = { fields: namesOf(event), eventId: event.id, address };
+      if (outcome.conflicting) settle('quarantined', 'conflicting_content', startedAt, answered);
+      else settle('duplicate', '', startedAt, answered);
       return answers.duplicate(event.id);
     }
     const fields = namesOf(event, outcome.seq);
@@ -174,7 +171,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     return answers.accepted(event.id);
   }
 
-  /** `body` is null where the headers decided. */
+  /** `body` is null if the headers decided. */
   function rejectSignature(
     { reason, t, macValid }: BadSignature,
     incoming: IncomingMessage,
@@ -188,7 +185,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     return answers.unauthorized();
   }
 
-  /** Our fault: no secret is known that could have signed it. */
+  /** The fault is ours: we do not know the secret that may have signed the delivery. */
   function lackSecret(
     incoming: IncomingMessage,
     body: Buffer | null,
@@ -216,7 +213,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       bytes,
       bodySha256: body === null ? null : hash('sha256', body, 'hex'),
       header: headerIn(incoming, settings.header)?.slice(0, MAX_HEADER_CHARACTERS) ?? null,
-      // A copy: the body's memory counts as free from now on.
+      // A copy, because the body's memory counts as free from now on.
       body: keptBody === null ? null : Uint8Array.from(keptBody),
       address,
       wall: clock.wall(),
@@ -224,7 +221,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     settle('rejected', reason, startedAt, { fields: { bytes }, address });
   }
 
-  /** Rejected by headers or size alone. */
+  /** For headers or size alone. */
   function rejectUnread(
     reason: 'too_large' | 'too_many_chunks' | 'content_encoding',
     incoming: IncomingMessage,
@@ -241,7 +238,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     return answers.tooMany();
   }
 
-  /** Counts a delivery, and writes its one line. */
+  /** Counts a delivery, and writes its log line. */
   function settle(
     outcome: DeliveryOutcome,
     reason: string,
@@ -258,14 +255,14 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     options.onDelivery?.(outcome, reason, { eventId, address, endedWall: clock.wall(), milliseconds });
     const level = LEVELS[outcome];
     if (!log.isLevelEnabled(level)) return;
-    // A stranger can cause all others; a duplicate by replaying a delivery.
+    // A stranger can cause all of these, a duplicate by replaying a delivery.
     if (outcome !== 'accepted' && !options.lines.admits(log, level, 'delivery', { outcome, reason })) return;
     const duration_ms = Math.round(milliseconds * 1000) / 1000;
     log[level]({ ...NAMELESS, outcome, reason: reason || null, duration_ms, ...fields }, 'delivery');
   }
 
   const app = new Hono<{ Bindings: HttpBindings }>();
-  // One route for all methods: where two fit a path, Hono builds a chain of them for each request.
+  // One route for all methods: of two routes for a path Hono builds a chain for each request.
   app.all('/webhooks', (c) =>
     c.req.method === 'POST' ? receive(c.env.incoming) : answers.methodNotAllowed('POST'),
   );
@@ -290,20 +287,19 @@ const LEVELS = {
   failed: 'error',
 } as const satisfies Record<DeliveryOutcome, 'info' | 'warn' | 'error'>;
 
-/** Every line has the same fields. */
+/** So that every line has the same fields. */
 const NAMELESS = { event_id: null, kind: null, record_id: null };
 
 function namesOf(event: IncomingEvent, seq?: number): object {
   return { event_id: event.id, type: event.type, kind: event.kind, record_id: event.recordId, seq };
 }
 
-/** The body is as it was signed. */
 function isIdentity(encoding: string | undefined): boolean {
   return encoding === undefined || encoding === '' || encoding.toLowerCase() === 'identity';
 }
 
 function headerIn(incoming: IncomingMessage, name: string): string | undefined {
   const value: unknown = incoming.headers[name];
-  // No name inherited from Object is a header.
+  // A name such as `constructor` is inherited from Object and no header.
   return typeof value === 'string' ? value : undefined;
 }

@@ -21,53 +21,52 @@ export interface ServerLimits extends ConnectionLimits {
 }
 
 export const SERVER_LIMITS: ServerLimits = {
-  /** Headers fit in one packet, or a few; the adapter alone would wait 89 s for them. */
+  /** Headers come in a few packets. The adapter alone would wait 89 s for them. */
   headersTimeoutMs: 10_000,
-  /** The whole request with its body. A sender gives up after 15 s, so more would be useless. */
+  /** For the whole request with its body. A sender gives up after 15 s. */
   requestTimeoutMs: 15_000,
   /** How often the two above and strangers' idle connections are checked. */
   connectionsCheckMs: 2_000,
-  /** Longer than the 60 s for which common proxies keep an idle connection, so that they close first and no request is lost. */
+  /** Common proxies keep an idle connection for 60 s. They must close first, so that no request is lost. */
   keepAliveTimeoutMs: 75_000,
   /** The same for a connection that has proven no secret: enough for the next request of a page or a probe. */
   strangerKeepAliveMs: 5_000,
-  /** Enough for a signature header of 1 KiB and whatever a chain of proxies adds. */
+  /** Enough for a signature header of 1 KiB and the headers of a chain of proxies. */
   maxHeaderBytes: 16_384,
-  /** A connection costs a descriptor, and at worst a body in memory; the soft limit of descriptors is 1,024 on many systems. */
+  /** A connection costs a file descriptor, of which many systems allow 1,024, and at worst a body in memory. */
   maxConnections: 900,
   maxConnectionsPerAddress: MAX_CONNECTIONS_PER_ADDRESS,
 };
 
 /**
- * Connections that the system queues until they are accepted (it may be limited further). When the queue is full, a new client
- * gets no answer and tries again after a second: with Node's default of 511 a thousand strangers caused that.
+ * Connections that the system queues until they are accepted (the system may have a lower limit). When the queue is full, a new
+ * client gets no answer and tries again after a second. With Node's default of 511 a thousand strangers caused that.
  */
 const BACKLOG = 4_096;
 
 /**
- * Of all answers of a listener that their clients have not read yet. A page of the API has megabytes. Deliveries, whose answers are
- * small, are not counted: to remember each of them cost a third more.
+ * The most bytes of all answers of a listener that clients have not read yet. A page of the API has megabytes. The small answers
+ * to deliveries are not counted, because remembering each of them made a delivery cost a third more.
  */
 const UNREAD_BYTES = 67_108_864;
 
 export interface ListenOptions {
-  /** A Hono app's. */
+  /** Of a Hono app. */
   fetch: (request: Request, env: object) => Response | Promise<Response>;
   host: string;
-  /** 0: any free one. */
+  /** 0: any free port. */
   port: number;
-  /** Stops accepting when it aborts; `close` must be called all the same. */
+  /** Stops accepting connections when it aborts. `close` must be called all the same. */
   signal?: AbortSignal;
   /**
-   * Requests that can wait: at most `perTurn` of them begin in one turn of the event loop, after whatever else has arrived. Their
-   * bodies are small and must have a Content-Length; chunked ones are answered 411. Their answers may be large, and have a limit
-   * together while they are not read. Default: every request begins at once,
-   * before its body has arrived, and may be chunked.
+   * Requests that can wait: at most `perTurn` of them begin in one turn of the event loop, after all other work. Their bodies are
+   * small and must have a Content-Length; chunked ones are answered 411. Their answers may be large, and together have the limit
+   * UNREAD_BYTES. Default: every request begins at once, before its body has arrived, and may be chunked.
    */
   inTurns?: { perTurn: number; canWait: (request: IncomingMessage) => boolean };
-  /** What the names of its settings begin with, for errors: `OPS_`. Default: nothing. */
+  /** The prefix of the listener's settings, for errors: `OPS_`. Default: none. */
   settings?: string;
-  /** Knows the trusted proxies. Default: none. */
+  /** Knows the trusted proxies. Default: there are none. */
   addresses?: Pick<Addresses, 'isProxy'>;
   /** Default: SERVER_LIMITS. */
   limits?: Partial<ServerLimits>;
@@ -76,10 +75,7 @@ export interface ListenOptions {
 export interface Listener {
   port: number;
   address: string;
-  /**
-   * Accepts no more connections, lets requests in flight finish, and cuts what is left after `drainMs`. Resolves when all
-   * connections are closed.
-   */
+  /** Accepts no more connections, lets requests finish, and cuts the rest after `drainMs`. Resolves when all connections are closed. */
   close(drainMs: number): Promise<void>;
 }
 
@@ -88,7 +84,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   const handle = getRequestListener(options.fetch as Parameters<typeof getRequestListener>[0], {
     hostname: options.host.includes(':') ? `[${options.host}]` : options.host,
     errorHandler: answerBrokenRequest,
-    // It would read and discard up to 64 MiB; `leaveUnread` does it better.
+    // It would read and discard up to 64 MiB of a body. `leaveUnread` does not.
     autoCleanupIncoming: false,
   });
   const limits = { ...SERVER_LIMITS, ...options.limits };
@@ -104,7 +100,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
       return;
     }
     const begin = async () => {
-      // The adapter's own: it answers every failure, and never rejects.
+      // Answers every failure, and never rejects.
       await handle(request, response);
       if (!request.complete) leaveUnread(request, response);
     };
@@ -124,12 +120,12 @@ export async function listen(options: ListenOptions): Promise<Listener> {
       connectionsCheckingInterval: limits.connectionsCheckMs,
       keepAliveTimeout: limits.keepAliveTimeoutMs,
       maxHeaderSize: limits.maxHeaderBytes,
-      // Its answer would have no body; `isForOneHost` judges it besides.
+      // Checked by `isForOneHost`, because Node's answer would have no body.
       requireHostHeader: false,
     },
     onRequest,
   );
-  // A client that has closed its sending half still gets its answer: Node would close such a connection.
+  // A client that has closed its sending half still gets its answer. By default Node would close the connection.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   // Node would answer 417 by itself, outside all limits. An unknown expectation may be ignored (RFC 9110).
   server.on('checkExpectation', onRequest);
@@ -174,7 +170,7 @@ function startListening(server: Server, options: ListenOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     const fail = (error: NodeJS.ErrnoException) => reject(explain(error, options));
     server.once('error', fail);
-    // Aborted before it listened. After this promise is settled it has no effect.
+    // Aborted before it listened. Later this has no effect, because the promise is settled.
     server.once('close', () => reject(new Error('stopped before it listened', { cause: signal?.reason })));
     server.listen({ host, port, signal, backlog: BACKLOG }, () => {
       server.off('error', fail);
@@ -192,7 +188,7 @@ function explain(error: NodeJS.ErrnoException, { host, port, settings = '' }: Li
         'stop what listens there, or set another port',
       );
     case 'EADDRNOTAVAIL':
-    // Of an address that is one only with its zone.
+    // An IPv6 address without the zone that it needs.
     case 'EINVAL':
     case 'ENOTFOUND':
       return new UsageError(
@@ -206,17 +202,14 @@ function explain(error: NodeJS.ErrnoException, { host, port, settings = '' }: Li
   }
 }
 
-/** Requests that are HTTP and still make no Request: a bad Host, a backslash in the path. */
+/** For valid HTTP that is no valid URL: a bad Host, or a backslash in the path. */
 function answerBrokenRequest(error: unknown): Response {
   if (error instanceof RequestError)
     return problem(400, 'bad_request', 'The request cannot be read.', error.message);
   return problem(500, 'internal_error', 'Something went wrong here.');
 }
 
-/**
- * HTTP/1.1 requires exactly one Host. With two, a proxy may have used the other one; Node would take the first and hide the
- * second.
- */
+/** HTTP/1.1 requires exactly one Host. Of two, Node would show only the first, and a proxy may have used the other. */
 function isForOneHost({ rawHeaders, httpVersionMinor }: IncomingMessage): boolean {
   let hosts = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -232,9 +225,9 @@ const FORGOTTEN_BYTES = 65_536;
 const LINGER_MS = 500;
 
 /**
- * For a request that was answered before its whole body came. Node would read the rest for as long as a request may take,
- * and one-byte chunks cost as much as requests. So unless the rest is small, nothing more is read: the connection ends after
- * the answer, and later bytes are never parsed as a request.
+ * For a request that was answered before its whole body came. Node would go on reading for as long as a request may take, and
+ * one-byte chunks cost as much as requests. So unless the rest is small, nothing more is read, and the connection ends after the
+ * answer. Later bytes are never parsed as a request.
  */
 function leaveUnread(request: IncomingMessage, response: ServerResponse): void {
   const { socket } = request;
@@ -244,7 +237,7 @@ function leaveUnread(request: IncomingMessage, response: ServerResponse): void {
     socket.resume();
     return;
   }
-  // Counts as reading; otherwise Node starts to read at the end of the answer.
+  // Node takes this for reading. Otherwise it would start to read at the end of the answer.
   request.read(0);
   dropPiece(socket);
   socket.pause();
@@ -257,11 +250,11 @@ function leaveUnread(request: IncomingMessage, response: ServerResponse): void {
 }
 
 /**
- * What was answered and not read yet, in memory: of too much, the connection of the answer that began first is given up. What is
- * written in pieces is found by `look`, to be called every few seconds.
+ * Answers that their clients have not read yet. When they hold too much memory, the oldest ones are given up with their
+ * connections. `look` must be called every few seconds, for answers that are written in pieces.
  */
 function createUnread() {
-  // In the order in which they began.
+  // The oldest first.
   const responses = new Set<ServerResponse>();
   function look(): void {
     let newer = 0;
@@ -269,7 +262,7 @@ function createUnread() {
       const { socket } = response.req;
       const bytes = response.writableLength;
       if (socket.destroyed || response.writableFinished) responses.delete(response);
-      // Never the newest alone, however large it is.
+      // The newest is kept, however large it is.
       else if (bytes > 0 && newer > 0 && newer + bytes > UNREAD_BYTES) socket.destroy();
       else newer += bytes;
     }
@@ -301,7 +294,7 @@ function refuse(
   if (!request.complete) leaveUnread(request, response);
 }
 
-/** Requests that are not HTTP, too large or too slow. They have no response object. */
+/** For requests that are not HTTP, too large or too slow. They have no response object. */
 function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   const begun = currentResponse(socket)?.headersSent === true;
   if (error.code === 'ECONNRESET' || !socket.writable || begun) {

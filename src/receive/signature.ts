@@ -5,12 +5,11 @@ import { MIN_SIGNING_KEY_BYTES } from '../platform/signing-secret.ts';
 /** Value of a request header by its lower-case name, for `{header:NAME}`. */
 type HeaderOf = (name: string) => string | undefined;
 
-/** Everything that verification reads. */
 export interface SignedDelivery {
   /** Exactly the bytes of the request's body. */
   body: Uint8Array;
   headerOf: HeaderOf;
-  /** Any of these may have signed; already decoded. */
+  /** Decoded. Any of them may have signed. */
   secrets: readonly Uint8Array[];
   /** Whole seconds since 1970. */
   nowSeconds: number;
@@ -18,7 +17,7 @@ export interface SignedDelivery {
 
 export type VerificationSettings = Pick<SignatureSettings, 'template' | 'algorithm' | 'toleranceSeconds'>;
 
-/** Why a delivery is rejected. Stable codes of metrics, logs and the table `rejections`. */
+/** Why a delivery is rejected. Stable codes in metrics, logs and the table `rejections`. */
 export type SignatureRejectionReason =
   | 'missing_header'
   | 'header_too_long'
@@ -29,10 +28,10 @@ export type SignatureRejectionReason =
   | 'no_signature'
   | 'malformed_signature'
   | 'too_many_signatures'
-  /** `{header:NAME}` is part of what is signed, and the request has no such header. */
+  /** `{header:NAME}` is in the signed content, and the request has no such header. */
   | 'missing_signed_header'
   | 'bad_signature'
-  /** These three are signed correctly. */
+  /** These three deliveries are signed correctly. */
   | 'timestamp_too_old'
   | 'timestamp_too_new'
   | 'timestamp_milliseconds';
@@ -40,7 +39,7 @@ export type SignatureRejectionReason =
 export interface BadSignature {
   ok: false;
   reason: SignatureRejectionReason;
-  /** As sent, if present; not necessarily a number. */
+  /** As sent, even if it is no number; null: absent. */
   t: string | null;
   /** True: someone who knows a secret signed exactly these bytes. */
   macValid: boolean;
@@ -52,19 +51,19 @@ export type SignatureVerdict =
 
 /** A signature in the right form, not verified yet. */
 export interface ClaimedSignature extends SignatureHeader {
-  /** False: `t` counts milliseconds, which is rejected with a reason of its own. */
+  /** False: `t` counts milliseconds. This is rejected with a reason of its own. */
   inSeconds: boolean;
 }
 
 const DIGEST_BYTES = { sha256: 32, sha384: 48, sha512: 64 } as const;
 
-/** Every acceptable timestamp of today has ten digits; the eleventh lasts until the year 5138. */
+/** Today's timestamps have ten digits. Eleven are enough until the year 5138. */
 const TIMESTAMP = /^(0|[1-9]\d{0,10})$/;
 const MILLISECONDS = /^[1-9]\d{12}$/;
 
 /**
- * Everything that the headers alone decide, before the body is read. Pure. `headerValue` as received;
- * a header that was sent twice arrives joined by `, `.
+ * Checks everything that the headers alone decide, before the body is read. `headerValue` is as received; a header that was sent
+ * twice arrives joined by `, `. Pure.
  */
 export function readSignature(
   headerValue: string | undefined,
@@ -83,8 +82,8 @@ export function readSignature(
 }
 
 /**
- * Whether a holder of one of the secrets signed these bytes recently. Pure. The age is checked after the MAC, so that a
- * reason `timestamp_…` means a real delivery at the wrong time, whose content is worth reading through the API.
+ * Whether a holder of one of the secrets signed these bytes recently. The age is checked after the MAC, so that a reason
+ * `timestamp_…` means a real delivery at the wrong time, and its record is worth reading from the API. Pure.
  */
 export function verifySignature(
   claimed: ClaimedSignature,
@@ -118,17 +117,17 @@ function findSigner(
   for (let position = 0; position < delivery.secrets.length; position++) {
     const mac = signatureOf(delivery.secrets[position]!, header.t, delivery, settings);
     const expected = Buffer.from(mac, 'latin1');
-    // Equal lengths: the parser of the header has counted the digits.
+    // The lengths are equal, because the parser of the header has counted the digits.
     for (const candidate of candidates) if (timingSafeEqual(expected, candidate)) return position;
   }
   return -1;
 }
 
 /**
- * The MAC (HMAC, RFC 2104) that `secret` gives these bytes, in lower-case hex. Headers go in as the octets that came, which Node
+ * The MAC (HMAC, RFC 2104) of these bytes under `secret`, in lower-case hex. Headers count as the octets that came, which Node
  * reads as Latin-1.
- * @throws Error for a key that anyone could have: no decoded secret is one, so it is a fault of the caller. The sender gets a
- * 5xx and tries again; accepting it would let anyone in.
+ * @throws Error for a key that is too short, since a signature with it proves nothing. No decoded secret is one, so this is a
+ * fault of the caller. The sender gets a 5xx and tries again.
  */
 export function signatureOf(
   secret: Uint8Array,
@@ -148,7 +147,7 @@ export function signatureOf(
   return mac.digest('hex');
 }
 
-/** One key object per secret: `createHmac` over raw bytes takes five times as long. */
+/** One key object per secret, because `createHmac` with raw bytes takes five times as long. */
 const keys = new WeakMap<Uint8Array, KeyObject>();
 
 function keyOf(secret: Uint8Array): KeyObject {
@@ -164,7 +163,7 @@ function lacksSignedHeader(template: readonly TemplatePart[], headerOf: HeaderOf
   return template.some((part) => part.kind === 'header' && headerOf(part.name) === undefined);
 }
 
-/** `t=<unix_timestamp>, v1=<hex_signature>` taken apart: `t` as sent and not yet judged, each v1 as checked hex. */
+/** The parts of `t=<unix_timestamp>, v1=<hex_signature>`: `t` as sent and not checked, each v1 as checked hex. */
 export interface SignatureHeader {
   ok: true;
   t: string;
@@ -177,22 +176,22 @@ export interface BadSignatureHeader {
     SignatureRejectionReason,
     'bad_timestamp' | 'missing_signed_header' | 'bad_signature' | `timestamp_${string}`
   >;
-  /** As sent, if one was found before the error. */
+  /** As sent, if it was found before the error. */
   t: string | null;
 }
 
 /** About twice the length of eight SHA-256 signatures. */
 export const MAX_HEADER_CHARACTERS = 1024;
-/** More secrets than this are never in rotation at once; each one costs a comparison. */
+/** More secrets than this are never in rotation at once, and each signature costs a comparison. */
 const MAX_SIGNATURES = 8;
 
-/** Blanks are allowed after a comma only. */
+/** Blanks are allowed only after a comma. HTTP removes those before the first element. */
 const ELEMENT = /^[ \t]*[A-Za-z0-9_-]+=[^\s,]*$/;
 const HEX = /^[0-9A-Fa-f]*$/;
 
 /**
- * Strict, because each leniency is a second spelling of one delivery: one malformed element, such as a v1 of the wrong
- * length, rejects the whole header. Unknown keys are allowed, so that the sender can add schemes.
+ * Strict, because each tolerance would allow a second spelling of the same delivery. One malformed element, such as a v1 of the
+ * wrong length, rejects the whole header. Unknown keys are allowed, so that the sender can add schemes.
  */
 export function parseSignatureHeader(
   value: string | undefined,
@@ -204,7 +203,6 @@ export function parseSignatureHeader(
   let t: string | null = null;
   const signatures: string[] = [];
   for (const text of value.split(',')) {
-    // A blank before the first element cannot come over HTTP.
     if (!ELEMENT.test(text)) return { ok: false, reason: 'malformed_header', t };
     const equals = text.indexOf('=');
     const key = text.slice(0, equals).trimStart();

@@ -1,35 +1,36 @@
-/** While new connections wait, at most so many are accepted before a turn; more if the last turn was costly. */
+/** New connections that are accepted before the next turn of a task; more if the last turn was costly. */
 const ACCEPTED_BEFORE_A_TURN = 3;
 const ACCEPTED_BEFORE_A_COSTLY_TURN = 16;
 
-/** Above so many waiting turns of one network, reading goes first, so that a sender's burst is read before it reaches the limit per address. */
+/** If one network has more waiting tasks, they go before new connections, so that a sender's burst stays below its limit. */
 const MOST_WAITING = 200;
 
-/** Returns false if there is nothing left to begin; the turn then goes to the next. */
+/** Begins a task. Returns false if there is nothing left to do; then the next task begins in the same turn. */
 export type Begin = () => unknown;
 
 /**
- * Begins at most `perTurn` tasks in one turn of the event loop, in the order of calls, but one per network at a time: a
- * client that asks for hundreds delays only itself. New connections go first: libuv accepts one per turn, so behind hundreds of them
- * everybody would wait.
+ * Begins at most `perTurn` tasks in one turn of the event loop, in the order of calls, but one per network at a time, so that a
+ * client with hundreds of tasks delays only itself. New connections go first: libuv accepts one per turn of the event loop, so
+ * with a task in each turn, everybody would wait behind hundreds of new connections.
  */
 export function createTurns(perTurn: number) {
   const waiting = new Map<string, Begin[]>();
   let begun = 0;
+  /** A connection was accepted since the last turn. */
   let accepted = false;
-  /** Connections accepted before the next turn, at most. */
+  /** How often in a row new connections may put off the tasks, and how often they have. */
   let most = 0;
   let putOff = 0;
-  let isAsked = false;
+  let isScheduled = false;
 
-  function ask(): void {
-    if (isAsked) return;
-    isAsked = true;
+  function schedule(): void {
+    if (isScheduled) return;
+    isScheduled = true;
     setImmediate(nextTurn);
   }
 
   function nextTurn(): void {
-    isAsked = false;
+    isScheduled = false;
     begun = 0;
     const waits = accepted && putOff < most;
     accepted = false;
@@ -43,18 +44,18 @@ export function createTurns(perTurn: number) {
       if (own.length > 0) waiting.set(network, own);
       if (begin() !== false) begun += 1;
     }
-    if (waiting.size > 0 || begun > 0) ask();
+    if (waiting.size > 0 || begun > 0) schedule();
   }
 
   return {
     accepted(network: string, isCostly = true): void {
       accepted = (waiting.get(network)?.length ?? 0) < MOST_WAITING;
       most = isCostly ? ACCEPTED_BEFORE_A_COSTLY_TURN : ACCEPTED_BEFORE_A_TURN;
-      ask();
+      schedule();
     },
     begin(network: string, begin: Begin): void {
-      ask();
-      // Not while others wait: tasks keep their order, also in a turn that accepted a connection.
+      schedule();
+      // At once only if no other task waits, so that tasks keep their order.
       if (begun < perTurn && !accepted && waiting.size === 0) {
         begun += 1;
         begin();

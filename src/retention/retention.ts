@@ -2,19 +2,19 @@ import type { Clock } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
 import type { RetentionStore, TrimmedThing } from '../store/store.ts';
 
-/** Rows that one step looks at. It has the write lock for a few milliseconds, which a waiting delivery does not notice. */
+/** Rows in one step. A step holds the write lock for a few milliseconds, which a waiting delivery does not notice. */
 const STEP_ROWS = 200;
-/** Between two steps: others get the lock, and trimming uses a small share of the disk. */
+/** Between two steps others get the lock, so that trimming uses a small share of the disk. */
 const PAUSE_MS = 50;
-/** Steps of one round, about a minute; then its result is reported. The next round goes on where it ended. */
+/** Steps of one round, about a minute. Then the result is reported, and the next round goes on where this one ended. */
 const ROUND_STEPS = 1_000;
 
-/** A sender retries for two days; a week leaves time to look at the rejections. */
+/** A sender retries for two days. A week leaves time to look at the rejections. */
 const REJECTION_DAYS = 7;
 
 const DAY_MS = 86_400_000;
 
-/** What is to be trimmed, and how old it must be, in this order: event ids come last, after the rows that have them. */
+/** The things to trim, and how old they must be. Event ids come last, after the rows that have them. */
 export function retentionTasks({
   bodyDays,
   historyDays,
@@ -22,7 +22,7 @@ export function retentionTasks({
 }: Config['retention']): { thing: TrimmedThing; days: number }[] {
   const aged = (days: number, ...things: TrimmedThing[]) => things.map((thing) => ({ thing, days }));
   return [
-    // Registrations have an end of their own.
+    // The rows of registrations hold their own end.
     ...aged(0, 'registrations'),
     ...aged(REJECTION_DAYS, 'rejections'),
     ...aged(bodyDays, 'event_bodies', 'quarantine_bodies', 'duplicates'),
@@ -32,8 +32,8 @@ export function retentionTasks({
 }
 
 /**
- * Trims what is old enough, one round per call. Steps are short, with pauses between them. The tasks take turns, or the first would
- * use up the round. A round ends early when its signal aborts. Rejects with StoreUnavailable as the store's verbs do.
+ * Trims what is old enough, one round per call, in short steps. The tasks take turns, so that the first does not use up the round.
+ * A round ends early when its signal aborts. Rejects with StoreUnavailable as the store's verbs do.
  */
 export function createTrim(options: { store: RetentionStore; clock: Clock; settings: Config['retention'] }) {
   const { store, clock, settings } = options;
@@ -51,7 +51,6 @@ export function createTrim(options: { store: RetentionStore; clock: Clock; setti
       left.push({ ...task, after: next });
       await clock.sleep(PAUSE_MS, signal);
     }
-    // Over: nothing that old is left.
     return { rows, isOver: left.length === 0 };
   };
 }

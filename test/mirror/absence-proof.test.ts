@@ -17,7 +17,7 @@ describe('a 404', () => {
       witnessedAfter?: boolean;
       absent?: boolean;
       needsWitness?: boolean;
-      agreed?: boolean;
+      approved?: boolean;
     } = {},
   ) =>
     decideMissing(
@@ -29,7 +29,7 @@ describe('a 404', () => {
         witnessedAfter: over.witnessedAfter ?? true,
         absentFromList: over.absent ?? false,
         needsWitness: over.needsWitness ?? false,
-        agreed: over.agreed ?? false,
+        approved: over.approved ?? false,
       },
       TIMING,
     );
@@ -148,7 +148,7 @@ describe('a 404', () => {
     {
       what: 'needs no witness when an operator has agreed to it',
       held: first,
-      over: { witnessedAt: null, agreed: true },
+      over: { witnessedAt: null, approved: true },
       outcome: 'proven',
     },
     {
@@ -160,7 +160,7 @@ describe('a 404', () => {
     {
       what: 'needs one in any case while there is one to be read',
       held: { ...first, deleteEvent: 4 },
-      over: { witnessedAt: null, agreed: true, needsWitness: true },
+      over: { witnessedAt: null, approved: true, needsWitness: true },
       outcome: 'unwitnessed',
     },
     { what: 'for a verified tombstone is known', held: VERIFIED, over: { row: tomb }, outcome: 'known' },

@@ -107,7 +107,7 @@ export const MUTANTS: readonly Mutant[] = [
         put: 'witnessFrom: 0,',
       },
       // With the other one asked for, a path would have to be found again between two requests: no seed has shown that.
-      { file: DELETIONS, find: 'if (!context.witnessedAfter && !mayLack)', put: 'if (false)' },
+      { file: DELETIONS, find: 'if (needsWitness && !context.witnessedAfter)', put: 'if (false)' },
     ],
   },
   {
@@ -206,13 +206,13 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'witness',
     tryFirst: 27,
     without: 'two 404s are proof of absence, whether or not anything else can be read',
-    edits: [{ file: DELETIONS, find: 'if (!witnessed && !mayLack)', put: 'if (false)' }],
+    edits: [{ file: DELETIONS, find: 'if (needsWitness && !witnessed)', put: 'if (false)' }],
   },
   {
     name: 'witness-after',
     tryFirst: 5_003_557,
     without: 'a path that was lost, found for a moment and lost again hides what lives from both reads',
-    edits: [{ file: DELETIONS, find: 'if (!context.witnessedAfter && !mayLack)', put: 'if (false)' }],
+    edits: [{ file: DELETIONS, find: 'if (needsWitness && !context.witnessedAfter)', put: 'if (false)' }],
   },
   {
     name: 'hold',

@@ -121,10 +121,10 @@ export function createBackfillVerbs(database: Database, records: Records) {
     ): Promise<MissingOutcome> {
       const nowIso = iso(read.endedWall);
       return database.transact(
-        async (unit, [loaded, agreed]) => {
+        async (unit, [loaded, approved]) => {
           const record = loaded.get(id)!;
           if (record.stored === null) return 'known';
-          const decision = decideMissing(read, record, { ...context, agreed }, context.timing);
+          const decision = decideMissing(read, record, { ...context, approved }, context.timing);
           record.state = decision.state;
           records.save(unit, [record], [], nowIso);
           return decision.outcome;
