@@ -7,13 +7,11 @@ import type { BackfillStore, ReadObject } from '../store/store.ts';
 import type { Context, GapKeeper } from './context.ts';
 import { createDifferences, type DifferencesReport } from './differences.ts';
 import { contradiction, createPages } from './pages.ts';
+import { READ_TRIES } from './plan.ts';
 import { createUpstream, retried } from './upstream.ts';
 
 /** Ids taken from the database at a time. */
 const BATCH = 100;
-
-/** Failed tries for one record before the comparison is given up. */
-const TRIES_PER_RECORD = 4;
 
 /** A dry run must leave no trace in the database. The next full sync opens the gaps. */
 const nothing = async () => undefined;
@@ -83,7 +81,7 @@ export function createDryRun(
       if (asked.has(id) || !isAddressable(id)) return;
       asked.add(id);
       const ask = () => upstream.record(fetched, id, lane);
-      const { answer } = await retried(ask, { ...options, signal }, TRIES_PER_RECORD);
+      const { answer } = await retried(ask, { ...options, signal }, READ_TRIES);
       if (answer.outcome === 'found') await compare([{ id, data: answer.object }], false);
     }
 

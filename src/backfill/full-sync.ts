@@ -13,7 +13,7 @@ import {
   type DifferencesReport,
 } from './differences.ts';
 import { createListScan, type ListScan, scanWhole } from './list-scan.ts';
-import { type Pace, paceOf, READ_BACKOFF } from './plan.ts';
+import { type Pace, paceOf, READ_BACKOFF, READ_TRIES } from './plan.ts';
 import type { Refetch } from './refetch.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -25,9 +25,6 @@ const PROOF_TRIES = 5;
 
 /** Records read at the same time. The real limit is the request budget. */
 const READS_AT_ONCE = 4;
-
-/** Tries for a record whose read fails, within one full sync. */
-const TRIES_PER_RECORD = 4;
 
 /** Ids taken from the database at a time. */
 const CYCLE_BATCH = 100;
@@ -374,7 +371,7 @@ export function createFullSyncer(
         return result.missing === 'first' ? 'missing' : 'settled';
       }
       if (!isAddressable(id)) return 'settled';
-      if (tries >= TRIES_PER_RECORD) return 'failed';
+      if (tries >= READ_TRIES) return 'failed';
       await clock.sleep(backoffMs(READ_BACKOFF, tries, options.random()), signal);
       signal.throwIfAborted();
     }

@@ -24,9 +24,8 @@ import {
 import { MirrorError } from '../platform/errors.ts';
 import type { ReadMoment, ReadObject } from '../store/store.ts';
 import type { Context } from './context.ts';
+import { READ_TRIES } from './plan.ts';
 import { retried, type Upstream } from './upstream.ts';
-
-const TRIES_PER_PAGE = 4;
 
 /** For a page that need not exist. Few, because several failures in a row make all other requests wait. */
 const TRIES_PER_EXTRA_PAGE = 2;
@@ -123,7 +122,7 @@ export function createPages(
       // By its rows and not by their ids: a record that has moved stands on two pages, or was on none.
       const how = { isBehindLast: request.skip === 0 && offset > 0 && total !== null && offset >= total };
       const askOnce = () => upstream.page(request.kind, number, request.lane, how);
-      const asked = retried(askOnce, options, TRIES_PER_PAGE, isReading);
+      const asked = retried(askOnce, options, READ_TRIES, isReading);
       // It may fail while the page before it is still being saved.
       asked.catch(() => undefined);
       return { number, asked };

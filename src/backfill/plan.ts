@@ -5,7 +5,7 @@ import type { Backoff } from '../platform/clock.ts';
 
 /** Requests for a list scan over `total` records: its pages, and the empty one at the end. */
 export function scanCost(total: number, pageSize: number): number {
-  return Math.ceil(total / Math.max(1, pageSize)) + 1;
+  return Math.ceil(total / pageSize) + 1;
 }
 
 /** In a burst, due records wait this long, in SETTLEs, so that one list scan verifies all. */
@@ -35,6 +35,9 @@ export const UNRESOLVED_BACKOFF: Backoff = { firstMs: 60_000, longestMs: 6 * 3_6
 
 /** For one record or page whose read failed. */
 export const READ_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 5 * 60_000 };
+
+/** Tries for one record or page within one full sync or dry run. */
+export const READ_TRIES = 4;
 
 /** For all requests after several failures in a row, so that an outage gets no storm of requests. */
 export const OUTAGE_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 60_000 };

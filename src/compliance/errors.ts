@@ -44,8 +44,8 @@ export class UpstreamError extends MirrorError {
     const { status = null, retryAfterMs = null, excerpt = null, outcomeUnknown = false } = details;
     super(`upstream_${kind}`, message, {
       retryable: RETRYABLE.has(kind) && !outcomeUnknown,
-      ...(details.remedy === undefined ? {} : { remedy: details.remedy }),
-      ...(details.cause === undefined ? {} : { cause: details.cause }),
+      remedy: details.remedy,
+      cause: details.cause,
     });
     this.kind = kind;
     this.status = status;

@@ -78,6 +78,6 @@ function unreadable(
     remedy:
       remedy ??
       'Set CREDENTIALS_KEY to the key it was stored with. If that is lost: `registrations forget` and `register` anew, or `login` again.',
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   });
 }

@@ -10,7 +10,7 @@ export class MirrorError extends Error {
   constructor(
     code: string,
     message: string,
-    options: { retryable?: boolean; remedy?: string; cause?: unknown } = {},
+    options: { retryable?: boolean; remedy?: string | undefined; cause?: unknown } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = new.target.name;
@@ -23,7 +23,7 @@ export class MirrorError extends Error {
 /** A setting is missing or wrong, or a command was called wrongly. The process exits with code 2. */
 export class UsageError extends MirrorError {
   constructor(message: string, remedy?: string) {
-    super('usage', message, remedy === undefined ? {} : { remedy });
+    super('usage', message, { remedy });
   }
 }
 

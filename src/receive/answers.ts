@@ -81,7 +81,7 @@ export function noSecret(isAwaited: boolean): Response {
 }
 
 export function internalError(): Response {
-  return problem(500, 'internal_error', 'Something went wrong here.', 'Send it again later.');
+  return problem(500, 'internal_error', 'Something went wrong here.', LATER);
 }
 
 export function notFound(): Response {
