@@ -1,4 +1,4 @@
-import { createServer } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { StoreUnavailable } from '../../src/platform/errors.ts';
@@ -155,6 +155,33 @@ describe('trouble with the database', () => {
     );
     await expect.poll(() => isUp(scene.store)).toBe(true);
     expect(await scene.accept(scene.event({ id: 'b' }))).toMatchObject([{ status: 'accepted' }]);
+  });
+
+  it('that stands still, connections and all, does not hold whoever closes the store or stops listening', async () => {
+    const sockets: Socket[] = [];
+    const way = createServer((socket) => {
+      const on = connect(server.port, '127.0.0.1');
+      for (const each of [socket, on]) each.on('error', () => undefined);
+      sockets.push(socket, on);
+      socket.pipe(on).pipe(socket);
+    });
+    await new Promise<void>((resolve) => way.listen(0, '127.0.0.1', resolve));
+    const { port } = way.address() as { port: number };
+    const store = await openPostgres(database.url.replace(`:${server.port}/`, `:${port}/`));
+    const heard = vi.fn();
+    const ears = await store.listen(heard);
+    await expect.poll(() => heard.mock.calls.length).toBeGreaterThan(0);
+    const idle = createDatabase(database.url.replace(`:${server.port}/`, `:${port}/`));
+    await idle.sql.query(sql`SELECT 1`);
+
+    for (const each of sockets) each.unpipe().pause();
+    const began = performance.now();
+    await Promise.all([ears.stop(), idle.close()]);
+    expect(performance.now() - began).toBeLessThan(5_000);
+
+    for (const each of sockets) each.destroy();
+    await store.close();
+    await new Promise((resolve) => way.close(resolve));
   });
 
   it('is not asked for connections again and again while it is down', async () => {

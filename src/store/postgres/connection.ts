@@ -17,6 +17,8 @@ const LOCK_TIMEOUT_MS = 10_000;
 /** A replica that hangs in a transaction keeps the counter locked, and so blocks every other replica. */
 const IDLE_IN_TRANSACTION_MS = 10_000;
 const IDLE_CONNECTION_MS = 60_000;
+/** A server that stands still, or is out of reach, does not close its side: whoever ends a connection waits so long for that. */
+const GOODBYE_MS = 1_000;
 
 /** No attempt to connect for so long after one has failed, doubled each time: a server that starts is not flooded. */
 const BACKOFF_FIRST_MS = 50;
@@ -303,11 +305,11 @@ export function createDatabase(
           await asked(prepare(client));
           return client;
         } catch (error) {
-          await client.end().catch(() => undefined);
+          await goodbye(client);
           throw error;
         }
       }),
-    close: () => pool.end(),
+    close: () => goodbye(pool),
   };
 }
 
@@ -347,6 +349,14 @@ async function allOf<T extends readonly unknown[]>(
   const failed = settled.find((each) => each.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
   return settled.map((each) => (each as PromiseFulfilledResult<unknown>).value) as never;
+}
+
+/** Never rejects. */
+export async function goodbye(connections: { end(): Promise<void> }): Promise<void> {
+  await Promise.race([
+    connections.end().catch(() => undefined),
+    sleep(GOODBYE_MS, undefined, { ref: false }),
+  ]);
 }
 
 async function failingClearly<T>(work: () => Promise<T>): Promise<T> {

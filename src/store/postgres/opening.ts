@@ -5,7 +5,7 @@ import type { SQL } from '../drizzle.ts';
 import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
 import { CLAIMS, TABLE_NAMES } from '../schema.ts';
 import { sql } from '../units/sql.ts';
-import { type PostgresDatabase, quoted } from './connection.ts';
+import { goodbye, type PostgresDatabase, quoted } from './connection.ts';
 import { write } from './dialect.ts';
 import { ConnectionLost, reasonOf, translate } from './failures.ts';
 
@@ -111,7 +111,7 @@ async function poolsWhat(database: PostgresDatabase): Promise<'transactions' | '
       return 'statements';
     throw error;
   } finally {
-    await watched.end().catch(() => undefined);
+    await goodbye(watched);
   }
 }
 
@@ -207,7 +207,7 @@ export async function migrateSchema(database: PostgresDatabase, onMigrating?: ()
       remedy: `nothing was changed; ${remedy ?? "read the server's log, or restore a dump, then start again"}`,
     });
   } finally {
-    await client.end().catch(() => undefined);
+    await goodbye(client);
   }
 }
 

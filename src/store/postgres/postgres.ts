@@ -6,7 +6,7 @@ import { createVerbs, type Notice, type ReplicaStore, type Store } from '../stor
 import { beginEpoch, EPOCH_FACT, watched } from '../units/gaps.ts';
 import { single, sql, writeFact } from '../units/sql.ts';
 import type { PostgresSettings } from './address.ts';
-import { createDatabase, type PostgresDatabase } from './connection.ts';
+import { createDatabase, goodbye, type PostgresDatabase } from './connection.ts';
 import { createEvents } from './events.ts';
 import { tlsTrouble } from './failures.ts';
 import {
@@ -170,7 +170,7 @@ function createListener(
       NOTICES.forEach(onNotice);
       if (!end.signal.aborted) await over;
     } finally {
-      await client.end().catch(() => undefined);
+      await goodbye(client);
     }
   }
 
