@@ -117,7 +117,7 @@ export function decideProvisional(
     event.seq <= record.state.readNumber ||
     (record.verifiedWall !== null && created < record.verifiedWall - settings.toleranceMs);
   // A covered delete event reports a known deletion, perhaps one before the record was made again.
-  const state = deletes && covered ? record.state : noteDeletion(record.state, event.seq, deletes, created);
+  const state = covered ? record.state : noteDeletion(record.state, event.seq, deletes, created);
   // Also for a covered event: the row shows its change, and no older payload may be laid over that.
   const noted = newer ? { ...state, provisionalCreated: created } : state;
   if (covered || !newer) return { outcome: 'overtaken', state: noted, row: null, change: null };
@@ -187,11 +187,9 @@ export function standsInRow(
   );
 }
 
-/** Whether the read confirmed a verified record, and changed only the time of the last read in its state. */
+/** Whether the read changed only the time of the last read in the record's state. */
 export function isOnlyRead(before: RecordState, after: RecordState, read: ReadMoment): boolean {
   return (
-    after.unverifiedSince === null &&
-    after.shown === null &&
     after.readNumber === read.number &&
     after.readEndedAt === read.endedAt &&
     (Object.keys(after) as (keyof RecordState)[]).every(
@@ -251,7 +249,7 @@ export function decideApply(
   const kept = stillShown(state, read, timing);
   const shown = contentOf(kind, withShown(data, row, kept), null);
   const change = diffContent(row, shown);
-  if (change !== null && row !== null && tooCloseToTell(state, row, read, timing)) {
+  if (change !== null && row !== null && tooCloseToTell(state, read, timing)) {
     // Even if the read is stale, the API has shown the id. So a later 404 is about a record, and not about another thing's id.
     const again = { ...lookAgain(state, read, timing), returned: true };
     return { outcome: 'deferred', state: again, row: null, change, confirmed: false, lacks };
@@ -323,15 +321,14 @@ function stillShown(state: RecordState, read: ReadMoment, timing: DirtyTiming): 
 /** The data as it was read, but with the row's values of the `kept` fields. */
 function withShown(data: JsonObject, row: RowContent | null, kept: RecordState['shown']): JsonObject {
   if (row === null || kept === null) return data;
-  const fields = Object.keys(kept).filter((field) => Object.hasOwn(row.data, field));
-  return { ...data, ...Object.fromEntries(fields.map((field) => [field, row.data[field]])) };
+  return { ...data, ...Object.fromEntries(Object.keys(kept).map((field) => [field, row.data[field]])) };
 }
 
 /** Of two reads less than SETTLE apart that differ, either may be stale. So may a read of a record just reported as deleted. */
-function tooCloseToTell(state: RecordState, row: RowContent, read: ReadMoment, timing: DirtyTiming): boolean {
+function tooCloseToTell(state: RecordState, read: ReadMoment, timing: DirtyTiming): boolean {
   if (state.readEndedAt !== null && read.beganAt < state.readEndedAt + timing.settleMs) return true;
-  const isTombstone = row.deletedAt !== null && state.deleteEvent !== null;
-  return isTombstone && state.dirtyAt !== null && read.beganAt < state.dirtyAt + timing.settleMs;
+  if (state.deleteEvent === null || state.dirtyAt === null) return false;
+  return read.beganAt < state.dirtyAt + timing.settleMs;
 }
 
 function outcomeOf(change: RowChange | null): ApplyOutcome {

@@ -98,10 +98,9 @@ export function decideTombstone(
   nowIso: string,
 ): { state: RecordState; row: RowContent | null; change: RowChange | null } {
   const tombstone = row === null || row.deletedAt !== null ? null : contentOf(kind, row.data, nowIso);
-  const change = row === null || tombstone === null ? null : diffContent(row, tombstone);
   return {
-    row: change === null ? null : tombstone,
-    change,
+    row: tombstone,
+    change: tombstone === null ? null : diffContent(row, tombstone),
     state: {
       ...state,
       dirtyAt: null,
@@ -140,7 +139,7 @@ export function decideDeletions(
   const count = doubtful.length + pendingAlready;
   const many = count > ASK_ABOVE_COUNT && count > ASK_ABOVE_SHARE * live;
   // Even a single one waits if it is the last, because a service that lost its data, or hides it from us, looks like this.
-  const all = count >= live && (live > 0 || count >= 2);
+  const all = count >= live;
   const pending = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);
   const deleted = candidates.map((candidate) => candidate.id).filter((id) => !pending.has(id));
   return { deleted, pending: [...pending].sort() };

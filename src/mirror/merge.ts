@@ -90,7 +90,7 @@ const holdsObjects = (value: unknown): boolean =>
 /** Assigns, but a field called `__proto__` stays data. Building objects from entries would cost an event 4 µs. */
 function put(object: JsonObject, field: string, value: unknown): void {
   if (field !== '__proto__') object[field] = value;
-  else Object.defineProperty(object, field, { value, enumerable: true, configurable: true, writable: true });
+  else Object.defineProperty(object, field, { value, enumerable: true });
 }
 
 /** The change from `before` to `after`; null: they are equal. */

@@ -59,7 +59,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: DECIDE,
-        find: 'if (change !== null && row !== null && tooCloseToTell(state, row, read, timing)) {',
+        find: 'if (change !== null && row !== null && tooCloseToTell(state, read, timing)) {',
         put: 'if (false) {',
       },
     ],
