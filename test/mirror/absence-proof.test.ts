@@ -110,6 +110,11 @@ describe('a 404', () => {
     { what: 'after an event between the two starts anew', held: { ...first, dirty: 7 }, outcome: 'first' },
     { what: 'after a write between the two starts anew', held: { ...first, write: 7 }, outcome: 'first' },
     {
+      what: 'after an event that came once the absence was proven takes that back',
+      held: { ...first, proven: true, dirty: 7 },
+      outcome: 'first',
+    },
+    {
       what: 'without a witness proves nothing',
       held: first,
       over: { witnessedAt: null },
@@ -155,6 +160,12 @@ describe('a 404', () => {
       what: 'needs none where nothing is shown alive',
       held: first,
       over: { witnessedAt: null, row: null },
+      outcome: 'proven',
+    },
+    {
+      what: 'needs none for what is shown deleted already',
+      held: first,
+      over: { witnessedAt: null, row: tomb },
       outcome: 'proven',
     },
     {

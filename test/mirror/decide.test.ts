@@ -557,9 +557,11 @@ describe('a read', () => {
     expect(apply({ name: 'New' }, { state: held }).state).toMatchObject({ returned: true });
   });
 
-  it('that is deferred is made again SETTLE after it ended', () => {
+  it('that is deferred is made again SETTLE after it ended, or after an event that came since', () => {
     const { state: next } = apply({ name: 'New' }, { state: { ...VERIFIED, readEndedAt: 109 } });
     expect(next).toMatchObject({ dirtyAt: 112, firstDirtyAt: 112, unverifiedSince: 2_000, dueAt: 122 });
+    const told = apply({ name: 'New' }, { state: { dirtyAt: 115, readEndedAt: 109 } }).state;
+    expect(told).toMatchObject({ dirtyAt: 115, dueAt: 125 });
   });
 
   it('covers exactly the dirty marks that are SETTLE older than its beginning', () => {

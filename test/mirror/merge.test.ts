@@ -146,6 +146,16 @@ describe('what changed', () => {
       },
     },
     {
+      what: 'a field that came to an object in it',
+      before: row({ o: { a: 1 } }),
+      after: row({ o: { a: 1, b: 2 } }),
+      change: {
+        operation: 'update',
+        before: { data: { o: { a: 1 } } },
+        after: { data: { o: { a: 1, b: 2 } } },
+      },
+    },
+    {
       what: 'an array that became an object',
       before: row({ o: ['x'] }),
       after: row({ o: { 0: 'x' } }),
