@@ -118,10 +118,14 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
       return next();
     }
     const session = await sessionIdentity(c);
-    if (session === null) return wantsPage(c) ? c.redirect(signInPath(c), 303) : unauthorized();
-    if (changes(c)) {
+    const isChange = changes(c);
+    if (session === null) {
+      return acceptsPage(c) && !isChange ? c.redirect(signInPath(c), 303) : unauthorized();
+    }
+    if (isChange) {
       if (!fromThisSite(c)) return foreignOrigin();
-      if ((await csrfToken(c)) !== session.csrf) return staleForm();
+      const csrf = c.req.header('x-csrf-token') ?? (await formFields(c)).get(CSRF_FIELD);
+      if (csrf !== session.csrf) return staleForm();
     }
     c.set('identity', session);
     proveConnection(c);
@@ -210,11 +214,7 @@ function changes(c: OpsHandlerContext): boolean {
   return c.req.method !== 'GET' && c.req.method !== 'HEAD';
 }
 
-/** A person's browser opening a page, as opposed to a script or an event stream. */
-function wantsPage(c: OpsHandlerContext): boolean {
-  return !changes(c) && acceptsPage(c);
-}
-
+/** A browser that opens a page, not a script or an event stream. */
 export function acceptsPage(c: OpsHandlerContext): boolean {
   return (c.req.header('accept') ?? '').includes('text/html');
 }
@@ -233,10 +233,6 @@ export function pathHere(next: string | null): string {
   const url = new URL(next, here);
   // Parsed again as a browser would: `/\\evil` and `//evil` name another host.
   return url.origin === here && !url.pathname.startsWith('//') ? `${url.pathname}${url.search}` : '/';
-}
-
-async function csrfToken(c: OpsHandlerContext): Promise<string | null> {
-  return c.req.header('x-csrf-token') ?? (await formFields(c)).get(CSRF_FIELD);
 }
 
 /** The fields of a posted form. Any other body has no fields, and is no error of ours. */

@@ -116,7 +116,7 @@ export function utf8Text(bytes: Uint8Array): string | null {
 
 /**
  * The changed fields (`name`, or `data.owner` for a field of `data`) with their values as JSON; null: the field did not exist.
- * A column that has the value of the field of `data` with its name is shown once.
+ * If a column repeats the field of `data` with its name, only the column is given.
  */
 export function fieldChanges(
   before: Readonly<Record<string, unknown>>,

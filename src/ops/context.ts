@@ -12,7 +12,7 @@ import type { Comparison, RunningSyncRun, Status, Upstream } from './api/schemas
 import type { AnswerTimes } from './delivery-answers.ts';
 import type { SessionStore } from './sessions.ts';
 
-/** The store's verbs that operators reach; the other stages' verbs stay out of this listener's hands. */
+/** The store's verbs that this listener may call. */
 export type OpsStore = ReportStore &
   Pick<
     Store,
@@ -122,7 +122,7 @@ export interface ApiContext {
   signal: AbortSignal;
 }
 
-/** What the operators' listener needs as well. */
+/** What the operators' listener needs besides. */
 export interface OpsContext extends ApiContext {
   /** The address of a request's sender. */
   addresses: Pick<Addresses, 'of'>;

@@ -98,7 +98,8 @@ export function createRefusedNotes(
 
 function summaryOf({ times, addresses }: Minute): string {
   const named = [...addresses].slice(0, NAMED_ADDRESSES).join(', ');
-  const count = `${addresses.size === SUMMED_ADDRESSES ? 'at least ' : ''}${addresses.size}`;
-  const from = addresses.size === 1 ? named : `${count} addresses: ${named}`;
-  return `${times} more within a minute, from ${from}${addresses.size > NAMED_ADDRESSES ? ', …' : ''}`;
+  if (addresses.size === 1) return `${times} more within a minute, from ${named}`;
+  const atLeast = addresses.size === SUMMED_ADDRESSES ? 'at least ' : '';
+  const others = addresses.size > NAMED_ADDRESSES ? ', …' : '';
+  return `${times} more within a minute, from ${atLeast}${addresses.size} addresses: ${named}${others}`;
 }

@@ -63,12 +63,14 @@ export function judge(input: VerdictInput): Verdict {
 function verdictFromTables(state: 'stopped' | 'elsewhere', summary: StoreSummary | null): Verdict {
   const verdicts = summary?.kinds.map(({ verdict }) => verdict) ?? [];
   const [worst = 'stale'] = verdicts.toSorted((a, b) => WORST_FIRST.indexOf(a) - WORST_FIRST.indexOf(b));
-  const [reason, sentence] =
-    state === 'stopped'
-      ? ['not_running', 'No service is running on this database.']
-      : ['not_asked', 'Services run on this database, and none of them was asked.'];
-  const remedy = state === 'stopped' ? 'Start it (“serve”). Its last log line says why it ended.' : null;
-  return verdictOf(worst, reason, { sentence, remedy });
+  if (state === 'elsewhere') {
+    const sentence = 'Services run on this database, and none of them was asked.';
+    return verdictOf(worst, 'not_asked', { sentence });
+  }
+  return verdictOf(worst, 'not_running', {
+    sentence: 'No service is running on this database.',
+    remedy: 'Start it (“serve”). Its last log line says why it ended.',
+  });
 }
 
 function verdictOf(

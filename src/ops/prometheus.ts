@@ -28,8 +28,8 @@ export async function scrape(
 /** What only the running process knows. */
 function setLive(metrics: Metrics, { live, verdict }: Snapshot): void {
   const { upstream } = live;
-  for (const one of verdictName.options)
-    metrics.verdict.set({ verdict: one }, one === verdict.verdict ? 1 : 0);
+  for (const name of verdictName.options)
+    metrics.verdict.set({ verdict: name }, name === verdict.verdict ? 1 : 0);
   metrics.paused.set(live.pausedSince === null ? 0 : 1);
   metrics.upstreamBudget.set(upstream.budget_per_minute);
   metrics.upstreamBudgetLeft.set(upstream.budget_left);
@@ -42,10 +42,8 @@ function setLive(metrics: Metrics, { live, verdict }: Snapshot): void {
     if (lastUsedAt !== null) metrics.secretLastUsed.set({ position }, Math.floor(lastUsedAt / 1000));
   }
   for (const kind of KINDS) {
-    metrics.syncRunsRunning.set(
-      { kind },
-      live.runningSyncRuns.filter((fullSync) => fullSync.kind === kind).length,
-    );
+    const running = live.runningSyncRuns.filter((syncRun) => syncRun.kind === kind);
+    metrics.syncRunsRunning.set({ kind }, running.length);
   }
 }
 
@@ -60,19 +58,19 @@ function setStored(metrics: Metrics, { pending, at }: Snapshot, summary: StoreSu
     metrics.lastDelivery.set(Date.parse(summary.last_delivery_at) / 1000);
   }
   metrics.quarantined.set(summary.quarantined);
-  for (const kind of summary.kinds) {
-    const { records, verified, deleted } = kind;
-    metrics.records.set({ kind: kind.kind, state: 'verified' }, verified);
-    metrics.records.set({ kind: kind.kind, state: 'unverified' }, records - verified);
-    metrics.records.set({ kind: kind.kind, state: 'deleted' }, deleted);
+  for (const each of summary.kinds) {
+    const { kind, records, verified, deleted } = each;
+    metrics.records.set({ kind, state: 'verified' }, verified);
+    metrics.records.set({ kind, state: 'unverified' }, records - verified);
+    metrics.records.set({ kind, state: 'deleted' }, deleted);
     // Only records that a read can verify count. The age of others would grow for ever, and raise an alert.
-    const oldest = kind.unverified === 0 ? null : kind.oldest_unverified_at;
-    metrics.oldestUnverifiedSeconds.set({ kind: kind.kind }, ageSeconds(oldest));
-    if (kind.last_full_sync_at !== null) {
-      metrics.lastFullSync.set({ kind: kind.kind }, Date.parse(kind.last_full_sync_at) / 1000);
+    const oldest = each.unverified === 0 ? null : each.oldest_unverified_at;
+    metrics.oldestUnverifiedSeconds.set({ kind }, ageSeconds(oldest));
+    if (each.last_full_sync_at !== null) {
+      metrics.lastFullSync.set({ kind }, Date.parse(each.last_full_sync_at) / 1000);
     }
-    const waiting = pending.filter((one) => one.kind === kind.kind);
-    metrics.deletionsPending.set({ kind: kind.kind }, sumOf(waiting));
+    const waiting = pending.filter((deletions) => deletions.kind === kind);
+    metrics.deletionsPending.set({ kind }, sumOf(waiting));
   }
   metrics.gapsOpen.reset();
   for (const { reason, count } of summary.open_gaps_by) metrics.gapsOpen.inc({ reason }, count);

@@ -121,7 +121,8 @@ function createRecent(clock: Pick<Clock, 'steady'>) {
     },
     report() {
       const newest = epochNow();
-      const [last_minute, last_hour] = [noDeliveries(), noDeliveries()];
+      const last_minute = noDeliveries();
+      const last_hour = noDeliveries();
       // Places not used yet are holes.
       for (const { epoch, counts } of ring.filter(Boolean)) {
         const age = newest - epoch;

@@ -10,7 +10,7 @@ import { age, count, kindNoun, kindPlural } from './words.ts';
 /** Longer than the time between two heartbeats, so that one failed heartbeat, as during a failover, raises no alarm. */
 const UNWRITABLE_BLOCKS_MS = 6_000;
 
-/** After twice the interval a full sync was missed. One may take the length besides. */
+/** A full sync is overdue after twice the interval and the length of one. */
 const FULL_SYNC_LATENESS_FACTOR = 2;
 const FULL_SYNC_LENGTH_MS = 10 * 60_000;
 
@@ -18,7 +18,7 @@ const FULL_SYNC_LENGTH_MS = 10 * 60_000;
 const UNVERIFIED_SETTLES = 20;
 const UNVERIFIED_FLOOR_MS = 30 * 60_000;
 
-/** Events are processed within a second or two. Late: longer than the alert BacklogGrowing allows; overdue: no burst takes so long. */
+/** Events are processed within a second or two. Late: as for the alert BacklogGrowing. Overdue: longer than any burst takes. */
 const BACKLOG_LATE_MS = 30_000;
 const BACKLOG_OVERDUE_MS = 5 * 60_000;
 
@@ -376,11 +376,12 @@ export const backlog: Rule = (facts) => {
 export const verifying: Rule = (facts) => {
   const { kinds } = facts.summary;
   const unverified = kinds.reduce((sum, kind) => sum + kind.unverified, 0);
+  const instants = kinds.map((kind) => kind.oldest_unverified_at).filter((at) => at !== null);
   return (
     unverified > 0 && {
       sentence: `${count(unverified, 'record is', 'records are')} being checked against the compliance service.`,
       remedy: upstreamNote(facts),
-      since: kinds.flatMap((kind) => kind.oldest_unverified_at ?? []).sort()[0] ?? null,
+      since: instants.sort()[0] ?? null,
     }
   );
 };

@@ -20,8 +20,3 @@ export function nextKey<Row>(rows: readonly Row[], limit: number, key: (row: Row
   const last = rows.length < limit ? undefined : rows.at(-1);
   return last === undefined ? null : String(key(last));
 }
-
-/** A page of rows that are ordered by their ids. */
-export function pageOf<Row extends { id: number }>(items: Row[], limit: number) {
-  return { items, next: nextKey(items, limit, (row) => row.id) };
-}

@@ -24,9 +24,7 @@ export function createApi(
   api.onError((error) => {
     if (!(error instanceof HTTPException)) throw error;
     // Without `res` it is Hono's own: the body is not JSON.
-    return (
-      error.res ?? problem(400, 'invalid_parameter', 'A parameter is not usable.', 'The body is not JSON.')
-    );
+    return error.res ?? unusable('The body is not JSON.');
   });
   const reading = new PQueue({ concurrency: READ_AT_ONCE });
   api.use('/api/*', async (c, next) => {
@@ -64,22 +62,18 @@ const refuseUnusable: Hook<unknown, OpsEnv, string, unknown> = (result, c) => {
   const issue = result.error.issues[0]!;
   const name = issue.code === 'unrecognized_keys' ? issue.keys[0]! : issue.path.join('.');
   if (result.target === 'param') {
-    return name === 'kind'
-      ? problem(
-          404,
-          'unknown_kind',
-          'There is no such kind.',
-          'Kinds are policy, risk_assessment and vendor.',
-        )
-      : problem(404, 'not_found', 'There is no such thing here.');
+    if (name !== 'kind') return problem(404, 'not_found', 'There is no such thing here.');
+    const kinds = 'Kinds are policy, risk_assessment and vendor.';
+    return problem(404, 'unknown_kind', 'There is no such kind.', kinds);
   }
+  if (name === '') return unusable('The body is no JSON object.');
   const given = result.target === 'query' ? (c.req.queries(name)?.length ?? 0) : 1;
-  if (name === '')
-    return problem(400, 'invalid_parameter', 'A parameter is not usable.', 'The body is no JSON object.');
+  if (given > 1) return unusable(`\`${name}\` is given ${given} times.`);
   const what = issue.code === 'unrecognized_keys' ? 'there is no such parameter' : issue.message;
-  const detail = given > 1 ? `\`${name}\` is given ${given} times.` : `\`${name}\`: ${what}.`;
-  return problem(400, 'invalid_parameter', 'A parameter is not usable.', detail);
+  return unusable(`\`${name}\`: ${what}.`);
 };
+
+const unusable = (detail: string) => problem(400, 'invalid_parameter', 'A parameter is not usable.', detail);
 
 /** OpenAPI 3.1, made from the routes. */
 export function openApiDocument(
@@ -101,10 +95,7 @@ export function openApiDocument(
   return {
     ...document,
     info: { ...document.info, license: { name: 'MIT', identifier: 'MIT' } },
-    components: {
-      ...document.components,
-      securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
-    },
+    components: { ...document.components, securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
   };
 }
 

@@ -72,7 +72,10 @@ type Answer<R> =
 
 /** The answer's content. Rejects with what its problem says. */
 export async function answered<R extends ClientResponse<unknown>>(asked: Promise<R>): Promise<Answer<R>> {
-  const response = await asked;
+  return await contentOf(await asked);
+}
+
+async function contentOf<R extends ClientResponse<unknown>>(response: R): Promise<Answer<R>> {
   const text = await response.text();
   if (response.ok) return jsonIn(text) as Answer<R>;
   throw refusalOf(response.status, problemIn(text));
@@ -84,7 +87,7 @@ function jsonIn(text: string): object {
     const value = parseJson(text);
     if (typeof value === 'object' && value !== null) return value;
   } catch {
-    // As below.
+    // Not JSON: see below.
   }
   throw new MirrorError('refused', 'what answers there is no operators’ listener', {
     remedy: 'is OPS_URL the address of the page, and nothing before it that asks to sign in?',
@@ -94,8 +97,7 @@ function jsonIn(text: string): object {
 /** As `answered`; null for 404. */
 export async function found<R extends ClientResponse<unknown>>(asked: Promise<R>): Promise<Answer<R> | null> {
   const response = await asked;
-  if (response.status === 404) return null;
-  return await answered(Promise.resolve(response));
+  return response.status === 404 ? null : await contentOf(response);
 }
 
 /** As `found`, for a change. `whyNot`: the thing's state does not allow the change. */
@@ -103,12 +105,10 @@ export async function changed<R extends ClientResponse<unknown>>(
   asked: Promise<R>,
 ): Promise<{ done: Answer<R> } | { whyNot: string; code: string } | null> {
   const response = await asked;
-  if (response.status === 409) {
-    const { code, detail, title } = problemIn(await response.text());
-    return { code, whyNot: detail ?? title };
-  }
-  const done = await found(Promise.resolve(response));
-  return done === null ? null : { done };
+  if (response.status === 404) return null;
+  if (response.status !== 409) return { done: await contentOf(response) };
+  const { code, detail, title } = problemIn(await response.text());
+  return { code, whyNot: detail ?? title };
 }
 
 const NO_PROBLEM = 'refused';
@@ -127,7 +127,7 @@ function problemIn(text: string): Problem {
       return { code, title, ...(typeof detail === 'string' ? { detail } : {}) };
     }
   } catch {
-    // As below.
+    // Not JSON: see below.
   }
   return { code: NO_PROBLEM, title: text.slice(0, 200) };
 }

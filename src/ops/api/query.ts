@@ -100,7 +100,9 @@ export const queries = {
     search: some
       .refine((text) => !text.includes('\0'), 'a text without U+0000')
       .optional()
-      .describe('Ids that begin with it, then names that do, then names that hold it, in either case.'),
+      .describe(
+        'Ids that begin with it, then names that begin with it, then names that contain it, in upper or lower case.',
+      ),
     status: some.optional(),
     field: some
       .regex(FIELD_FILTER, 'a field and its value, such as owner.team=Legal')
@@ -114,7 +116,7 @@ export const queries = {
   changes: z.strictObject({
     limit,
     after: feedCursor.transform((text): FeedCursor => readFeedCursor(text)!).optional(),
-    since: instant.optional().describe('Where there is no `after`: begin with the changes of then.'),
+    since: instant.optional().describe('Without `after`: begin with the changes from this instant.'),
     kind: kind.optional(),
     wait: z.coerce
       .number('a number of seconds')
@@ -177,7 +179,7 @@ export const syncRequest = z
   .transform(({ kind: one, kinds, dry_run }) => ({ kinds: one === undefined ? kinds : [one], dry_run }));
 
 export const retryRequest = z.strictObject({
-  failed_for: z.literal('no_record_id').describe('The reason of the gap that they opened as they failed.'),
+  failed_for: z.literal('no_record_id').describe('The reason of the gap that the failed events opened.'),
 });
 
 export const refetchRequest = z.strictObject({

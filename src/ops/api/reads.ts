@@ -6,7 +6,7 @@ import { answerTo } from '../delivery-answers.ts';
 import { pendingBySyncRun } from '../pending-deletions.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { statusReport } from '../status-report.ts';
-import { found, nextKey, notFound, pageOf } from './answers.ts';
+import { found, nextKey, notFound } from './answers.ts';
 import * as routes from './routes.ts';
 
 /**
@@ -17,7 +17,10 @@ export function createReads({ store, clock, answerTimes }: ApiContext, snapshots
   const listed = async <Name extends NumberedTable>(
     table: Name,
     paging: Paging & Period & { open?: boolean | undefined },
-  ) => pageOf(await store.list(table, paging), paging.limit);
+  ) => {
+    const items = await store.list(table, paging);
+    return { items, next: nextKey(items, paging.limit, ({ id }) => id) };
+  };
   const shown = async <Name extends NumberedTable>(table: Name, { id }: { id: number }) =>
     found(await store.show(table, id));
 

@@ -40,8 +40,8 @@ const conflict = { 409: problem('Its state does not allow this.') };
 const expired = { 410: problem('`cursor_expired`: take a snapshot and follow from its `after`.') };
 const unread = { 502: problem('The compliance service could not be read.') };
 const always = {
-  401: problem('No token, or none that opens anything.'),
-  429: problem('Wrong tokens too often from this address; see Retry-After. A right one is always taken.'),
+  401: problem('No token, or a wrong one.'),
+  429: problem('Too many wrong tokens from this address; see Retry-After. A right token always works.'),
   503: problem('The database cannot be used now; try again.'),
 };
 
@@ -74,7 +74,7 @@ const change = routesThat(
   { method: 'post', description: 'Takes a token with the role `operate`.' },
   {
     ...always,
-    403: problem('The token’s role may not.'),
+    403: problem('The token’s role does not allow it.'),
     411: problem('The request does not tell the length of its body.'),
     413: problem('The body is too large.'),
   },
@@ -129,7 +129,7 @@ export const showEvent = read('showEvent', '/api/events/{id}', {
   responses: answer(rows.event, 'The event.'),
 });
 export const listDeliveries = read('listDeliveries', '/api/deliveries', {
-  summary: 'All that came in, with its outcome',
+  summary: 'All deliveries with their outcome',
   request: { query: queries.deliveries },
   responses: newestFirst(schemas.deliveries),
 });
@@ -151,7 +151,7 @@ export const recordHistory = read('recordHistory', '/api/records/{kind}/{id}/his
 export const followChanges = read('followChanges', '/api/changes', {
   summary: 'Every change after a number, oldest first',
   request: { query: queries.changes },
-  responses: { ...answer(schemas.feed, 'Changes; `next` is where to go on, always.'), ...expired },
+  responses: { ...answer(schemas.feed, 'Changes. `next` always says where to go on.'), ...expired },
 });
 export const snapshot = read('snapshot', '/api/snapshot', {
   summary: 'All rows, and the number from which to follow the changes',
@@ -176,7 +176,7 @@ export const listPendingDeletions = read('listPendingDeletions', '/api/deletions
 export const listQuarantine = list(
   'listQuarantine',
   '/api/quarantine',
-  'Signed deliveries that no event could be made of',
+  'Correctly signed deliveries that could not be used',
   queries.byTime,
   rows.quarantined,
 );
@@ -188,7 +188,7 @@ export const showQuarantined = read('showQuarantined', '/api/quarantine/{id}', {
 export const listRejections = list(
   'listRejections',
   '/api/rejections',
-  'Deliveries that were rejected, newest first: of each reason, sender and minute the first and the newest',
+  'Rejected deliveries, newest first: for each reason, sender and minute the first two and the newest',
   queries.byTime,
   rows.rejection,
 );
@@ -200,20 +200,20 @@ export const showRejection = read('showRejection', '/api/rejections/{id}', {
 export const listAudit = list('listAudit', '/api/audit', 'Who changed what', queries.byTime, rows.auditEntry);
 
 export const retryEvents = change('retryEvents', '/api/events/retry', {
-  summary: 'Read all failed events anew that name no record',
+  summary: 'Retry all failed events that name no record',
   request: body(retryRequest),
-  responses: answer(schemas.done.retriedAll, 'What came of them.'),
+  responses: answer(schemas.done.retriedAll, 'The results.'),
 });
 export const retryEvent = change('retryEvent', '/api/events/{id}/retry', {
-  summary: 'Read a failed event anew and process it',
+  summary: 'Retry a failed event',
   request: byId,
   responses: {
-    ...answer(schemas.done.retried, 'It is processed. Where it fails again: 409 with the reason.'),
+    ...answer(schemas.done.retried, 'It is processed. If it fails again: 409 with the reason.'),
     ...conflict,
   },
 });
 export const discardEvent = change('discardEvent', '/api/events/{id}/discard', {
-  summary: 'Give an event up',
+  summary: 'Discard an event',
   request: byId,
   responses: { ...answer(schemas.done.discarded), ...conflict },
 });
@@ -233,22 +233,22 @@ export const approveDeletions = change('approveDeletions', '/api/deletions/appro
   responses: { ...answer(schemas.done.approved), ...conflict },
 });
 export const refetchMany = change('refetchMany', '/api/records/{kind}/refetch', {
-  summary: 'Read records of a kind again',
+  summary: 'Refetch records of a kind',
   request: { ...byKind, ...body(refetchRequest) },
   responses: { ...queued(schemas.done.refetch), ...conflict },
 });
 export const refetch = change('refetch', '/api/records/{kind}/{id}/refetch', {
-  summary: 'Read one record again',
+  summary: 'Refetch one record',
   request: byRecord,
   responses: { ...queued(schemas.done.refetch), ...conflict },
 });
 export const releaseQuarantined = change('releaseQuarantined', '/api/quarantine/{id}/release', {
-  summary: 'Mark a delivery as seen to',
+  summary: 'Release a delivery from quarantine',
   request: byRowId,
   responses: { ...answer(schemas.done.released), ...conflict },
 });
 export const resolveGap = change('resolveGap', '/api/gaps/{id}/resolve', {
-  summary: 'Say of a gap that only a person can end that nothing is missing',
+  summary: 'Resolve a gap that only a person can end',
   request: byRowId,
   responses: { ...answer(schemas.done.resolved), ...conflict },
 });
@@ -257,6 +257,6 @@ export const pause = change('pause', '/api/pause', {
   responses: answer(schemas.done.paused),
 });
 export const resume = change('resume', '/api/resume', {
-  summary: 'Go on',
+  summary: 'Resume processing and repairs',
   responses: answer(schemas.done.paused),
 });

@@ -6,7 +6,7 @@ import { SIGNATURES } from '../delivery-answers.ts';
 
 const { instant, kind, text, verdictName: verdict, whole } = rows;
 
-/** What a reading of the API found to differ from the mirror. */
+/** How the API differed from the mirror. */
 const differences = z.object({
   missing: whole.describe('Upstream, not here.'),
   extra: whole.describe('Here, not upstream.'),
@@ -26,7 +26,7 @@ const differences = z.object({
 
 /** What a dry run found. */
 const comparison = differences.extend({
-  incomplete: text.nullable().describe('Why the list cannot be taken for the whole one; null: it can.'),
+  incomplete: text.nullable().describe('Why the list may be incomplete; null: it is complete.'),
 });
 
 const service = z.object({
@@ -34,7 +34,7 @@ const service = z.object({
   state: z
     .enum(['starting', 'migrating', 'running', 'draining', 'stopped', 'elsewhere'])
     .describe(
-      'The last two only in the commands’ own use of this API: no service runs on the database, or others do.',
+      '`stopped` and `elsewhere` only in commands that read the database themselves: no service runs on it, or others do.',
     ),
   started_at: instant,
   paused: z.boolean(),
@@ -49,7 +49,7 @@ const service = z.object({
 const deliveryCounts = z.object({
   accepted: whole,
   duplicate: whole,
-  quarantined: whole.describe('Rightly signed, and not to be used.'),
+  quarantined: whole.describe('Correctly signed, but unusable.'),
   rejected: z.record(z.string(), whole).describe('By reason; only those that occurred.'),
 });
 
@@ -91,7 +91,7 @@ const upstream = z.object({
   consecutive_failures: whole,
   waits_until: instant
     .nullable()
-    .describe('Until then nothing is asked, as the service asked (Retry-After).'),
+    .describe('No request is sent until then, as the service asked (Retry-After).'),
   // Requests left in the current minute.
   budget_left: whole,
   budget_per_minute: whole,
@@ -104,7 +104,7 @@ export const status = z
   .object({
     at: instant,
     verdict,
-    reason: text.describe('Stable code of what decided it.'),
+    reason: text.describe('Stable code of the rule that decided.'),
     sentence: text,
     remedy: text.nullable(),
     since: instant.nullable(),
@@ -157,7 +157,7 @@ export const problemDetails = z
   })
   .openapi('Problem');
 
-const next = text.nullable().describe('What `after` takes for the following page; null on the last.');
+const next = text.nullable().describe('To be given as `after` for the next page; null on the last.');
 export const listOf = <Item extends z.ZodType>(item: Item) => z.object({ items: z.array(item), next });
 
 /** A list that is searched backwards: each page looks at a bounded number of rows. */
@@ -168,15 +168,13 @@ const searched = <Item extends z.ZodType>(item: Item) =>
   });
 const looked_back_to = instant
   .nullable()
-  .describe('A page looks at a bounded number of rows. When it ended there: the oldest came in then.');
+  .describe('A page looks at a bounded number of rows. If that ended it: when the oldest of them came in.');
 
 export const events = searched(rows.event).extend({ looked_back_to });
 export const records = searched(rows.record).extend({
   searched_to: text
     .nullable()
-    .describe(
-      'A page looks at a bounded number of rows. When it ended there: the id, name or instant it came to.',
-    ),
+    .describe('A page looks at a bounded number of rows. If that ended it: the last id, name or instant.'),
 });
 const delivery = rows.delivery
   .extend({
@@ -190,7 +188,7 @@ const delivery = rows.delivery
   .openapi('Delivery');
 export const deliveries = searched(delivery).extend({
   looked_back_to,
-  newest: text.describe('What `above` takes to be told only of what comes in from here on.'),
+  newest: text.describe('To be given as `above` for later deliveries only.'),
 });
 
 export const pendingDeletions = z.object({
@@ -212,13 +210,13 @@ export const pendingDeletions = z.object({
 });
 
 export const feed = z.object({
-  epoch: text.describe('The database’s life: another one after a backup was put back.'),
+  epoch: text.describe('Changes when a backup is put back.'),
   items: z.array(rows.change),
-  next: text.describe('What `after` takes from here on, also when nothing is new.'),
+  next: text.describe('To be given as `after` to go on, also when nothing is new.'),
 });
 
 export const snapshot = z.object({
-  epoch: text.describe('The database’s life: another one after a backup was put back.'),
+  epoch: text.describe('Changes when a backup is put back.'),
   seq: whole.describe('The number at which the rows stand; the same on every page.'),
   after: text.describe('Follow /api/changes from here: the epoch and the number.'),
   trimmed: z
