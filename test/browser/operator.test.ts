@@ -101,7 +101,7 @@ test('an operator starts a full sync, watches its bar grow, and sees what it fou
   await page.getByRole('checkbox', { name: 'policies' }).uncheck();
   await page.getByRole('checkbox', { name: 'risk assessments' }).uncheck();
   await page.getByRole('button', { name: 'Full sync now' }).click();
-  await page.getByText('The full sync was asked for').waitFor();
+  await page.getByText('The full sync is requested').waitFor();
   const bar = page.getByRole('progressbar', { name: 'Reading the vendors' });
   await bar.waitFor();
   for (let pages = 0; pages < 3; pages += 1) {
@@ -293,7 +293,7 @@ test('an event’s page tells its way and what the API said of it', async () => 
   await page.goto(`${service.opsUrl}/events/${id}`);
   expect(await page.locator('.timeline li > span').allTextContents()).toEqual([
     ...['Created by the sender.', 'Received and stored.', 'Processed.'],
-    'The API confirmed what the record says since.',
+    'Confirmed by the API.',
   ]);
   await page.getByText('"Vendor 7, renamed"', { exact: true }).first().waitFor();
   expect(complaints).toEqual([]);

@@ -72,7 +72,7 @@ describe('the events', () => {
     const ids = Array.from({ length: EVENTS_LOOKED_AT + 5 }, (_, n) => `evt_${n}`);
     await accept(...ids);
     const first = await page('/events?type=policy.lost');
-    expect(first.text).toContain('No event like that among these.');
+    expect(first.text).toContain('No matching event among these.');
     expect(first.text).toContain('This page looked back to <time');
     const next = /href="([^"]+)" rel="next">Look further back</
       .exec(first.text)![1]!
@@ -300,7 +300,7 @@ describe('the records', () => {
     expect(items).toEqual([]);
     h.context.store.listRecords = async () => ({ items: [], next: '2.v9', searched_to: 'Name of v9' });
     const { text } = await page('/records/vendor?search=rare');
-    expect(text).toContain('No record like that among these.');
+    expect(text).toContain('No matching record among these.');
     expect(text).toContain('This page searched to <code>Name of v9</code>. There are more records.');
     expect(text).toContain('href="/records/vendor?search=rare&amp;after=2.v9" rel="next">Search further');
   });
@@ -537,6 +537,7 @@ describe('the deliveries', () => {
     expect((await page('/deliveries?until=2026-01-01T00:00')).text).not.toContain('data-stream');
     expect((await page('/deliveries?until=yesterday')).status).toBe(400);
     expect((await page('/deliveries?until=2026-02-30T00:00')).status).toBe(400);
+    expect((await page('/deliveries?until=0000-06-01T00:00')).status).toBe(400);
   });
 });
 

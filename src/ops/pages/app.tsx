@@ -27,8 +27,8 @@ import { syncRunPage } from './sync-run-page.tsx';
 import { syncRunsPage, syncRunsStream } from './sync-runs-page.tsx';
 
 /**
- * The addresses of the pages and of their forms. A page is a function from a request to its content; how that is answered is
- * here. Every request here is already authenticated.
+ * The addresses of the pages and of their forms. A page is a function from a request to its content; this file makes the
+ * answer. Every request here is already authenticated.
  */
 export function createPages(
   context: OpsContext,
@@ -41,14 +41,14 @@ export function createPages(
 ): Hono<OpsEnv> {
   const { operations, snapshots } = parts;
   const dryRuns = createDryRuns(operations, context);
-  const has = { ...context, snapshots, dryRuns, charts: createCharts(context) };
+  const sources = { ...context, snapshots, dryRuns, charts: createCharts(context) };
   const stream = createStream(context, parts.mayGoOn);
   const pages = new Hono<OpsEnv>();
 
-  const visit = async (c: OpsHandlerContext, outcome: Outcome | null): Promise<Visit> => ({
-    ...{ identity: c.get('identity'), now: context.clock.wall(), outcome },
-    waiting: waitingIn(await snapshots.current()),
-  });
+  const visit = async (c: OpsHandlerContext, outcome: Outcome | null): Promise<Visit> => {
+    const waiting = waitingIn(await snapshots.current());
+    return { identity: c.get('identity'), now: context.clock.wall(), outcome, waiting };
+  };
   const html = async (c: OpsHandlerContext, content: Child): Promise<Response> =>
     c.html(page(content, await visit(c, takeOutcome(c, context.publicUrl))));
 
@@ -80,11 +80,11 @@ export function createPages(
     addStream(`/stream${path}`, list.name, handlers.stream);
   };
 
-  addPage('/', (c) => statusPage(has, c));
-  addStream('/stream', 'Status', (c) => () => statusStream(has, c));
+  addPage('/', (c) => statusPage(sources, c));
+  addStream('/stream', 'Status', (c) => () => statusStream(sources, c));
   addList('/deliveries', deliveriesList(context));
   const events = eventsList(context);
-  // The filter's form has a field for the id of one event.
+  // With the id of an event, the filter leads to that event.
   const eventQuery = events.filters.extend({
     after: numberCursor.optional(),
     id: queries.events.shape.record_id.unwrap(),
@@ -94,12 +94,12 @@ export function createPages(
   );
   addList('/events', events);
   addPage('/events/:id', (c) => eventPage(context, idFromPath(c.req.param('id') ?? '')));
-  addPage('/records/:kind', (c) => recordsPage(has, c));
+  addPage('/records/:kind', (c) => recordsPage(sources, c));
   pages.get('/download/records/:kind', (c) => recordsDownload(context, c));
   addPage('/records/:kind/:id', (c) => recordPage(context, c));
   addList('/gaps', gapsList(context));
-  addPage('/sync-runs', (c) => syncRunsPage(has, c));
-  addStream('/stream/sync-runs', 'Sync runs', (c) => () => syncRunsStream(has, c));
+  addPage('/sync-runs', (c) => syncRunsPage(sources, c));
+  addStream('/stream/sync-runs', 'Sync runs', (c) => () => syncRunsStream(sources, c));
   addPage('/sync-runs/:id', (c) => syncRunPage(context, c));
   addList('/quarantine', quarantineList(context));
   addPage('/quarantine/:id', (c) => quarantinedPage(context, c));

@@ -32,7 +32,7 @@ export function PostForm({ action, className, fields, children }: PropsWithChild
 
 interface Press {
   id?: string | undefined;
-  /** The one that the page asks for. */
+  /** It is the button that the page recommends. */
   first?: boolean | undefined;
   /** The value of the field `do`, where a form has several buttons. */
   does?: string | undefined;
@@ -46,24 +46,26 @@ export function Button({ id, first, does, children }: PropsWithChildren<Press>) 
   );
 }
 
-/** A form that is one button. */
+/** A form that has only a button. */
 export function ActionButton({ id, first, children, ...form }: PropsWithChildren<Form & Press>) {
   return (
     <ActionForm {...form}>
-      <Button {...{ id, first }}>{children}</Button>
+      <Button id={id} first={first}>
+        {children}
+      </Button>
     </ActionForm>
   );
 }
 
 type Choices = readonly (readonly [value: string, words: string])[];
 
-/** The empty value is the filter that is not set. */
+/** The choices of a filter. The empty value: the filter is not set. */
 export const anyOf = <Value extends string>(
   values: readonly Value[],
   words: (value: Value) => string = (value) => value,
 ): Choices => [['', 'any'], ...values.map((value) => [value, words(value)] as const)];
 
-/** A field of a filter: its choices, or more attributes of its input. */
+/** A field of a filter. `how`: the choices of a select, or more attributes of an input. */
 type FilterField = readonly [
   name: string,
   label: string,
@@ -106,7 +108,12 @@ export function Filters({ action, label, fields, children }: PropsWithChildren<F
           <label>
             <span>{words}</span>
             <input
-              {...{ name, value, autocomplete: 'off', spellcheck: false, maxlength: TEXT_MAX_LENGTH, ...how }}
+              name={name}
+              value={value}
+              autocomplete="off"
+              spellcheck={false}
+              maxlength={TEXT_MAX_LENGTH}
+              {...how}
             />
           </label>
         ),

@@ -8,20 +8,14 @@ import { answerTo } from '../delivery-answers.ts';
 import { codeWords, figure } from '../words.ts';
 import { anyOf, Filters } from './controls.tsx';
 import type { List } from './list-page.tsx';
-import { About, From, Instant, quiet, Table, Word } from './pieces.tsx';
+import { About, From, Instant, quiet, State, Table, Word } from './pieces.tsx';
 import { eventHref } from './query.ts';
 
-/** As a browser's field has it, without a zone, or as the API has it: both are UTC. */
+/** An instant as in the API. A browser's field has no zone, because its time is UTC, and no seconds if they are 0. */
 const instant = z
   .string()
-  .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z?$/)
-  .transform((given) => ({
-    day: given.slice(0, 10),
-    wall: Date.parse(given.endsWith('Z') ? given : `${given}Z`),
-  }))
-  // Date.parse takes 30 February for 2 March.
-  .refine(({ day, wall }) => !Number.isNaN(wall) && new Date(wall).toISOString().startsWith(day))
-  .transform(({ wall }) => new Date(wall).toISOString())
+  .transform((given) => (given.endsWith('Z') ? given : `${given.padEnd(19, ':00')}Z`))
+  .pipe(queries.deliveries.shape.since.unwrap())
   .optional();
 
 const filters = queries.deliveries
@@ -34,7 +28,7 @@ type Deliveries = List<typeof filters, DeliveryReport>;
 
 export const deliveriesList = ({ store, answerTimes }: OpsContext): Deliveries => ({
   name: 'Deliveries',
-  note: 'All that came in, with its outcome, newest first.',
+  note: 'All deliveries with their outcome, newest first.',
   noun: ['delivery', 'deliveries'],
   filters,
   cursor: queries.deliveries.shape.after.unwrap(),
@@ -96,12 +90,7 @@ function Event({ event_id, type }: DeliveryReport) {
 }
 
 function Outcome({ outcome, state }: DeliveryReport) {
-  if (state === null) return <span class={`state ${outcome}`}>{outcome}</span>;
-  return (
-    <span class={`state ${state}`}>
-      {outcome}, {state}
-    </span>
-  );
+  return state === null ? <State state={outcome} /> : <State state={state} words={`${outcome}, ${state}`} />;
 }
 
 /** Our own codes as words. Other reasons are sentences with ids from outside, which must stay as they are. */
@@ -125,10 +114,10 @@ const TIME_FIELD = { type: 'datetime-local', step: 1 } as const;
 const inField = (instant: string | undefined) => instant?.slice(0, 19);
 
 function emptyWords(filter: Filter, lookedBackTo: string | null): string {
-  if (lookedBackTo !== null) return 'No delivery like that among these.';
+  if (lookedBackTo !== null) return 'No matching delivery among these.';
   if (filter.search !== undefined && (filter.outcome ?? 'rejected') === 'rejected')
-    return 'No matching deliveries. One that was rejected for its headers alone had no body read that names an event: look by its time.';
+    return 'No matching deliveries. If a delivery was rejected for its headers alone, its body was not read: search by its time.';
   return Object.values(filter).some((value) => value !== undefined)
     ? 'No matching deliveries.'
-    : 'No delivery yet. The first that comes in is shown here at once, accepted or not.';
+    : 'No delivery yet. The first one is shown here at once, accepted or not.';
 }

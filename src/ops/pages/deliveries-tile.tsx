@@ -91,7 +91,7 @@ function lagWords({ verification: { times, totalMs, maxMs } }: TrafficCounts): s
   return `From change to verified: ${duration(totalMs / times)} on average, ${duration(maxMs)} at most.`;
 }
 
-/** In units of the drawing, which is stretched to the width of its tile. */
+/** Sizes in units of the drawing, which is stretched to the width of its tile. */
 const PITCH = 10;
 const GAP = 3;
 const HEIGHT = 96;
@@ -108,7 +108,8 @@ const BAR_MIN = 2;
 function Chart({ range, points, total }: TrafficSeries) {
   const { step, from } = STEPS[range];
   const bars = points.map((point) => ({
-    ...{ at: point.at, values: LAYERS.map(({ of }) => of(point)) },
+    at: point.at,
+    values: LAYERS.map(({ of }) => of(point)),
     words: `${new Date(point.at).toISOString().slice(0, 16).replace('T', ' ')} UTC · ${countWords(point)}`,
   }));
   const most = Math.max(...bars.map(({ values }) => values.reduce((sum, value) => sum + value, 0)));
@@ -181,8 +182,8 @@ function FirstSteps(live: LiveFacts) {
     [
       'Set the signing secret',
       <>
-        <code>WEBHOOK_SECRETS</code>, as the compliance service shows it. One that registering brings is
-        stored by itself.
+        <code>WEBHOOK_SECRETS</code>, as the compliance service shows it. The secret that a registration
+        brings is stored by itself.
       </>,
       live.secrets.length > 0,
     ],
@@ -219,7 +220,7 @@ function FirstSteps(live: LiveFacts) {
         ))}
       </ol>
       <p class="note">
-        <code>compliance-mirror setup</code> asks for all of it, step by step.
+        <code>compliance-mirror setup</code> asks for all of this, step by step.
       </p>
     </Tile>
   );

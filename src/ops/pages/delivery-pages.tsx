@@ -10,18 +10,18 @@ import { Body, BodyText } from './body.tsx';
 import { ActionButton, ActionForm, Button } from './controls.tsx';
 import { noticeOfEvent } from './forms.ts';
 import { OneThing } from './layout.tsx';
-import { Cause, Facts, Instant, RecordLink, SignedAt, State } from './pieces.tsx';
+import { About, Cause, Facts, From, Instant, SignedAt, State } from './pieces.tsx';
 import { eventHref, rowAt } from './query.ts';
 import { Change } from './record-page.tsx';
 
-/** One delivery: the event that it brought, or what it is kept as in quarantine or among the rejections. */
+/** The pages of one delivery: of its event, of its row in quarantine, or of its rejection. */
 
-/** Later changes of the record that are read. The one of the event is among the first, except where very many waited. */
+/** How many changes of the record are read, from the event on. The event's own is one of the first, unless very many waited. */
 const CHANGES_LOOKED_AT = 200;
 
 export async function eventPage({ store, answerTimes, receiver }: OpsContext, id: string): Promise<Child> {
   const event = found(await store.showEvent(id), 'There is no event of this id.');
-  const { state, kind, record_id, deliveries } = event;
+  const { state, deliveries } = event;
   const tookMs = answerTimes.of({ ...event, outcome: 'accepted', event_id: event.id });
   const aftermath = await readAftermath(store, event);
   return (
@@ -34,11 +34,8 @@ export async function eventPage({ store, answerTimes, receiver }: OpsContext, id
         state === 'ignored' && ['Why', whyIgnored(event)],
         event.error !== null && state !== 'processed' && ['Error', <span class="warn">{event.error}</span>],
         ['Type', event.type],
-        [
-          'About',
-          kind !== null && record_id !== null ? <RecordLink kind={kind} id={record_id} /> : 'no known record',
-        ],
-        from(event),
+        ['About', <About {...event} otherwise="no known record" />],
+        ['From', <From {...event} />],
         ['Answer', `202, signature valid${tookMs === null ? '' : `, after ${tookMs} ms`}`],
         deliveries > 1 && ['Delivered', `${figure(deliveries)} times`],
       ]}
@@ -113,7 +110,10 @@ function stepsOf(event: EventReport, aftermath: Aftermath | null): Step[] {
     { at: event.received_at, words: 'Received and stored.' },
   ];
   if (deliveries > 1)
-    steps.push({ at: event.last_delivered_at, words: `Came again, the last of ${figure(deliveries)}.` });
+    steps.push({
+      at: event.last_delivered_at,
+      words: `Delivered again, ${figure(deliveries)} times in all.`,
+    });
   if (event.processed_at !== null) steps.push({ at: event.processed_at, words: settledWords(event) });
   if (event.next_attempt_at !== null) {
     const what =
@@ -125,9 +125,7 @@ function stepsOf(event: EventReport, aftermath: Aftermath | null): Step[] {
   if (aftermath !== null && aftermath.at !== null) {
     steps.push({ at: aftermath.at, words: aftermathWords(aftermath) });
   }
-  return steps
-    .map((step) => ({ ...step, at: new Date(step.at).toISOString() }))
-    .sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+  return steps.sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
 }
 
 function settledWords({ state, attempts, error }: EventReport): string {
@@ -137,7 +135,7 @@ function settledWords({ state, attempts, error }: EventReport): string {
 }
 
 function aftermathWords({ verdict, by }: Aftermath) {
-  if (by === null) return 'The API confirmed what the record says since.';
+  if (by === null) return 'Confirmed by the API.';
   const cause = <Cause cause={by.cause} />;
   return verdict === 'replaced' ? (
     <>Changed again by {cause}.</>
@@ -147,7 +145,7 @@ function aftermathWords({ verdict, by }: Aftermath) {
 }
 
 function whyIgnored({ record_id }: EventReport): string {
-  const type = 'the specification names no such type, so it has no effect of its own';
+  const type = 'the specification has no such type, so the event itself has no effect';
   return record_id === null ? `${type}.` : `${type}: the API was asked for its record.`;
 }
 
@@ -168,17 +166,13 @@ function whyNoChange({ state, record_id }: EventReport): string {
   }
 }
 
-const from = ({ address }: { address: string | null }) =>
-  ['From', address === null ? 'not known' : <code>{address}</code>] as const;
-
 function answerFact(outcome: 'quarantined' | 'rejected', reason: string) {
   const { status, signature } = answerTo({ outcome, reason });
   return ['Answer', `${status}, signature ${codeWords(signature)}`] as const;
 }
 
 export async function quarantinedPage({ store, receiver }: OpsContext, c: OpsHandlerContext): Promise<Child> {
-  const show = (id: number) => store.show('quarantine', id);
-  const delivery = await rowAt(c, show, 'There is no delivery of this number in quarantine.');
+  const delivery = await rowAt(c, store, 'quarantine', 'There is no delivery of this number in quarantine.');
   const { reason, released_at } = delivery;
   return (
     <OneThing
@@ -188,7 +182,7 @@ export async function quarantinedPage({ store, receiver }: OpsContext, c: OpsHan
       facts={[
         ['Why', codeWords(reason)],
         ['Received', <Instant at={delivery.received_at} />],
-        from(delivery),
+        ['From', <From {...delivery} />],
         answerFact('quarantined', reason),
         ['Signed at', <SignedAt t={delivery.t} />],
         ['SHA-256', <code>{delivery.body_sha256}</code>],
@@ -196,8 +190,8 @@ export async function quarantinedPage({ store, receiver }: OpsContext, c: OpsHan
       ]}
     >
       <p class="note">
-        Releasing asks the API for what it was about, as far as that is known, and marks it as settled.
-        Nothing of its content gets into the tables.
+        “Release” asks the API for the record that it was about, if that is known, and marks the delivery as
+        settled. Nothing of its content gets into the tables.
       </p>
       {released_at === null ? (
         <ActionButton action="/actions/release" className="actions" fields={{ id: delivery.id }} id="release">
@@ -211,12 +205,12 @@ export async function quarantinedPage({ store, receiver }: OpsContext, c: OpsHan
 
 const NOT_EXAMINED: RejectionDiagnosis = { causes: [], fit: null };
 const NOT_KEPT = 'It is not kept any more.';
-const BUSY = 'Others are being examined. Reload this page in a few seconds.';
-const MENDED = 'With the settings of now it would be taken: what was wrong has been mended since.';
+const BUSY = 'Other rejections are being examined. Reload this page in a few seconds.';
+const CORRECTED = 'With the present settings it would be accepted: what was wrong has been corrected.';
 
 export async function rejectionPage(context: OpsContext, c: OpsHandlerContext): Promise<Child> {
-  const show = (id: number) => context.store.show('rejections', id);
-  const rejection = await rowAt(c, show, 'This rejection is not kept any more, or never was.');
+  const missing = 'This rejection is not kept any more, or never was.';
+  const rejection = await rowAt(c, context.store, 'rejections', missing);
   const { id, reason, body_sha256, header } = rejection;
   const diagnosis = await context.diagnose(id);
   const { causes, fit } = typeof diagnosis === 'object' && diagnosis !== null ? diagnosis : NOT_EXAMINED;
@@ -228,7 +222,7 @@ export async function rejectionPage(context: OpsContext, c: OpsHandlerContext): 
       facts={[
         ['Rejected for', codeWords(reason)],
         ['Arrived', <Instant at={rejection.at} />],
-        from(rejection),
+        ['From', <From {...rejection} />],
         answerFact('rejected', reason),
         ['Size', `${figure(rejection.bytes)} bytes`],
         body_sha256 !== null && ['SHA-256', <code>{body_sha256}</code>],
@@ -237,7 +231,7 @@ export async function rejectionPage(context: OpsContext, c: OpsHandlerContext): 
     >
       <h2>What doctor says</h2>
       {causes.length === 0 ? (
-        <p class="note">{diagnosis === null ? NOT_KEPT : diagnosis === 'busy' ? BUSY : MENDED}</p>
+        <p class="note">{diagnosis === null ? NOT_KEPT : diagnosis === 'busy' ? BUSY : CORRECTED}</p>
       ) : (
         <ul class="causes">
           {causes.map(({ code, what, remedy }) => (
@@ -259,7 +253,7 @@ export async function rejectionPage(context: OpsContext, c: OpsHandlerContext): 
       <Body
         {...rejection}
         receiver={context.receiver}
-        whyNone="Not kept: it was too large, or nothing could be tried on it."
+        whyNone="Not kept: it was too large, or the delivery was rejected for its headers alone."
       />
     </OneThing>
   );

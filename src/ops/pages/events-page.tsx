@@ -15,7 +15,7 @@ export const eventsList = ({ store }: OpsContext): List<typeof filters, EventRep
   name: 'Events',
   note: 'Every accepted event, the newest first.',
   noun: ['event', 'events'],
-  filters: filters,
+  filters,
   async read({ record_id: recordId, ...filter }, paging) {
     const { items, ...rest } = await store.listEvents({ ...filter, recordId }, paging);
     return { ...numbered(items, paging, ({ seq }) => seq), ...rest };
@@ -40,33 +40,20 @@ export const eventsList = ({ store }: OpsContext): List<typeof filters, EventRep
     </Filters>
   ),
   empty: (filter, lookedBackTo) =>
-    lookedBackTo === null ? emptyWords(filter) : 'No event like that among these.',
-  table: (events, _, here) => <Events {...{ events, here }} />,
+    lookedBackTo === null ? emptyWords(filter) : 'No matching event among these.',
+  table: (events, _, here) => <Events events={events} here={here} />,
 });
 
-/** With boxes to tick, if the reader may change at least one of them. */
+/** The events have boxes to tick if the reader may change one of them. */
 function Events({ events, here }: { events: readonly EventReport[]; here: string }) {
-  if (!mayOperate() || !events.some(isChangeable)) return <EventTable events={events} ticks={false} />;
-  return (
-    <ActionForm action="/actions/events" fields={{ back: here }}>
-      <EventTable events={events} ticks />
-      <div class="actions bulk">
-        <Button does="retry">Retry the ticked</Button>
-        <Button does="discard">Discard the ticked</Button>
-        <span class="note">Failed ones can be tried again; failed and pending ones discarded.</span>
-      </div>
-    </ActionForm>
-  );
-}
-
-function EventTable({ events, ticks }: { events: readonly EventReport[]; ticks: boolean }) {
-  return (
+  const ticks = mayOperate() && events.some(isChangeable);
+  const table = (
     <Table
       label="Events"
       dense
       rows={events}
       columns={[
-        [ticks ? <span data-tick-all>Event</span> : 'Event', (event) => <Name {...{ event, ticks }} />],
+        [ticks ? <span data-tick-all>Event</span> : 'Event', (event) => <Name event={event} ticks={ticks} />],
         ['Type', (event) => <Word text={event.type} />, 'wide'],
         ['About', (event) => <About {...event} otherwise={kindWords(event)} />, 'wide'],
         ['State', State, 'wide'],
@@ -75,6 +62,17 @@ function EventTable({ events, ticks }: { events: readonly EventReport[]; ticks: 
         ['Error', ({ error }) => error, 'full error'],
       ]}
     />
+  );
+  if (!ticks) return table;
+  return (
+    <ActionForm action="/actions/events" fields={{ back: here }}>
+      {table}
+      <div class="actions bulk">
+        <Button does="retry">Retry the ticked</Button>
+        <Button does="discard">Discard the ticked</Button>
+        <span class="note">Failed events can be retried; failed and pending events can be discarded.</span>
+      </div>
+    </ActionForm>
   );
 }
 
@@ -108,7 +106,7 @@ function emptyWords(filter: z.output<typeof filters>): string {
   const filters = Object.values(filter).filter((value) => value !== undefined).length;
   if (filters === 0) return 'No event yet. The first accepted one is shown here at once.';
   if (filters === 1 && filter.state === 'failed')
-    return 'No failed events. One that cannot be processed is shown here, to be tried again or discarded.';
+    return 'No failed events. An event that cannot be processed is shown here, to be retried or discarded.';
   if (filters === 1 && filter.state === 'pending') return 'No pending events: all are processed.';
-  return 'No matching events. Take a filter away to see more.';
+  return 'No matching events. Remove a filter to see more.';
 }

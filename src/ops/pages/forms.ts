@@ -12,7 +12,7 @@ import type { Operations } from '../operations.ts';
 import { count, figure } from '../words.ts';
 import { recordHref, TEXT_MAX_LENGTH } from './query.ts';
 
-/** As many as a list can show. Each is a transaction of its own. */
+/** As many as a list can show. */
 const MAX_TICKED = PAGE_LIMIT_MAX;
 /** The longest character of an id in a form: three bytes in UTF-8, each percent-encoded. */
 const BYTES_PER_CHARACTER = 9;
@@ -20,7 +20,7 @@ const BYTES_PER_CHARACTER = 9;
 export const TICKED_PATH = '/actions/events';
 export const TICKED_BYTES = MAX_TICKED * ('id=&'.length + TEXT_MAX_LENGTH * BYTES_PER_CHARACTER);
 
-/** Where a form leads once it has done what it is for, and what that page says of it; without `what`: nothing. */
+/** The page that follows a form, and the outcome that it shows; without `what`: none. */
 type Done = { to: string } & Partial<Outcome>;
 type Form = (actor: string, fields: URLSearchParams) => Promise<Done>;
 
@@ -70,11 +70,9 @@ export function createForms(
       if (verb !== 'retry' && verb !== 'discard') throw invalid('Press one of the buttons of the page.');
       if (ids.length === 0) throw invalid('Tick at least one event.');
       if (ids.length > MAX_TICKED) throw invalid(`Tick at most ${MAX_TICKED} events.`);
-      const [change, what] =
-        verb === 'retry'
-          ? ([operations.retryEvent, 'retried'] as const)
-          : ([operations.discardEvent, 'discarded'] as const);
-      let [done, not] = [0, 0];
+      const change = verb === 'retry' ? operations.retryEvent : operations.discardEvent;
+      let done = 0;
+      let not = 0;
       for (const id of ids) {
         try {
           await change(actor, id);
@@ -84,6 +82,7 @@ export function createForms(
           not += 1;
         }
       }
+      const what = verb === 'retry' ? 'retried' : 'discarded';
       return { to: fields.get('back') ?? '/events', what, done, not };
     },
 
@@ -134,7 +133,7 @@ function numberIn(fields: URLSearchParams): number {
 const invalid = (detail: string) =>
   refusal(400, 'invalid_form', 'This form cannot be used as it is.', detail);
 
-/** What a form did. Our own words and numbers only, because it passes through a cookie. */
+/** What a form did: only our own words and numbers, because it is sent in a cookie. */
 export interface Outcome {
   what: 'retried' | 'discarded' | 'queued' | 'compared' | 'refetched' | 'released' | 'approved' | 'resolved';
   done: number;
@@ -151,7 +150,7 @@ const COOKIE = 'compliance-mirror-notice';
 /** Seconds. Only the request after the form's needs it. */
 const COOKIE_AGE = 60;
 
-/** The page after a form shows the outcome once: it comes in a cookie, which that page deletes, so that a reload is silent. */
+/** The next page shows the outcome, and deletes its cookie, so that a reload does not show it again. */
 function leaveOutcome(c: OpsHandlerContext, publicUrl: URL | null, outcome: Outcome): void {
   const { what, done, not } = outcome;
   setCookie(c, COOKIE, `${what}.${done}.${not}`, { ...cookieOptions(publicUrl), maxAge: COOKIE_AGE });
@@ -173,7 +172,7 @@ export function noticeOf({ what, done, not }: Outcome): Notice {
   return { text: `${SENTENCES[what](done)}${rest}`, isBad: not > 0 };
 }
 
-/** The same on the page of a single event, with its new state. */
+/** As `noticeOf`, on the page of a single event: it says the new state. */
 export function noticeOfEvent({ what, done }: Outcome, { state, error, body }: EventReport): Notice {
   if (what === 'discarded' && done > 0) return { text: 'Discarded.', isBad: false };
   if (done > 0) return { text: state === 'ignored' ? IGNORED : 'Processed.', isBad: false };
@@ -182,7 +181,7 @@ export function noticeOfEvent({ what, done }: Outcome, { state, error, body }: E
   return { text: `Failed again: ${why}.`, isBad: true };
 }
 
-const IGNORED = 'Read. Its type is not known, so it has no effect but that the API is asked for its record.';
+const IGNORED = 'Ignored, because its type is not known. The API is asked for its record.';
 
 const WHY_NOT: Partial<Record<Outcome['what'], string>> = { retried: 'the error is beside each' };
 
@@ -190,10 +189,10 @@ const SENTENCES: Record<Outcome['what'], (done: number) => string> = {
   retried: (done) => `${count(done, 'event')} processed.`,
   discarded: (done) => `${count(done, 'event')} discarded.`,
   queued: () =>
-    'The full sync was asked for. It begins when the one before it has ended; if the mirror is paused, after “Resume”.',
-  compared: () => 'The dry run has begun. What it finds will be shown below.',
+    'The full sync is requested. It begins when the one before it has ended; if the mirror is paused, after “Resume”.',
+  compared: () => 'The dry run has begun. Its result will be shown below.',
   refetched: () => 'The record will be fetched again.',
-  released: () => 'Released: what it was about is asked of the API.',
+  released: () => 'Released. The API is asked for its record, if that is known.',
   resolved: () => 'The gap is resolved.',
   approved: (done) =>
     `${count(done, 'deletion')} approved, for one hour. A full sync proves them once more first.`,

@@ -48,7 +48,7 @@ const PAGES = [
 
 export type PageName = (typeof PAGES)[number][1];
 
-/** How much waits on each page, as a number and in words. */
+/** How much waits for a person on each page, as a number and in words. */
 function countsOf({ pendingDeletions, failed, quarantined, rejected, gaps }: Waiting) {
   const counts: Partial<Record<PageName, readonly [number, string]>> = {
     Events: [failed, `${figure(failed)} failed`],
@@ -144,11 +144,11 @@ interface OneThingOf {
   note?: Child;
   current: PageName;
   facts: readonly (Fact | null | false)[];
-  /** What it says of a form's outcome, where that is not what other pages say. */
+  /** The notice of a form's outcome; default: that of all other pages. */
   say?: typeof noticeOf;
 }
 
-/** The page of one thing: what it is called, facts about it, and what else there is of it. */
+/** The page of one thing: its name, facts about it, and `children`. */
 export function OneThing({ title, heading = title, children, ...of }: PropsWithChildren<OneThingOf>) {
   return (
     <Frame title={title} current={of.current}>

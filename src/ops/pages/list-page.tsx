@@ -12,9 +12,9 @@ import { type Links, linksOf, numberCursor, PAGE_ROWS, pageQuery, pathWith } fro
 interface Rows<Row> {
   items: readonly Row[];
   next: string | null;
-  /** `above` of the page's stream: the newest row. */
+  /** The newest row: the page's stream counts the rows above it. */
   newest: string;
-  /** The search ended there before the page was full: ISO 8601. Null: it did not. */
+  /** ISO 8601: a search ended there, before the page was full. Null: it did not. */
   looked_back_to?: string | null;
 }
 
@@ -31,10 +31,10 @@ export interface List<Filters extends z.ZodObject, Row> {
   /** What a row is called, for one and for many. */
   noun: readonly [one: string, many: string];
   filters: Filters;
-  /** What `after` and `above` look like, where it is not a number. */
+  /** The form of `after` and `above`; default: a number. */
   cursor?: z.ZodString;
   read(filter: z.output<Filters>, paging: ListPaging): Promise<Rows<Row>>;
-  /** Whether new rows belong to this filter. Default: always. */
+  /** Whether new rows can match this filter. Default: always. */
   isWatched?: (filter: z.output<Filters>) => boolean;
   form?: (filter: z.output<Filters>, rows: readonly Row[]) => Child;
   /** `here`: the address of this page. */
@@ -66,7 +66,10 @@ export function listHandlers<Filters extends z.ZodObject, Row>(path: string, lis
       const { pathname, search } = new URL(c.req.url);
       return (
         <ListPage
-          {...{ name, title, note, ...linksOf(c, rows.next) }}
+          name={name}
+          title={title}
+          note={note}
+          {...linksOf(c, rows.next)}
           stream={
             after === undefined && isWatched(filter)
               ? pathWith(`/stream${path}`, { ...rest, above: rows.newest })
@@ -95,7 +98,7 @@ export function listHandlers<Filters extends z.ZodObject, Row>(path: string, lis
         const { items, next } = await list.read(rest as Filter, { limit: PAGE_ROWS, above });
         const found = count(items.length, `new ${noun[0]}`, `new ${noun[1]}`);
         const words = items.length === 0 ? null : `${found}${next === null ? '' : ' and more'}`;
-        return <NewRows {...{ words, href: pathWith(path, rest) }} />;
+        return <NewRows words={words} href={pathWith(path, rest)} />;
       };
     },
   };
@@ -130,7 +133,7 @@ export function ListPage({ name, title = name, stream = null, form, children, ..
   );
 }
 
-/** New rows are counted only: the rows that a person reads must not move. Null: there are none. */
+/** New rows are only counted, because the rows that a person reads must not move. Null: there are none. */
 function NewRows({ words, href }: { words: string | null; href: string }) {
   return (
     <div data-part="new-rows">

@@ -11,7 +11,7 @@ import { type GapGuide, gapText, isEndedByPerson } from '../gap-texts.ts';
 import { bytes, codeWords, figure, kindPlural } from '../words.ts';
 import { ActionButton, mayOperate } from './controls.tsx';
 import { type List, type ListPaging, numbered } from './list-page.tsx';
-import { Facts, From, Instant, quiet, RecordLink, SignedAt, Table, Tabs } from './pieces.tsx';
+import { Facts, From, Instant, quiet, RecordLink, SignedAt, State, Table, Tabs } from './pieces.tsx';
 
 /** The lists whose rows have numbers, and few columns. */
 
@@ -45,12 +45,12 @@ export const quarantineList = ({ store }: OpsContext): List<typeof noFilters, Qu
   ),
 });
 
-const notYet = <span class="state pending">not yet</span>;
+const notYet = <State state="pending" words="not yet" />;
 
 export const rejectionsList = ({ store }: OpsContext): List<typeof noFilters, RejectionReport> => ({
   name: 'Rejections',
   title: 'Rejected deliveries',
-  note: 'Of each reason, sender and minute the first two are kept, and the newest, which stands for the others.',
+  note: 'For each reason, sender and minute, the first two are kept, and the newest, whose count includes the others.',
   noun: ['rejection', 'rejections'],
   filters: noFilters,
   read: (_, paging) => numberedRows(store, 'rejections', paging),
@@ -122,7 +122,7 @@ export const gapsList = ({ store, facts }: OpsContext): List<typeof gapFilters, 
       : 'None is resolved yet. Each is shown here with its history once it is repaired.',
   table: (gaps, { show }) =>
     gapsByReason(gaps).map(([reason, members]) => (
-      <Gaps {...{ reason, members }} isOpen={show === 'open'} eventsOnly={facts().eventsOnly} />
+      <Gaps reason={reason} members={members} isOpen={show === 'open'} eventsOnly={facts().eventsOnly} />
     )),
 });
 
@@ -189,7 +189,7 @@ function About({ kind, record_id }: GapReport) {
   return record_id === null ? `all ${kindPlural(kind)}` : <RecordLink kind={kind} id={record_id} />;
 }
 
-/** With the button of a gap that only a person can end. */
+/** The error, with a button for a gap that only a person can end. */
 function errorOf(gap: GapReport, eventsOnly: boolean) {
   if (!mayOperate() || gap.resolved_at !== null || !isEndedByPerson(gap, eventsOnly)) return gap.error;
   return (

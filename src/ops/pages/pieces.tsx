@@ -23,7 +23,7 @@ export const VisitContext = createContext<Visit>({ identity: null, now: 0, outco
 
 export const useVisit = () => useContext(VisitContext);
 
-/** `otherwise`: in place of no instant. */
+/** `otherwise`: shown if there is no instant. */
 type At = { at: string | number | null; otherwise?: Child };
 
 /**
@@ -55,7 +55,7 @@ export const NO_NAME = quiet('no name');
 export const nameOr = <Otherwise,>({ name }: { name: string | null }, otherwise: Otherwise) =>
   name?.trim() ? shortened(name, NAME_SHOWN_CHARACTERS) : otherwise;
 
-/** The longest type of an event in the specification has one less. */
+/** Longer than every event type of the specification. */
 const WHOLE_CHARACTERS = 16;
 
 /** A status or a type: in one line if it is short. A longer one may break anywhere. */
@@ -65,7 +65,7 @@ export function Word({ text }: { text: string | null }) {
 
 type TileOf = PropsWithChildren<{ part: string; title: unknown; width?: 'third'; aside?: unknown }>;
 
-/** A part that the script replaces as a whole. `part` is unique on its page; `aside` is beside the title. */
+/** A part that the script replaces as a whole. `part`: unique on its page. `aside`: stands beside the title. */
 export function Tile({ part, title, width, aside, children }: TileOf) {
   return (
     <section class={`tile ${width ?? ''}`} data-part={part} aria-labelledby={`${part}-title`}>
@@ -80,7 +80,7 @@ export function Tile({ part, title, width, aside, children }: TileOf) {
 
 type TitleOf = PropsWithChildren<{ note?: unknown; say?: typeof noticeOf | undefined }>;
 
-/** The head of every page except the status page, and what `say` says of a form's outcome. */
+/** The head of every page except the status page, with the notice of a form's outcome. */
 export function Title({ children, note, say = noticeOf }: TitleOf) {
   const { outcome } = useVisit();
   const notice = outcome && say(outcome);
@@ -101,7 +101,7 @@ export function Title({ children, note, say = noticeOf }: TitleOf) {
 
 type Tab = { href: string; words: unknown; isShown: boolean; range?: string };
 
-/** Several views of one thing, of which one is shown. */
+/** Links to several views of one thing, of which one is shown. */
 export function Tabs({ label, tabs }: { label: string; tabs: readonly Tab[] }) {
   return (
     <nav class="tabs" aria-label={label}>
@@ -118,7 +118,7 @@ export function Tabs({ label, tabs }: { label: string; tabs: readonly Tab[] }) {
   );
 }
 
-/** In place of missing rows; says what to expect here. */
+/** Stands where rows are missing, and says what to expect here. */
 export function Empty({ children }: PropsWithChildren) {
   return <p class="empty">{children}</p>;
 }
@@ -138,10 +138,10 @@ export function Pager({ next, first, words }: { next: string | null; first: stri
   );
 }
 
-/** Of a cell: `n` for figures; `full error` leaves the cell out at phone width where it is null. */
+/** The class of a cell. `n`: figures. `full error`: left out at phone width if it is null. */
 type CellClass = 'n' | 'wide' | 'wide quiet' | 'full' | 'full error' | 'half' | 'whole';
 
-/** A column: its head, what its cell holds of a row, and the cell's class. */
+/** A column: its head, the content of its cell for a row, and the cell's class. */
 export type Column<Row> = readonly [head: unknown, cell: (row: Row) => unknown, className?: CellClass];
 
 interface TableOf<Row> {
@@ -187,7 +187,7 @@ function cellOf<Row>([head, cell, className]: Column<Row>, row: Row, isFirst: bo
   );
 }
 
-/** `id`: of the name, for an element that the name labels. */
+/** `id`: the name labels another element. */
 export type Fact = readonly [name: unknown, value: unknown, how?: { isWarning?: boolean; id?: string }];
 
 type FactsClass = 'facts' | 'pairs';

@@ -1,9 +1,11 @@
 import type { z } from 'zod';
 import { isKind, type Kind } from '../../compliance/kinds.ts';
+import type { NumberedTable } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { found, notFound, refusal } from '../api/answers.ts';
 import { idInPath } from '../api/ids.ts';
 import { queries, rowId } from '../api/query.ts';
+import type { OpsStore } from '../context.ts';
 
 export const PAGE_ROWS = 50;
 /** An id has at most 255 characters. */
@@ -11,6 +13,9 @@ export const TEXT_MAX_LENGTH = 255;
 
 /** The last row of the page before, in lists that are ordered by a number. */
 export const numberCursor = queries.byNumber.shape.after.unwrap();
+
+/** The query of a page that has such a list and no filters. */
+export const queryByNumber = queries.byNumber.pick({ after: true });
 
 /**
  * The query of a page. Forms send empty fields too, so an empty one counts as absent. An unusable one is refused, because
@@ -27,13 +32,14 @@ export function pageQuery<Query>(c: OpsHandlerContext, schema: z.ZodType<Query>)
 }
 
 /** The row whose number is in the address. */
-export async function rowAt<Row>(
+export async function rowAt<Name extends NumberedTable>(
   c: OpsHandlerContext,
-  show: (id: number) => Promise<Row | null>,
+  store: OpsStore,
+  table: Name,
   orElse: string,
-): Promise<Row> {
+) {
   const { data: id } = rowId.safeParse(c.req.param('id'));
-  return found(id === undefined ? null : await show(id), orElse);
+  return found(id === undefined ? null : await store.show(table, id), orElse);
 }
 
 /** The kind of records in the address. */
@@ -43,7 +49,7 @@ export function kindAt(c: OpsHandlerContext): Kind {
   return kind;
 }
 
-/** Where the other rows of a list are; null: there are none, or this is the first page. */
+/** Addresses of a list's other rows; null: there are none, or this is the first page. */
 export interface Links {
   next: string | null;
   first: string | null;
@@ -52,7 +58,7 @@ export interface Links {
 /** The same page with its filters, from the row `after` on, and from the first row on. */
 export function linksOf(c: OpsHandlerContext, after: string | null): Links {
   const { pathname } = new URL(c.req.url);
-  // Of a name given twice the first value counts, as in pageQuery.
+  // If a name is given twice, its first value counts, as in pageQuery.
   const query: Record<string, string | undefined> = c.req.query();
   return {
     next: after === null ? null : pathWith(pathname, { ...query, after }),

@@ -1,5 +1,4 @@
 import type { Child } from 'hono/jsx';
-import { z } from 'zod';
 import type { ChangeReport, RecordReport } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { found } from '../api/answers.ts';
@@ -11,14 +10,12 @@ import { Text } from './body.tsx';
 import { ActionButton } from './controls.tsx';
 import { OneThing } from './layout.tsx';
 import { Cause, Empty, EventLink, Instant, nameOr, Pager, quiet, Table } from './pieces.tsx';
-import { kindAt, linksOf, numberCursor, PAGE_ROWS, pageQuery, pathWith } from './query.ts';
-
-const query = z.strictObject({ after: numberCursor.optional() });
+import { kindAt, linksOf, PAGE_ROWS, pageQuery, pathWith, queryByNumber } from './query.ts';
 
 export async function recordPage({ store, facts }: OpsContext, c: OpsHandlerContext): Promise<Child> {
   const kind = kindAt(c);
   const id = idFromPath(c.req.param('id') ?? '');
-  const { after } = pageQuery(c, query);
+  const { after } = pageQuery(c, queryByNumber);
   const record = found(await store.showRecord(kind, id), 'There is no record of this kind and id.');
   const { items: changes, next } = await store.recordHistory(kind, id, { limit: PAGE_ROWS, after });
   const isWhole = changes.at(-1)?.operation === 'insert';

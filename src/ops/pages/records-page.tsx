@@ -47,8 +47,9 @@ export async function recordsPage(
   const title = sentenceCase(kindPlural(kind));
   return (
     <ListPage
-      {...{ title, ...links }}
+      {...links}
       name="Records"
+      title={title}
       note="What the tables hold, as last written."
       form={
         <>
@@ -71,8 +72,8 @@ export async function recordsPage(
               This page searched to <code>{searchedTo}</code>. There are more records.{' '}
             </>
           )}
-          {filter.deleted === undefined ? 'Deleted ones are among them. ' : ''}
-          {order === 'changed' ? 'Those whose last change is trimmed are not. ' : ''}
+          {filter.deleted === undefined ? 'Deleted records are shown too. ' : ''}
+          {order === 'changed' ? 'Records whose last change was trimmed are not shown. ' : ''}
           <a href={`/download${links.first ?? pathname + search}`} download>
             Download them as CSV
           </a>
@@ -84,7 +85,7 @@ export async function recordsPage(
         label={title}
         rows={items}
         columns={[
-          ['Id', ({ id }) => <RecordId {...{ kind, id }} />],
+          ['Id', ({ id }) => <RecordId kind={kind} id={id} />],
           ['Name', (record) => nameOr(record, NO_NAME), 'full'],
           ...(kind === 'policy' ? [VERSION] : []),
           [
@@ -100,7 +101,7 @@ export async function recordsPage(
   );
 }
 
-/** The same as CSV, all of them. */
+/** All records of the page's filters, as CSV. */
 export function recordsDownload(context: OpsContext, c: OpsHandlerContext): Response {
   const kind = kindAt(c);
   const { after: _, order, ...filter } = pageQuery(c, query);
@@ -126,7 +127,7 @@ function filtersOf(
 ) {
   const { field } = filter;
   const records = new Map(statuses.map((each) => [each.status, each.records]));
-  // The one that is filtered by is among them, even if no record has it any more.
+  // The chosen status is among them, even if no record has it any more.
   const choices = new Set([...records.keys(), ...(filter.status === undefined ? [] : [filter.status])]);
   const statusWords = (status: string) => {
     const number = records.get(status);
@@ -159,7 +160,7 @@ const ORDERS = [
 ] as const;
 
 function emptyWords(kind: Kind, filter: RecordFilter, searchedTo: string | null): string {
-  if (searchedTo !== null) return 'No record like that among these.';
+  if (searchedTo !== null) return 'No matching record among these.';
   return Object.values(filter).some((value) => value !== undefined)
     ? `No matching ${kindPlural(kind)}.`
     : `No ${kindPlural(kind)} yet. They come with the first full sync, or with the first event about one.`;

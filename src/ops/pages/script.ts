@@ -64,7 +64,7 @@ export const SCRIPT = `
     light.textContent = text;
   };
 
-  // Read out when it changes: a part that is replaced would not be, or with its ages each minute.
+  // Screen readers read this out when it changes. They would not read a replaced part, or would read its ages each minute.
   const said = document.createElement('p');
   said.className = 'hidden';
   said.setAttribute('role', 'status');
@@ -141,12 +141,12 @@ export const SCRIPT = `
     });
     source.addEventListener('error', () => {
       show('lost', 'connection lost at ' + new Date().toISOString().slice(11, 19) + ' UTC, trying again');
-      // Refused for good, as when the session has ended: a reload leads to the sign-in.
+      // Closed for good, as when the session has ended: a reload leads to the sign-in.
       if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
     });
   };
-  // A browser has six connections to one server: were all taken, the next page would not load. The status page keeps
-  // its own also in the background, because its title is the verdict.
+  // A browser opens six connections to one server. If streams took all of them, the next page would not load. Only the
+  // status page keeps its stream in the background, because its title is the verdict.
   const isKept = main.querySelector('.verdict') !== null;
   if (!document.hidden || isKept) listen();
   document.addEventListener('visibilitychange', () => {

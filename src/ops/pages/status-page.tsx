@@ -18,13 +18,13 @@ interface Shown {
   series: TrafficSeries;
 }
 
-interface Has {
+interface Sources {
   snapshots: Snapshots;
   charts: Charts;
 }
 
-export async function statusPage(has: Has, c: OpsHandlerContext): Promise<Child> {
-  const shown = await read(has, c);
+export async function statusPage(sources: Sources, c: OpsHandlerContext): Promise<Child> {
+  const shown = await read(sources, c);
   const { range } = shown.series;
   return (
     <Frame title={shown.snapshot.verdict.sentence} current="Status" stream={streamOf(range)}>
@@ -39,11 +39,11 @@ export async function statusPage(has: Has, c: OpsHandlerContext): Promise<Child>
   );
 }
 
-export async function statusStream(has: Has, c: OpsHandlerContext): Promise<Child> {
-  return <StatusParts {...(await read(has, c))} />;
+export async function statusStream(sources: Sources, c: OpsHandlerContext): Promise<Child> {
+  return <StatusParts {...(await read(sources, c))} />;
 }
 
-async function read({ snapshots, charts }: Has, c: OpsHandlerContext): Promise<Shown> {
+async function read({ snapshots, charts }: Sources, c: OpsHandlerContext): Promise<Shown> {
   const asked = c.req.query('range') ?? '';
   const range = isRange(asked) ? asked : 'hour';
   const [snapshot, series] = await Promise.all([snapshots.current(), charts(range)]);
@@ -58,7 +58,7 @@ function StatusParts({ snapshot, series }: Shown) {
       <AttentionSection {...snapshot} />
       <div class="grid">
         <KindCards {...snapshot} />
-        <DeliveriesTile {...{ snapshot, series }} />
+        <DeliveriesTile snapshot={snapshot} series={series} />
         <SyncRunsTile {...snapshot} />
         <GapsTile {...snapshot} />
         <EventsTile {...snapshot} />
@@ -125,7 +125,7 @@ function Actions({ verdict, live, pending }: Snapshot) {
           Resume
         </ActionButton>
       ) : null}
-      {/* Of several kinds, the list below has them. */}
+      {/* Those of several kinds are only in the list below. */}
       {pending.length === 1 ? <Pending deletions={pending[0]!} first={verdict.action === 'approve'} /> : null}
       {verdict.action === 'retry' ? (
         <ActionButton action="/actions/retry" id="retry" first>
@@ -152,7 +152,7 @@ function Actions({ verdict, live, pending }: Snapshot) {
   );
 }
 
-/** They are approved on the sync run's page, which lists the ids. */
+/** Leads to the sync run's page, which lists the ids and has the button to approve them. */
 function Pending({ deletions, first }: { deletions: PendingCount; first: boolean }) {
   const { sync_run_id: syncRunId, kind, count: pending } = deletions;
   return (

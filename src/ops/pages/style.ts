@@ -1,9 +1,9 @@
-/** Table rows as cards: within `media`, the cells of tables below `within` are placed in a grid of so many columns. */
-const asLines = (media: string, within: string, places: number) => `@media ${media} {
+/** For `media`, the rows of tables inside `within` become cards, with a grid of so many columns for their cells. */
+const asCards = (media: string, within: string, columns: number) => `@media ${media} {
   .scroll${within.trim()} { overflow: visible }
   ${within}:is(table, tbody, thead, tr, th, td) { display: block }
   ${within}thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
-  ${within}tbody tr { display: grid; grid-template-columns: repeat(${places}, minmax(0, 1fr)); gap: var(--s2) var(--s3); padding: var(--s3) 0; border-top: 1px solid var(--line) }
+  ${within}tbody tr { display: grid; grid-template-columns: repeat(${columns}, minmax(0, 1fr)); gap: var(--s2) var(--s3); padding: var(--s3) 0; border-top: 1px solid var(--line) }
   ${within}tbody tr:first-child { border-top: 0 }
   ${within}:is(tbody th, tbody td, td.n, .n + :not(.n)) { padding: 0; border: 0; text-align: left }
   ${within}tbody th { grid-column: 1 / -1; white-space: normal; font-weight: 600 }
@@ -60,14 +60,14 @@ code { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere; unicode-bidi: is
 .pages a { display: block; padding: var(--s2) var(--s3); white-space: nowrap; border-bottom: 2px solid transparent; color: var(--soft); text-decoration: none }
 .pages a:hover { color: var(--ink) }
 .pages a[aria-current] { border-color: var(--accent); color: var(--ink); font-weight: 550 }
-/* What is hidden in it must not widen the page. */
+/* Its hidden words must not widen the page. */
 .count { display: inline-block; position: relative; margin-left: .35rem; padding: 0 .4rem; border-radius: 1rem; background: color-mix(in srgb, var(--bad) 11%, var(--card)); color: var(--bad); font-size: .75rem; font-weight: 600 }
 .tabs ul { display: flex; flex-wrap: wrap; gap: var(--s1) }
 .tabs a { display: block; padding: var(--s1) var(--s3); border-radius: 2rem; color: var(--soft); text-decoration: none }
 .tabs a:hover { background: var(--wash); color: var(--ink) }
 .tabs a[aria-current] { background: var(--wash); color: var(--ink); font-weight: 550 }
 main { padding-top: var(--s5) } main:focus { outline: none }
-/* What may be out of date has no colour of a state. */
+/* A page that may be out of date shows no colours of states. */
 body:has(.live[data-state="lost"]) main { filter: grayscale(1) }
 .live { display: inline-flex; align-items: center; gap: var(--s2) }
 .live::before { content: ""; width: .5rem; height: .5rem; border-radius: 50%; background: var(--line) }
@@ -185,8 +185,8 @@ main > h2, .group > h2, .dry-run > h2 { margin-top: var(--s5); font-size: 1.125r
 .change .scroll { margin-top: var(--s2) }
 .causes { display: grid; gap: var(--s4); margin-top: var(--s3) } .causes li { padding-left: var(--s4); border-left: 3px solid var(--warn) }
 
-${asLines('(min-width: 40.01rem) and (max-width: 60rem)', '.dense ', 8)}
-${asLines('(max-width: 40rem)', '', 4)}
+${asCards('(min-width: 40.01rem) and (max-width: 60rem)', '.dense ', 8)}
+${asCards('(max-width: 40rem)', '', 4)}
 @media (max-width: 40rem) {
   .timeline { grid-template-columns: minmax(0, 1fr) }
   .facts { grid-template-columns: minmax(0, 1fr); gap: 0 } .facts dd { margin-bottom: var(--s2) }

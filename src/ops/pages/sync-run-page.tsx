@@ -9,7 +9,19 @@ import { isApproved, type PendingOfSyncRun, pendingBySyncRun } from '../pending-
 import { codeWords, count, figure, kindNoun, kindPlural } from '../words.ts';
 import { ActionForm, Button } from './controls.tsx';
 import { Frame } from './layout.tsx';
-import { Facts, Instant, NO_NAME, nameOr, Pager, RecordId, Table, Title, useVisit, Word } from './pieces.tsx';
+import {
+  Facts,
+  Instant,
+  NO_NAME,
+  nameOr,
+  Pager,
+  RecordId,
+  State,
+  Table,
+  Title,
+  useVisit,
+  Word,
+} from './pieces.tsx';
 import { type Links, linksOf, pageQuery, rowAt, TEXT_MAX_LENGTH } from './query.ts';
 import { DifferencesDetails, Running, tookWords } from './sync-runs.tsx';
 
@@ -26,13 +38,9 @@ const query = z.strictObject({
 
 export async function syncRunPage({ store, clock, facts }: OpsContext, c: OpsHandlerContext): Promise<Child> {
   const { after } = pageQuery(c, query);
-  const show = (id: number) => store.show('sync_runs', id);
-  const syncRun = await rowAt(c, show, 'There is no full sync of this number.');
+  const syncRun = await rowAt(c, store, 'sync_runs', 'There is no full sync of this number.');
   const [pending] = await pendingBySyncRun(store, clock.wall(), syncRun.id);
-  const shown =
-    pending === undefined
-      ? []
-      : await store.listPendingDeletions({ syncRunId: syncRun.id }, { limit: PENDING_SHOWN, after });
+  const shown = await store.listPendingDeletions({ syncRunId: syncRun.id }, { limit: PENDING_SHOWN, after });
   const links = linksOf(c, nextKey(shown, PENDING_SHOWN, pendingDeletionKey));
   const { kind, started_at, finished_at, outcome, error } = syncRun;
   return (
@@ -47,12 +55,12 @@ export async function syncRunPage({ store, clock, facts }: OpsContext, c: OpsHan
           ['Began', <Instant at={started_at} precise />],
           ['Ended', <Instant at={finished_at} precise otherwise="not yet" />],
           finished_at !== null && ['Took', tookWords(syncRun)],
-          ['Outcome', <span class={`state ${outcome}`}>{codeWords(outcome ?? 'under way')}</span>],
+          ['Outcome', <State state={outcome ?? ''} words={codeWords(outcome ?? 'under way')} />],
           error !== null && ['Error', <span class="warn">{error}</span>],
           ['Read', `${count(syncRun.seen, 'record')} on ${count(syncRun.pages, 'page')}`],
           [
             'Wrote',
-            `${figure(syncRun.inserted)} new, ${figure(syncRun.updated)} changed, ${figure(syncRun.deleted)} deleted; ${figure(syncRun.unchanged)} as they were`,
+            `${figure(syncRun.inserted)} new, ${figure(syncRun.updated)} changed, ${figure(syncRun.deleted)} deleted; ${figure(syncRun.unchanged)} unchanged`,
           ],
         ]}
       />
@@ -64,13 +72,13 @@ export async function syncRunPage({ store, clock, facts }: OpsContext, c: OpsHan
   );
 }
 
-/** So many records are named in the sentence; the others are counted. */
+/** Records that the sentence of the approval names; the others are counted. */
 const NAMED = 3;
 
 /** `shown`: one page of them. */
 type PendingOnPage = PendingOfSyncRun & { shown: readonly PendingDeletionReport[] };
 
-/** A name must not turn the words beside it around, whatever the direction of its writing. */
+/** Each name is in `bdi`, so that one that is written from right to left does not reorder the words beside it. */
 function Named({ shown, waiting }: PendingOnPage) {
   const { now } = useVisit();
   const names = shown
@@ -97,7 +105,7 @@ function PendingDeletions({ next, first, ...pending }: Links & PendingOnPage) {
       <p class="lead">
         {waiting > 0
           ? 'The compliance service does not show these any more: unusually many, or the last one. Nothing has been deleted here. Check there first that they were really deleted.'
-          : 'The next proof that they are gone deletes exactly these.'}
+          : 'The next full sync that proves them gone deletes exactly these.'}
         {approved > 0 && until !== null ? (
           <>
             {' '}
@@ -121,7 +129,7 @@ function PendingDeletions({ next, first, ...pending }: Links & PendingOnPage) {
           {figure(shown.length)} of {figure(waiting + approved)} are on this page.
         </p>
       ) : null}
-      <Pager next={next} first={first} words="More of them" />
+      <Pager next={next} first={first} words="More deletions" />
       {waiting > 0 ? (
         <ActionForm
           action="/actions/approve-deletions"
@@ -144,5 +152,5 @@ function PendingDeletions({ next, first, ...pending }: Links & PendingOnPage) {
   );
 }
 
-const APPROVED = <span class="state complete">approved</span>;
-const WAITS = <span class="state pending">waits</span>;
+const APPROVED = <State state="complete" words="approved" />;
+const WAITS = <State state="pending" words="waits" />;

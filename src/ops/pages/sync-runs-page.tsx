@@ -1,5 +1,4 @@
 import type { Child } from 'hono/jsx';
-import { z } from 'zod';
 import { KINDS } from '../../compliance/kinds.ts';
 import type { SyncRunReport } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
@@ -12,11 +11,11 @@ import { kindPlural } from '../words.ts';
 import { ActionForm, Button } from './controls.tsx';
 import { Frame } from './layout.tsx';
 import { Ago, Empty, Pager, Title } from './pieces.tsx';
-import { type Links, linksOf, numberCursor, PAGE_ROWS, pageQuery } from './query.ts';
+import { type Links, linksOf, PAGE_ROWS, pageQuery, queryByNumber } from './query.ts';
 import { DifferencesDetails, EndedSyncRuns, Running } from './sync-runs.tsx';
 
-export async function syncRunsPage(has: Has, c: OpsHandlerContext): Promise<Child> {
-  const shown = await read(has, c, pageQuery(c, query).after);
+export async function syncRunsPage(sources: Sources, c: OpsHandlerContext): Promise<Child> {
+  const shown = await read(sources, c, pageQuery(c, queryByNumber).after);
   return (
     <Frame title="Sync runs" current="Sync runs" stream={shown.first === null ? '/stream/sync-runs' : null}>
       <Title note="A full sync compares every record of a kind with the compliance service, and repairs what differs.">
@@ -28,13 +27,11 @@ export async function syncRunsPage(has: Has, c: OpsHandlerContext): Promise<Chil
   );
 }
 
-export async function syncRunsStream(has: Has, c: OpsHandlerContext): Promise<Child> {
-  return <SyncRunsParts {...(await read(has, c))} />;
+export async function syncRunsStream(sources: Sources, c: OpsHandlerContext): Promise<Child> {
+  return <SyncRunsParts {...(await read(sources, c))} />;
 }
 
-const query = z.strictObject({ after: numberCursor.optional() });
-
-interface Has extends OpsContext {
+interface Sources extends OpsContext {
   snapshots: Snapshots;
   dryRuns: DryRuns;
 }
@@ -45,11 +42,11 @@ interface Shown extends Links {
   dryRun: DryRun;
 }
 
-async function read(has: Has, c: OpsHandlerContext, after?: string): Promise<Shown> {
-  const syncRuns = await has.store.list('sync_runs', { limit: PAGE_ROWS, after });
+async function read(sources: Sources, c: OpsHandlerContext, after?: string): Promise<Shown> {
+  const { store, snapshots, dryRuns } = sources;
+  const syncRuns = await store.list('sync_runs', { limit: PAGE_ROWS, after });
   const next = nextKey(syncRuns, PAGE_ROWS, ({ id }) => id);
-  const snapshot = await has.snapshots.current();
-  return { syncRuns, snapshot, dryRun: has.dryRuns.current(), ...linksOf(c, next) };
+  return { syncRuns, snapshot: await snapshots.current(), dryRun: dryRuns.current(), ...linksOf(c, next) };
 }
 
 /** What the stream sends. */
@@ -66,7 +63,7 @@ function SyncRunsParts({ snapshot: { live, pending }, syncRuns, dryRun, next, fi
           <Empty>
             {live.eventsOnly
               ? 'There are no API credentials, so there is nothing to compare with.'
-              : 'None is running now. One begins at the start, on the timer, and whenever it is asked for.'}
+              : 'None is running now. A full sync begins at the start, by the timer, and on request.'}
           </Empty>
         )}
         <Running syncRuns={live.runningSyncRuns} />
@@ -76,8 +73,9 @@ function SyncRunsParts({ snapshot: { live, pending }, syncRuns, dryRun, next, fi
         <h2>Ended</h2>
         <EndedSyncRuns
           label="Ended full syncs"
-          {...{ live, syncRuns }}
-          none={<Empty>None has ended yet. What each found different is shown here.</Empty>}
+          live={live}
+          syncRuns={syncRuns}
+          none={<Empty>None has ended yet. Each is shown here with the differences that it found.</Empty>}
         />
         <Pager next={next} first={first} words="Older full syncs" />
       </section>

@@ -5,7 +5,7 @@ import type { Differences, RunningSyncRun } from '../api/schemas.ts';
 import type { LiveFacts } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { age, codeWords, count, duration, figure, kindPlural } from '../words.ts';
-import { type Column, Instant, quiet, RecordLink, Table, Tile } from './pieces.tsx';
+import { type Column, Instant, quiet, RecordLink, State, Table, Tile } from './pieces.tsx';
 
 const SHOWN = 5;
 
@@ -15,7 +15,9 @@ export function SyncRunsTile({ syncRuns, live }: Snapshot) {
       <Running syncRuns={live.runningSyncRuns} />
       <EndedSyncRuns
         label="The last full syncs"
-        {...{ live, syncRuns, most: SHOWN }}
+        live={live}
+        syncRuns={syncRuns}
+        most={SHOWN}
         none={
           <p class="note">
             {live.eventsOnly
@@ -65,7 +67,7 @@ interface EndedOf {
   none: Child;
 }
 
-/** Those that are not running. `most`: so many of them. */
+/** The sync runs that are not running. `most`: how many are shown. */
 export function EndedSyncRuns({ label, syncRuns, live, most, none }: EndedOf) {
   const running = new Set(live.runningSyncRuns.map(({ id }) => id));
   const ended = syncRuns.filter(({ id }) => !running.has(id)).slice(0, most);
@@ -104,7 +106,7 @@ function Outcome({ outcome, error }: SyncRunReport) {
   const words = outcome ?? 'under way';
   return (
     <>
-      <span class={`state ${words}`}>{codeWords(words)}</span>
+      <State state={words} words={codeWords(words)} />
       {error === null ? null : <div class="error">{error}</div>}
     </>
   );
@@ -140,7 +142,7 @@ type DetailsOf = { kind: Kind; differences: object | null; dry?: boolean };
 
 /** `dry`: of a dry run, which repairs nothing. */
 export function DifferencesDetails({ kind, differences, dry = false }: DetailsOf) {
-  if (differences === null) return <p class="note">It is known when the full sync has ended.</p>;
+  if (differences === null) return <p class="note">Known when the full sync has ended.</p>;
   const { missing, extra, different, repaired, examples, incomplete = null, ...rest } = differences as Found;
   const differing = missing + extra + different;
   const fields = Object.entries(rest.fields)
@@ -151,7 +153,7 @@ export function DifferencesDetails({ kind, differences, dry = false }: DetailsOf
     <>
       {incomplete === null ? null : (
         <p class="note">
-          <span class="warn">Not the whole list was read, so nothing absent from it counts:</span>{' '}
+          <span class="warn">The list was not read completely, so no record that it lacks counts:</span>{' '}
           {incomplete}
         </p>
       )}

@@ -80,7 +80,7 @@ export function GapsTile({ summary, gaps }: Snapshot) {
       <ul class="gaps">
         {groups.map(([reason, counted]) => {
           const open = sumOf(counted);
-          const kinds = counted.flatMap(({ kind }) => kind ?? []);
+          const kinds = counted.map(({ kind }) => kind).filter((kind) => kind !== null);
           const error = gaps.find((gap) => gap.reason === reason && gap.error !== null)?.error;
           return (
             <li>
@@ -146,15 +146,8 @@ const SKEW_BAD_MS = 60_000;
 
 export function UpstreamTile(snapshot: Snapshot) {
   const { upstream } = snapshot.live;
-  const [state, words] = !upstream.configured
-    ? ['', 'not asked']
-    : upstream.ok === null
-      ? ['', 'not asked yet']
-      : upstream.ok
-        ? ['in_sync', 'answers']
-        : ['unreachable', 'cannot be read'];
   return (
-    <Tile part="upstream" title="Compliance service" width="third" aside={<State {...{ state, words }} />}>
+    <Tile part="upstream" title="Compliance service" width="third" aside={upstreamState(upstream)}>
       {upstream.configured ? (
         <UpstreamFacts {...snapshot} />
       ) : (
@@ -162,6 +155,13 @@ export function UpstreamTile(snapshot: Snapshot) {
       )}
     </Tile>
   );
+}
+
+function upstreamState({ configured, ok }: Upstream) {
+  if (!configured) return <State state="" words="not asked" />;
+  if (ok === null) return <State state="" words="not asked yet" />;
+  if (!ok) return <State state="unreachable" words="cannot be read" />;
+  return <State state="in_sync" words="answers" />;
 }
 
 function UpstreamFacts({ live: { upstream }, credentials, at }: Snapshot) {
@@ -226,7 +226,8 @@ function expiryWords({ auth, expiresAt, refusal }: CredentialFacts, now: number)
   if (refusal !== null) return refusal;
   if (auth === 'api_key') return 'end date not known';
   if (expiresAt === null) return 'no token yet';
-  return expiresAt <= now ? 'token ran out, is renewed' : `token for ${age(expiresAt - now)}, then renewed`;
+  if (expiresAt <= now) return 'token has expired, and is renewed';
+  return `token for ${age(expiresAt - now)}, then renewed`;
 }
 
 function skewWords(skewMs: number | null): string {
