@@ -9,7 +9,7 @@ export function isLoopbackHost(host: string): boolean {
   return bare === 'localhost' || bare === '::1' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(bare);
 }
 
-/** Of this host, an IPv6 address with or without brackets, and port. */
+/** `host` may be an IPv6 address, with or without brackets. */
 export function urlOf(host: string, port: number): string {
   return `http://${host.includes(':') ? `[${host.replace(/^\[|\]$/g, '')}]` : host}:${port}`;
 }
@@ -18,15 +18,15 @@ function bearerOf(context: Context): string | null {
   return /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '')?.[1] ?? null;
 }
 
-/** Compares digests, which have one length, so that the time taken says nothing about the secret. */
+/** Compares digests, which all have the same length, so that the time taken reveals nothing about the secret. */
 export function sameText(expected: string, given: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(expected), digest(given));
 }
 
 /**
- * Refuses other host names than those of loopback. Without a token a page of another site could otherwise point its
- * own name at this machine (DNS rebinding) and read and write as if it were ours.
+ * Without a token, rejects host names that are not of loopback. A page of another site could otherwise point its own name at this
+ * machine (DNS rebinding) and read and write as if it were ours.
  */
 export function requireLoopbackName(token: string | null): MiddlewareHandler {
   return async function requireLoopbackName(context, next) {
@@ -37,11 +37,11 @@ export function requireLoopbackName(token: string | null): MiddlewareHandler {
   };
 }
 
-/** Refuses what another site's page sends. Programs send no Origin and are let through. */
+/** Rejects what a page of another site sends. Programs send no Origin, so their requests pass. */
 export const requireOwnOrigin: MiddlewareHandler = async function requireOwnOrigin(context, next) {
   const origin = context.req.header('origin');
   const site = context.req.header('sec-fetch-site') ?? 'none';
-  // Not the whole origin: behind a proxy that ends TLS the scheme is another.
+  // Only the host is compared: behind a proxy that ends TLS the scheme differs.
   const isOwn = origin === undefined || URL.parse(origin)?.host === new URL(context.req.url).host;
   if (!isOwn || !['none', 'same-origin'].includes(site)) {
     throw new Problem(403, 'foreign_origin', 'These addresses take no requests from other sites.');
@@ -50,8 +50,8 @@ export const requireOwnOrigin: MiddlewareHandler = async function requireOwnOrig
 };
 
 /**
- * For the page and the controls: 401 unless the request has the token, as a bearer or as the password for which a browser
- * asks, under any user name. Null: everyone may use them.
+ * For the page and the controls: 401 unless the request has the token, as a bearer token or as a password with any user name.
+ * `token` null: everyone may use them.
  */
 export function requireToken(token: string | null): MiddlewareHandler {
   return async function requireToken(context, next) {
@@ -68,31 +68,18 @@ export function requireToken(token: string | null): MiddlewareHandler {
 }
 
 /**
- * What a credential may do. The specification shows `read` and `write` and speaks of fine-grained permissions
- * without naming any; the finer ones here are assumed: one resource's part of `read` or `write`.
+ * Scopes, with what the consent page says of each. The specification shows `read` and `write`, and mentions fine-grained
+ * permissions without naming any. The finer scopes here are assumed: the first part of a resource's path, and the right.
  */
-type Right = 'read' | 'write';
-
-/** Resources by the first part of their path, and what can be done to each. */
-const RESOURCES: Readonly<Record<string, readonly Right[]>> = {
-  policies: ['read', 'write'],
-  'risk-assessments': ['read', 'write'],
-  vendors: ['read'],
-  webhooks: ['write'],
-};
-
-/** Each with what a person reads on the consent page. */
 export const SCOPES: Readonly<Record<string, string>> = {
   read: 'Read policies, risk assessments and vendors',
   write: 'Create policies and risk assessments, and register webhooks',
-  ...Object.fromEntries(
-    Object.entries(RESOURCES).flatMap(([resource, rights]) =>
-      rights.map((right) => [
-        `${resource}:${right}`,
-        `${right === 'read' ? 'Read' : 'Create'} ${resource.replace('-', ' ')}`,
-      ]),
-    ),
-  ),
+  'policies:read': 'Read policies',
+  'policies:write': 'Create policies',
+  'risk-assessments:read': 'Read risk assessments',
+  'risk-assessments:write': 'Create risk assessments',
+  'vendors:read': 'Read vendors',
+  'webhooks:write': 'Create webhooks',
 };
 
 export type Scopes = ReadonlySet<string>;
@@ -103,7 +90,7 @@ export function parseScopes(text: string): string[] | null {
   return words.every((word) => Object.hasOwn(SCOPES, word)) ? words : null;
 }
 
-/** True when each of `wanted` is held itself, or the broad scope that it is a part of. */
+/** Whether `held` has each of `wanted`, or the broad scope that it is a part of. */
 export function includesAll(held: Scopes, wanted: readonly string[]): boolean {
   return wanted.every((scope) => held.has(scope) || held.has(scope.slice(scope.indexOf(':') + 1)));
 }
@@ -111,8 +98,8 @@ export function includesAll(held: Scopes, wanted: readonly string[]): boolean {
 const EVERYTHING: Scopes = new Set(['read', 'write']);
 
 /**
- * For the API: 401 unless the bearer value is one of `apiKeys` or a token that `scopesOf` knows; 403 without the
- * scope that the request needs: `read` for every GET, `write` for the rest, or the part of it for this resource.
+ * For the API: 401 unless the bearer value is one of `apiKeys` or a token that `scopesOf` knows; 403 without the scope that
+ * the request needs: `read` for a GET, `write` for a POST, or that scope for this resource.
  */
 export function authenticate(
   apiKeys: readonly string[],
@@ -124,7 +111,7 @@ export function authenticate(
     const scopes = apiKeys.some((key) => sameText(key, bearer)) ? EVERYTHING : scopesOf(bearer);
     if (scopes === null) throw unauthorized();
     const { method, path } = context.req;
-    const broad: Right = method === 'GET' || method === 'HEAD' ? 'read' : 'write';
+    const broad = method === 'GET' || method === 'HEAD' ? 'read' : 'write';
     const narrow = `${path.split('/')[2] ?? ''}:${broad}`;
     if (!includesAll(scopes, [narrow])) {
       throw new Problem(403, 'insufficient_scope', `This request needs the scope ${broad}, or ${narrow}.`, {

@@ -6,7 +6,7 @@ import { requireOwnOrigin } from './access.ts';
 import { faultsPatchSchema, faultsSchema } from './faults.ts';
 import { trigger } from './lively.ts';
 import { bodyOf, FAULT_FIELDS, jsonIn, TIME_FIELDS } from './page/forms.tsx';
-import { patched } from './places.ts';
+import { merged } from './places.ts';
 import { parseOrRefuse, readJson, unfit } from './problems.ts';
 import { type Random, seededRandom } from './random.ts';
 import { recordId } from './records.ts';
@@ -22,7 +22,7 @@ export interface SandboxParts {
   upstream: Upstream;
   registrations: Registrations;
   settings: Settings;
-  /** What undoes every change of them. */
+  /** The settings at the start, for a reset. */
   atStart: Readonly<Settings>;
   scenarios: Scenarios;
   timers: ScaledTimers;
@@ -33,14 +33,14 @@ export interface SandboxParts {
 type Form = Readonly<Record<string, string>>;
 
 interface Control {
-  /** Below `/_sandbox`; also what a form of the page sends as its `action`. */
+  /** The path below `/_sandbox`, and the `action` that a form of the page sends. */
   path: string;
-  /** The request that such a form means; undefined: no form may call it. */
+  /** The request that the fields of a form mean; undefined: no form may call this control. */
   form: ((fields: Form) => unknown) | undefined;
   run(parts: SandboxParts, body: unknown): Promise<unknown>;
 }
 
-/** One row of the table. An `act` that returns nothing is answered with the view of the path's first word. */
+/** One row of the table. If `act` returns nothing, the answer is the view of the path's first word. */
 function control<Schema extends z.ZodType>(
   path: string,
   row: {
@@ -68,15 +68,15 @@ const VIEWS: Readonly<Record<string, (parts: SandboxParts) => unknown>> = {
 
 const DEFAULT_QUIESCE_TIMEOUT_MS = 30_000;
 const MAX_QUIESCE_TIMEOUT_MS = 600_000;
-/** Numbers for a draw are below this. */
+/** Numbers that are chosen for a draw are below this. */
 const MAX_DRAW = 1_000_000;
 
 const record = { id: z.string().optional(), fields: z.record(z.string(), z.unknown()).optional() };
 
-/** Each can be called by a request below `/_sandbox`, and those with `form` from the page too. */
+/** A request below `/_sandbox` can call each, and the page those with a `form`. */
 const CONTROLS: readonly Control[] = [
   control('mutate', {
-    // Silent: the record changes, and no event is sent.
+    // `silent`: the record changes without an event.
     schema: z.strictObject({
       kind: z.enum(KINDS),
       op: z.string(),
@@ -136,7 +136,7 @@ const CONTROLS: readonly Control[] = [
     schema: faultsPatchSchema,
     form: (fields) => bodyOf(Object.values(FAULT_FIELDS).flat(), fields),
     act({ settings }, patch) {
-      settings.faults = patched(faultsSchema, settings.faults, patch);
+      settings.faults = parseOrRefuse(faultsSchema, merged(settings.faults, patch));
     },
   }),
   control('shapes', {
@@ -154,7 +154,7 @@ const CONTROLS: readonly Control[] = [
     },
   }),
   control('shapes/draw', {
-    // The same number, the same shapes.
+    // The same seed draws the same shapes.
     schema: z.strictObject({
       seed: z
         .int()
@@ -175,17 +175,17 @@ const CONTROLS: readonly Control[] = [
   }),
 ];
 
-/** Does what a form of the page asks for. Throws a Problem that says why it is not possible. */
+/** Does what a form of the page asks for. @throws Problem that says why it is not possible. */
 export async function actOnForm(parts: SandboxParts, form: Form): Promise<void> {
   const wanted = CONTROLS.find(({ path }) => path === form['action']);
   if (wanted?.form === undefined) throw unfit('action: none that a form can ask for.');
   await wanted.run(parts, wanted.form(form));
 }
 
-/** Below `/_sandbox`: for tests and demonstrations, not part of the specification. */
+/** The routes below `/_sandbox`, for tests and demonstrations. They are not part of the specification. */
 export function controlRoutes(parts: SandboxParts): Hono {
   const routes = new Hono();
-  // On loopback without a token any web page in a local browser could send these requests.
+  // Without a token, any web page in a browser of this machine could send these requests.
   routes.use(requireOwnOrigin);
   for (const [name, view] of Object.entries(VIEWS)) routes.get(`/${name}`, (c) => c.json(view(parts)));
   for (const { path, run } of CONTROLS) {
@@ -199,13 +199,13 @@ export function controlRoutes(parts: SandboxParts): Hono {
 function stateView(parts: SandboxParts) {
   const { upstream, registrations, settings, scenarios, timers, seedNumber } = parts;
   const { state, deliveries } = upstream;
-  // In the sandbox's own form, whatever the shapes are. Only ids are as readers see them.
+  // Shapes do not apply here, except that ids are as readers see them.
   const records = (kind: Kind) => state.list(kind).map((one) => withShownIds(kind, one, settings.shapes));
   return {
     policies: records('policy'),
     riskAssessments: records('risk_assessment'),
     vendors: records('vendor'),
-    // No event about them was ever delivered: a mirror can know one only if another record names it.
+    // Assessments without a delivered event: a mirror can know one only if another record names it.
     unannouncedRiskAssessments: state
       .list('risk_assessment')
       .map((one) => recordId('risk_assessment', one))

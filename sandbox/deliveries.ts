@@ -17,7 +17,7 @@ interface SandboxEvent {
 }
 
 /**
- * waiting: held back by a fault · queued: due · retrying: failed, will be sent again · and then for good:
+ * waiting: held back by a fault · queued: due · retrying: failed, will be sent again · final outcomes:
  * delivered · dropped: by a fault · abandoned: no attempt left · cancelled: the registration was disabled.
  */
 export type Outcome = 'waiting' | 'queued' | 'retrying' | 'delivered' | 'dropped' | 'abandoned' | 'cancelled';
@@ -33,20 +33,20 @@ interface Delivery {
   outcome: Outcome;
   faults: string[];
   attempts: Attempt[];
-  /** While it waits: for its timer, or for another delivery to the same address. */
+  /** Set while it waits for its timer or for another delivery to the same address. */
   hold: { isReleasedBy: (attempted: Delivery) => boolean; cancelTimer: () => void } | null;
 }
 
 export interface DeliverySettings extends SendSettings {
-  /** Attempts under way at once, over all registrations. */
+  /** How many attempts may be under way at once, over all registrations. */
   deliveryConcurrency: number;
-  /** The wait before each attempt, counted from the one before; as many attempts as entries. */
+  /** The wait before each attempt, counted from the attempt before it. There are as many attempts as entries. */
   retryDelaysMs: readonly number[];
 }
 
 interface DeliveryParts {
   sending: DeliverySettings;
-  /** Read again for each event: they may change. */
+  /** Read again for each event, because they may change. */
   settings: { readonly faults: Faults };
   registrations: Registrations;
   random: Random;
@@ -59,13 +59,13 @@ export interface EventAbout {
   recordId: string;
 }
 
-/** With more unsettled deliveries new ones are abandoned at once: a dead receiver must not fill the memory. */
+/** Above this many unsettled deliveries, new ones are abandoned at once: a dead receiver must not fill the memory. */
 const MAX_OPEN = 20_000;
 
-/** How long a delivery that should be overtaken waits for another one, in case none comes. */
+/** How long a delivery that is to be overtaken waits for another one, because none may come. */
 const OVERTAKE_WAIT_MS = 2_000;
 
-/** Settled deliveries that are remembered, besides those under way. */
+/** How many settled deliveries are remembered. */
 const MAX_SETTLED = 5_000;
 /** How often to look whether all is settled. */
 const QUIET_LOOK_MS = 20;
@@ -87,14 +87,14 @@ export class Deliveries {
   }
 
   /**
-   * Sends an event to everyone subscribed. `fate` null: the faults decide. `afterEventId`: not before that
+   * Sends an event to everyone who has subscribed. `fate` null: the faults decide. `afterEventId`: it is sent only after that
    * event's delivery to the same address is settled.
    */
   dispatch(about: EventAbout, fate: Fate | null, afterEventId: string | null): void {
     const { id, type, created, data } = about.event;
     const body = JSON.stringify({ id, type, created, data });
     for (const registration of this.#parts.registrations.subscribedTo(type)) {
-      // Its own generator: what is drawn for an event must not depend on failed attempts of others.
+      // A generator of its own: what is drawn for an event must not depend on failed attempts of others.
       const random = this.#parts.random.fork(`${id}/${registration.id}`);
       const drawn = fate ?? drawFate(this.#parts.settings.faults, random);
       for (let copy = 1; copy <= drawn.copies; copy += 1) {
@@ -120,12 +120,12 @@ export class Deliveries {
     return { underWay: count('queued'), waiting: count('waiting'), retrying: count('retrying') };
   }
 
-  /** Settled ones in the order in which they settled, then those under way. */
+  /** The settled deliveries in the order in which they settled, then those under way. */
   list(): DeliveryView[] {
     return [...this.#settled.slice(-MAX_SETTLED), ...[...this.#unsettled].map(view)];
   }
 
-  /** Resolves once nothing is under way, waiting or to be retried; false if `timeoutMs` passes first. */
+  /** Waits until nothing is under way, waiting or to be retried. False: `timeoutMs` has passed first. */
   async whenQuiet(timeoutMs: number): Promise<boolean> {
     const until = performance.now() + timeoutMs;
     while (this.#unsettled.size > 0 && performance.now() < until && !this.#stopping.signal.aborted) {
@@ -155,7 +155,7 @@ export class Deliveries {
       const isReleasedBy = (other: Delivery) => isSettled(other) && other.event.id === afterEventId;
       this.#hold(delivery, 'waiting', null, isReleasedBy);
     } else if (fate.overtaken && !others.some((other) => other.hold?.isReleasedBy(delivery))) {
-      // If each of them waited for the next one, their timers would send all of them in order.
+      // It waits only if no other waits for it: otherwise all would wait and be sent in order by their timers.
       const isReleasedBy = (other: Delivery) => other.event.id !== delivery.event.id;
       this.#hold(delivery, 'waiting', { ms: fate.delayMs + OVERTAKE_WAIT_MS, scaled: false }, isReleasedBy);
     } else if (fate.delayMs > 0) {
@@ -175,7 +175,7 @@ export class Deliveries {
     else this.#hold(delivery, 'retrying', { ms: waitMs, scaled: true });
   }
 
-  /** Until the timer (null: none) ends, or an attempt that `isReleasedBy` accepts. */
+  /** Holds it back until the timer (null: none) ends, or `isReleasedBy` accepts another delivery that was attempted. */
   #hold(
     delivery: Delivery,
     outcome: 'waiting' | 'retrying',
@@ -191,7 +191,7 @@ export class Deliveries {
   #enqueue(delivery: Delivery): void {
     endHold(delivery);
     delivery.outcome = 'queued';
-    // The queue holds the promise: stop() awaits it through onIdle, and an attempt does not reject.
+    // Not awaited here: stop() waits for the queue, and an attempt never rejects.
     this.#queue.add(() => this.#attempt(delivery));
   }
 
@@ -231,14 +231,14 @@ export class Deliveries {
     }
   }
 
-  /** Its outcome is final. Only what is shown of it is remembered. */
+  /** Makes the outcome final. Only what is shown of the delivery is remembered. */
   #settle(delivery: Delivery, outcome: Outcome): void {
     if (isSettled(delivery)) return;
     endHold(delivery);
     delivery.outcome = outcome;
     this.#unsettled.delete(delivery);
     this.#settled.push(view(delivery));
-    // Half at once: removing one from the front each time would move all the others each time.
+    // Trimmed to half now and then: removing one from the front each time would move all others each time.
     if (this.#settled.length > MAX_SETTLED * 2) this.#settled = this.#settled.slice(-MAX_SETTLED);
   }
 }

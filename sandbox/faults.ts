@@ -6,7 +6,7 @@ import { Problem } from './problems.ts';
 import type { Random } from './random.ts';
 import { MAX_STALE_MS } from './state.ts';
 
-/** Longer than any mirror's consistency window, and short enough to drain within minutes. */
+/** Longer than any mirror's consistency window, but short enough to end within minutes. */
 const MAX_DELAY_MS = 600_000;
 
 const probability = z.number().min(0).max(1);
@@ -19,20 +19,20 @@ export const faultsSchema = z.strictObject({
   duplicate: probability,
   /** Probability that a delivery is overtaken by the next one to the same address. */
   reorder: probability,
-  /** Probability that a delivery waits before its first attempt, and between which bounds. */
+  /** Probability that a delivery waits before its first attempt, and the bounds of that wait. */
   delay: z
     .strictObject({ probability, minMs: milliseconds(MAX_DELAY_MS), maxMs: milliseconds(MAX_DELAY_MS) })
     .refine(({ minMs, maxMs }) => minMs <= maxMs, 'minMs must not be above maxMs')
     .refine(({ probability, maxMs }) => probability === 0 || maxMs > 0, 'a delay needs minMs and maxMs'),
-  /** Each read shows the state of a moment up to this long ago, chosen for each request. */
+  /** Each read shows the state at a random moment up to this long ago. */
   staleMs: milliseconds(MAX_STALE_MS),
   /** Probability that an API request is answered 5xx, before it has any effect. */
   errorRate: probability,
-  /** API requests a minute before 429, bursts up to the same number; null: no limit. */
+  /** API requests a minute, with bursts up to the same number, before 429; null: no limit. */
   rateLimit: z.number().positive().nullable(),
   /** Probability that an API request is not answered. */
   hang: probability,
-  /** Probability that a list's page lacks rows at its end while meta.total counts them. */
+  /** Probability that a page of a list lacks rows at its end, which meta.total still counts. */
   truncatedPages: probability,
   payloads: z.enum(['full', 'thin']),
 });
@@ -53,7 +53,7 @@ export const NO_FAULTS: Faults = {
   payloads: 'full',
 };
 
-/** What becomes of one delivery on its way. `copies` counts the first one too. */
+/** What happens to one delivery on its way. `copies` includes the first one. */
 export interface Fate {
   drop: boolean;
   copies: number;
@@ -72,13 +72,13 @@ export function drawFate({ drop, duplicate, delay, reorder }: Faults, random: Ra
   };
 }
 
-/** A request that hangs ends after this, for clients without a timeout. */
+/** A request that hangs ends after this, because a client may have no timeout. */
 const HANG_MS = 120_000;
 const ERROR_STATUSES = [500, 502, 503] as const;
 /** Seconds in the Retry-After of a 503. */
 const UNAVAILABLE_RETRY_SECONDS = 1;
 
-/** Answers 429, 5xx or nothing at all, as the faults say, before the request has any effect. */
+/** As the faults say, answers 429 or 5xx or not at all, before the request has any effect. */
 export function restFaults(
   settings: { readonly faults: Faults },
   random: Random,
@@ -107,12 +107,12 @@ export function restFaults(
   };
 }
 
-/** A minute's worth of requests at once, refilled evenly. The limit may change between calls. */
+/** Holds the requests of one minute and is refilled evenly. The limit may change between calls. */
 export class TokenBucket {
   #tokens = 0;
   #filledAtMs: number | null = null;
 
-  /** Takes a token. Returns 0, or the whole seconds until there is one again. */
+  /** Takes a token and returns 0, or returns the whole seconds until there is a token. */
   take(perMinute: number | null, nowMs: number): number {
     if (perMinute === null) {
       this.#filledAtMs = null;

@@ -8,15 +8,15 @@ import { recordId } from './records.ts';
 import { daysFrom } from './seed.ts';
 import type { Mutation, Upstream } from './upstream.ts';
 
-/** Per kind. At this many, other changes are made instead of creates. */
+/** With this many records of a kind, no more are created. */
 const MAX_RECORDS = 200;
-/** Below this many of a kind nothing more is deleted, so that there is always something to look at. */
+/** With this many records of a kind, no more are deleted, so that there is always something to look at. */
 const MIN_RECORDS = 4;
 
-/** How far the pause between two changes may differ from its average, as a share of it. */
+/** The pause between two changes differs from its average by up to this share. */
 const PAUSE_SPREAD = 0.5;
 
-/** Parts of a hundred: roughly what a working day looks like, many edits and few deletions. */
+/** In percent, roughly as on a working day: many edits and few deletions. */
 const WEIGHTS: Readonly<Record<Kind, Record<string, number>>> = {
   policy: { create: 7, update: 14, submit: 5, approve: 4, redraft: 3, archive: 1, delete: 3 },
   risk_assessment: { create: 9, assess: 12, mitigate: 7, escalate: 3 },
@@ -26,7 +26,7 @@ const WEIGHTED = KINDS.flatMap((kind) =>
   Object.entries(WEIGHTS[kind]).map(([op, weight]) => ({ kind, op, weight })),
 );
 
-/** New due dates are within so many days. */
+/** New due dates are within this many days. */
 const SOON_DAYS = 180;
 
 const OWNERS = ['Security', 'Legal', 'People', 'Engineering', 'Operations', 'Procurement'];
@@ -52,7 +52,7 @@ export async function runLively(
   }
 }
 
-/** A change that some record allows now; null if none allows the one that was drawn. */
+/** A random change; null: no record allows the one that was drawn. */
 export function nextMutation(
   upstream: Upstream,
   random: Random,
@@ -90,18 +90,18 @@ function drawWeighted(random: Random): { kind: Kind; op: string } {
 
 interface TriggerRequest {
   type: EventType;
-  /** As readers see it; absent: one by chance. */
+  /** The record's id as readers see it; absent: a random record. */
   id?: string | undefined;
-  /** Set on the record, over what it has. */
+  /** Fields to set on the record. */
   fields?: JsonObject | undefined;
 }
 
-/** What a new record must go through before an operation. */
+/** The operation that a new record needs before the given one. */
 const BEFORE: Readonly<Record<string, string>> = { approve: 'submit', mitigate: 'assess' };
 
 /**
- * Makes the change that this type of event announces. Without an id the record is one that allows it, or a new one that is changed
- * until it does, each step announced. Returns the events in their order. Throws a Problem as `apply` does.
+ * Makes the change that this type of event announces. Without an id it takes a record that allows the change, or creates one and
+ * changes it until it does, announcing each step. Returns the events in their order. @throws Problem as `apply` does.
  */
 export function trigger(
   upstream: Upstream,
@@ -109,7 +109,7 @@ export function trigger(
   { type, id: shown, fields = {} }: TriggerRequest,
 ): EventAbout[] {
   const kind = kindOfType(type)!;
-  // Of several operations with this event the first is the simplest.
+  // If several operations have this event, the first one is the simplest.
   const [op, operation] = Object.entries(MACHINES[kind]).find(([, { event }]) => event === type)!;
   const made: EventAbout[] = [];
   const perform = (op: string, id: string | undefined, values: JsonObject): string => {
@@ -155,7 +155,7 @@ function newRecord(kind: Kind, random: Random): JsonObject {
   return { name: `${random.pick(SUBJECTS)} at risk`, category: random.pick(CATEGORIES), owner };
 }
 
-/** Nothing here judges a vendor: a seed may hold real companies, and no rating of one must be invented. */
+/** Never rates a vendor: a seed may have real companies, and no rating of one must be invented. */
 function edit(kind: Kind, op: string, random: Random): JsonObject {
   const owner = random.pick(OWNERS);
   if (kind === 'policy') {

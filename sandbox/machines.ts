@@ -1,13 +1,13 @@
 import type { EventType, Kind } from '../src/compliance/kinds.ts';
 
 /**
- * What can happen to a record of each kind, in which status, and what the service then announces. Assumed:
- * the specification names the events and the one status `draft`, no transitions.
+ * What can happen to a record of each kind, in which status, and which event announces it. This is assumed: the
+ * specification names only the events and the status `draft`, and no transitions.
  */
 export interface Operation {
-  /** Statuses it starts from; null: any, statuses that no machine knows included. */
+  /** Statuses in which it is possible; null: all, also unknown ones. */
   from: readonly string[] | null;
-  /** The status it ends in; null: it stays. */
+  /** The status afterwards; null: it stays the same. */
   to: string | null;
   effect: 'create' | 'change' | 'delete';
   /** Null: the specification has no event for it. */
@@ -34,7 +34,7 @@ const changes = (from: Operation['from'], to: string | null, event: EventType | 
 export const MACHINES: Readonly<Record<Kind, Machine>> = {
   policy: {
     create: creates('draft', 'policy.created'),
-    // An archived policy shows what was once in force. To change, it must become a draft again.
+    // An archived policy shows what was once in force. It must become a draft again before it can change.
     update: changes(['draft', 'in_review', 'approved'], null, 'policy.updated'),
     submit: changes(['draft'], 'in_review', 'policy.updated'),
     approve: changes(['in_review'], 'approved', 'policy.approved'),
@@ -63,7 +63,7 @@ export const MACHINES: Readonly<Record<Kind, Machine>> = {
   },
 };
 
-/** Other words for create and delete, as the event types say them. */
+/** The words of the event types for create and delete. */
 const ALIASES: Readonly<Record<string, string>> = { identify: 'create', add: 'create', remove: 'delete' };
 
 /** Null when the kind has no such operation. */
@@ -76,7 +76,7 @@ export function isAllowed(operation: Operation, status: unknown): boolean {
   return operation.from === null || operation.from.some((from) => from === status);
 }
 
-/** Raises the first number and starts the others again: `1.4` → `2.0`. What is not numbers and dots gets `.1`. */
+/** Raises the first number and sets the others to 0: `1.4` → `2.0`. A version that is not numbers and dots gets `.1`. */
 export function nextVersion(version: string): string {
   const parts = version.split('.');
   if (!parts.every((part) => /^\d{1,9}$/.test(part))) return `${version}.1`;

@@ -24,7 +24,7 @@ export interface SandboxOptions extends DeliverySettings {
   host: string;
   /** 0: any free one. */
   port: number;
-  /** Guards the page and `/_sandbox`; null leaves them open, and is refused beyond loopback. */
+  /** Guards the page and `/_sandbox`. Null leaves them open, which is allowed only on loopback. */
   token: string | null;
   apiKeys: readonly string[];
   seed: SeedData;
@@ -33,31 +33,25 @@ export interface SandboxOptions extends DeliverySettings {
   /** Divides the waits of the retry schedule. */
   timeScale: number;
   shapes: Shapes;
-  /** `secret`: for registrations that bring none of their own; null: one is made for each. */
+  /** `secret`: for registrations that name none; null: one is made for each. */
   signing: DeliverySettings['signing'] & { secret: string | null };
   faults: Faults;
   oauth: OauthOptions;
 }
 
 export interface OauthOptions {
-  /** Acts for a person who consents in a browser. Its redirect address is compared letter by letter (RFC 9700). */
+  /** The client that acts for a person who consents in a browser. Its redirect address is compared letter by letter (RFC 9700). */
   application: { id: string; secret: string; redirectUri: string };
   /** Each acts for itself and may do what its scopes allow. */
   serviceAccounts: readonly { id: string; secret: string; scopes: readonly string[] }[];
   accessTokenSeconds: number;
 }
 
-/** What a caller gives; the rest is filled in. */
-export type GivenOptions = Patch<Omit<SandboxOptions, 'seed'>> & { seed?: SeedData };
+/** What a caller gives. The rest gets its default. */
+export type GivenOptions = Patch<Omit<SandboxOptions, 'seed'>> & { seed?: SeedData | undefined };
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-
-/** The first attempt is immediate; the last comes some three and a half days after it. */
-const DEFAULT_RETRY_DELAYS_MS = [
-  ...[0, 5_000, 5 * MINUTE_MS, 30 * MINUTE_MS],
-  ...[2 * HOUR_MS, 8 * HOUR_MS, 24 * HOUR_MS, 48 * HOUR_MS],
-];
+/** At once, then after 5 s, 5 min, 30 min, 2 h, 8 h, 24 h and 48 h. */
+const DEFAULT_RETRY_DELAYS_SECONDS = [0, 5, 300, 1_800, 7_200, 28_800, 86_400, 172_800];
 const DEFAULT_PORT = 9090;
 const DELIVERY_TIMEOUT_MS = 15_000;
 /** Enough for deliveries to overtake each other now and then, as a real sender's do. */
@@ -66,12 +60,12 @@ const MAX_SEED_NUMBER = 2 ** 32 - 1;
 const MIN_SECRET_LENGTH = 16;
 const ONE_HOUR_SECONDS = 3_600;
 const MAX_TOKEN_SECONDS = 86_400;
-/** How secrets begin that were made for this run. */
+/** The beginning of every secret that is made for one run. */
 const MADE_SECRET_PREFIX = 'sandbox_secret_';
 
 export const isMadeSecret = (secret: string): boolean => secret.startsWith(MADE_SECRET_PREFIX);
 
-/** With new keys and secrets each time. */
+/** Makes new keys and secrets each time. */
 function defaults(): Omit<SandboxOptions, 'seed'> {
   const secret = () => `${MADE_SECRET_PREFIX}${randomBytes(24).toString('hex')}`;
   return {
@@ -79,16 +73,16 @@ function defaults(): Omit<SandboxOptions, 'seed'> {
     port: DEFAULT_PORT,
     token: null,
     apiKeys: [`sandbox_${randomBytes(24).toString('hex')}`],
-    // Not a constant: to a mirror that saw two runs, the same event ids would look like redeliveries.
+    // Random, because to a mirror that sees two runs the same event ids would look like redeliveries.
     seedNumber: randomInt(MAX_SEED_NUMBER),
     timeScale: 1,
     shapes: DEFAULT_SHAPES,
-    retryDelaysMs: DEFAULT_RETRY_DELAYS_MS,
+    retryDelaysMs: DEFAULT_RETRY_DELAYS_SECONDS.map((seconds) => seconds * 1000),
     deliveryTimeoutMs: DELIVERY_TIMEOUT_MS,
     deliveryConcurrency: DELIVERY_CONCURRENCY,
     signing: { header: 'X-Webhook-Signature', algorithm: 'sha256', secret: null },
     faults: NO_FAULTS,
-    // A client for people and two accounts for machines, the second with less.
+    // A client for people, and two accounts for machines, the second with fewer scopes.
     oauth: {
       application: {
         id: 'sandbox-client',
@@ -104,7 +98,7 @@ function defaults(): Omit<SandboxOptions, 'seed'> {
   };
 }
 
-/** Fills in what is left out. Throws a UsageError for options that contradict each other, or with which it must not listen. */
+/** Adds the defaults. @throws UsageError for options that contradict each other, or that must not be listened with. */
 export function resolveOptions({
   seed = builtinSeed(new Date()),
   shapes = {},
@@ -163,7 +157,7 @@ const serviceAccount = z.string().transform((text, context) => {
   return { id, secret, scopes };
 });
 
-/** Every variable, which option it sets, and what it takes; each may also come from the file that `…_FILE` names. */
+/** Every variable with the option that it sets and its rule. Each value may also come from a file that `…_FILE` names. */
 const SETTINGS: Readonly<Record<string, [option: string, rule: z.ZodType]>> = {
   SANDBOX_HOST: ['host', z.string().regex(/^[\w.:[\]-]+$/, 'a host name or an address')],
   SANDBOX_PORT: ['port', wholeNumber.pipe(z.number().max(65_535))],
@@ -221,7 +215,7 @@ export function sandboxSettingNames(): ReadonlySet<string> {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Only what is set. Throws a UsageError that names the variable. */
+/** The options that are set. @throws UsageError that names a wrong variable. */
 export function sandboxOptionsFromEnv(env: Environment): GivenOptions {
   let options: JsonObject = {};
   for (const [name, [option, rule]] of Object.entries(SETTINGS)) {
@@ -231,7 +225,7 @@ export function sandboxOptionsFromEnv(env: Environment): GivenOptions {
   return options;
 }
 
-/** From `NAME` or the file that `NAME_FILE` names; an empty text counts as unset, an empty file is a mistake. */
+/** The value of `NAME` or of the file that `NAME_FILE` names. An empty text counts as unset, but an empty file is a mistake. */
 function readSetting(env: Environment, name: string, rule: z.ZodType): unknown {
   const path = env[`${name}_FILE`];
   let text = env[name];

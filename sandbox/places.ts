@@ -1,10 +1,9 @@
 import { z } from 'zod';
 import { isObject, type JsonObject } from '../src/compliance/pointers.ts';
-import { parseOrRefuse } from './problems.ts';
 
-/** Places in JSON documents (`assessment.ref` is the field `ref` of the object in the field `assessment`), and changes of parts of them. */
+/** Places in JSON documents, and changes at them. `assessment.ref` is the field `ref` of the object in the field `assessment`. */
 
-/** `document` with `value` at `place`. Objects on the way are kept or made; anything else on the way is replaced. */
+/** `document` with `value` at `place`. Objects on the way to it are kept or made. Anything else on the way is replaced. */
 export function withAt(document: JsonObject, place: string, value: unknown): JsonObject {
   const [step = '', ...rest] = place.split('.');
   if (rest.length === 0) return { ...document, [step]: value };
@@ -12,7 +11,7 @@ export function withAt(document: JsonObject, place: string, value: unknown): Jso
   return { ...document, [step]: withAt(isObject(inner) ? inner : {}, rest.join('.'), value) };
 }
 
-/** Undefined where there is nothing. */
+/** The value at `place`, or undefined. */
 export function valueIn(document: unknown, place: string): unknown {
   let value = document;
   for (const step of place.split('.')) {
@@ -22,20 +21,20 @@ export function valueIn(document: unknown, place: string): unknown {
   return value;
 }
 
-/** Whether one of the places is another one, or inside it. Null and the empty text are no places. */
+/** Whether one place equals another one or is inside it. Null and the empty text are no places. */
 export function areNested(...places: (string | null)[]): boolean {
   const held = places.flatMap((place) => (place ? [`${place}.`] : []));
   return held.some((one, at) => held.some((other, index) => index !== at && other.startsWith(one)));
 }
 
-/** Any of the fields at any depth. A list is replaced as a whole. */
+/** Some of the fields, at any depth. A list is replaced as a whole. */
 export type Patch<Whole> = Whole extends readonly unknown[]
   ? Whole
   : Whole extends object
     ? { [Field in keyof Whole]?: Patch<Whole[Field]> | undefined }
     : Whole;
 
-/** The schema of a patch of such an object. Rules about several fields are checked on the result, see `patched`. */
+/** The schema of a patch. Rules about several fields are to be checked on the merged result. */
 export function patchOf<Schema extends z.ZodObject>(schema: Schema): z.ZodType<Patch<z.infer<Schema>>> {
   const fields = Object.entries(schema.shape).map(([name, field]) => {
     const inner = field instanceof z.ZodObject ? patchOf(field) : (field as z.ZodType);
@@ -50,13 +49,4 @@ export function merged<Whole>(whole: Whole, patch: Patch<Whole>): Whole {
   const fields = Object.entries(patch).filter(([, value]) => value !== undefined);
   const changed = fields.map(([name, value]) => [name, merged(whole[name], value as never)]);
   return { ...whole, ...Object.fromEntries(changed) };
-}
-
-/** The same, checked by the schema. Throws a Problem if the result contradicts itself. */
-export function patched<Schema extends z.ZodObject>(
-  schema: Schema,
-  whole: z.infer<Schema>,
-  patch: Patch<z.infer<Schema>>,
-): z.infer<Schema> {
-  return parseOrRefuse(schema, merged(whole, patch));
 }

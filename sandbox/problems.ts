@@ -4,7 +4,7 @@ import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { z } from 'zod';
 
-/** An RFC 9457 answer on its way out. `detail` is for people, `code` for programs. */
+/** An error that is answered by RFC 9457. `detail` is for people, `code` for programs. */
 export class Problem extends Error {
   readonly status: ContentfulStatusCode;
   readonly code: string;
@@ -24,7 +24,7 @@ export class Problem extends Error {
   }
 }
 
-/** The same for missing, malformed and wrong credentials. */
+/** The same answer for missing, malformed and wrong credentials. */
 export function unauthorized(): Problem {
   return new Problem(401, 'unauthorized', 'Send valid credentials as Authorization: Bearer …', {
     'www-authenticate': 'Bearer',
@@ -49,11 +49,11 @@ function invalidJson(): Problem {
   return new Problem(400, 'invalid_json', 'The request body is not JSON.');
 }
 
-/** For anything that a handler threw. What is not known here becomes a plain 500. */
+/** The problem for anything that a handler threw. An unknown error becomes a 500. */
 export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof HTTPException) {
-    // hono's own refusals: of a body that does not parse, and of one that is not JSON by its type.
+    // hono throws 400 for a body that does not parse and 415 for one that is not JSON by its type.
     if (error.status === 400) return invalidJson();
     if (error.status === 415) {
       return new Problem(415, 'unsupported_media_type', 'Send the body as application/json.');
@@ -63,7 +63,7 @@ export function toProblem(error: unknown): Problem {
   return new Problem(500, 'internal_error', 'The sandbox failed; its log has the reason.');
 }
 
-/** The request's JSON body, not yet checked; `ifEmpty` where there is none. Throws a Problem, 400, when it is not JSON. */
+/** The request's JSON body, not validated; without a body, `ifEmpty` parsed. @throws Problem, 400, if it is not JSON. */
 export async function readJson(context: Context, ifEmpty: string): Promise<unknown> {
   try {
     return JSON.parse((await context.req.text()) || ifEmpty);

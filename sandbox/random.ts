@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 
 /**
- * Every decision the sandbox leaves to chance comes from here, so that one seed number gives one course of
- * things. Secrets do not: those come from the system's generator.
+ * Every random decision of the sandbox comes from here, so that one seed number always gives the same sequence of events.
+ * Only secrets come from the system's generator.
  */
 export interface Random {
   /** At least 0, below 1. */
   next(): number;
-  /** Draws even where the probability is 0 or 1, so that switching a fault leaves later draws where they were. */
+  /** Draws even if the probability is 0 or 1, so that switching a fault does not change later draws. */
   chance(probability: number): boolean;
   between(min: number, max: number): number;
   /** A whole number, both ends included. */
@@ -15,7 +15,7 @@ export interface Random {
   pick<T>(items: readonly T[]): T | undefined;
   /** `prefix` and twelve characters. */
   id(prefix: string): string;
-  /** A generator of its own, so that one part's draws do not shift another's. */
+  /** A separate generator, so that the draws of one part do not change those of another. */
   fork(label: string): Random;
 }
 
@@ -26,7 +26,7 @@ export function seededRandom(seed: number | string): Random {
   const digest = createHash('sha256').update(String(seed)).digest();
   const words = new Uint32Array([0, 4, 8, 12].map((offset) => digest.readUInt32LE(offset)));
 
-  // Marsaglia's xorshift with 128 bits of state: enough for scheduling faults, and the same on every machine.
+  // Marsaglia's xorshift with 128 bits of state. It is good enough for faults, and the same on every machine.
   const word = (): number => {
     let mixed = words[3]!;
     mixed ^= mixed << 11;

@@ -10,14 +10,14 @@ interface RecordNames {
   /** In the OpenAPI document, and below `/v1`. */
   type: string;
   path: string;
-  /** In seed files and in the state; the values of `{kind}` and `{kinds}` in an envelope. */
+  /** In seed files and in the state. They also replace `{kind}` and `{kinds}` in an envelope. */
   one: string;
   section: 'policies' | 'riskAssessments' | 'vendors';
   /** The field that holds a record's id in the API's answers, and in an event's data. */
   idField: string;
   eventIdField: string;
   idPrefix: string;
-  /** Fields of a record that was given without them. */
+  /** Values of fields that a new record lacks. */
   defaults: JsonObject;
 }
 
@@ -63,14 +63,14 @@ export const NAMES = {
 /** A bound on memory, well above the few hundred vendors and policies that real companies keep. */
 export const MAX_RECORDS_PER_KIND = 50_000;
 
-/** More than readers must accept, and far less than what JSON.stringify can take: one such record would break every list. */
+/** More than readers must accept, but far less than JSON.stringify can take: a deeper record would break every list. */
 const MAX_RECORD_DEPTH = 500;
 
 export function recordId(kind: Kind, record: JsonObject): string {
   return String(record[NAMES[kind].idField]);
 }
 
-/** What is wrong with a record, to be read after its name; null: nothing. */
+/** What is wrong with a record, as a sentence that follows its name; null: nothing. */
 export function flawOf(kind: Kind, record: JsonObject): string | null {
   if (isDeeper(record, MAX_RECORD_DEPTH)) return `is nested more than ${MAX_RECORD_DEPTH} deep.`;
   const parsed = RECORD_SCHEMAS[kind].safeParse(record);

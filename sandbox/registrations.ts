@@ -15,7 +15,7 @@ export interface Registration {
   disabled: boolean;
 }
 
-/** A bound on the work of one event. */
+/** Limits the work for one event. */
 const MAX_REGISTRATIONS = 100;
 const SECRET_BYTES = 32;
 

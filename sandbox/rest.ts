@@ -26,9 +26,9 @@ interface RestParts {
   stopping: AbortSignal;
 }
 
-/** Read by `pageOf`, which knows by which names and from which number on pages are asked for. */
+/** Checked by `pageOf`, which knows the present names and the first number. */
 const pageNumber = z.string().optional().openapi({ type: 'integer', minimum: 1 });
-/** Section 4, notes: how pages are asked for is not shown; the names are those of `meta`. */
+/** Section 4, notes: the specification does not show the parameters, so they have the names in `meta`. */
 const pageQuery = z.object({ page: pageNumber, perPage: pageNumber });
 const id = z.string().min(1).meta({ description: 'The record’s identifier.' });
 
@@ -51,15 +51,15 @@ const badBody = {
   422: problem('The body does not fit.'),
 };
 
-/** One of the seven: what a request is validated with is what the OpenAPI document says of it. */
+/** One of the seven operations. Requests are validated with what the OpenAPI document says. */
 interface Operation {
   path: string;
   operationId: string;
   summary: string;
-  /** A POST with it, else a GET. */
+  /** With a body it is a POST, otherwise a GET. */
   body?: z.ZodType;
   answer: [description: string, schema: z.ZodType];
-  /** The answer names the address of what was created. */
+  /** The answer has a Location header. */
   location?: boolean;
   run(c: Context): Response;
 }
@@ -101,11 +101,8 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
     summary: `List ${NAMES[kind].section}`,
     answer: [`A page of ${NAMES[kind].section}.`, LIST_SCHEMAS[kind]],
     run(c) {
-      const { rows, meta } = pageOf(
-        upstream.state.list(kind, asOfMs()),
-        c.req.query(),
-        settings.shapes.paging,
-      );
+      const records = upstream.state.list(kind, asOfMs());
+      const { rows, meta } = pageOf(records, c.req.query(), settings.shapes.paging);
       const isTruncated = random.chance(settings.faults.truncatedPages) && rows.length > 0;
       const shown = isTruncated ? rows.slice(0, random.integer(0, rows.length - 1)) : rows;
       const shaped = shown.map((record) => shapedRecord(kind, record, 'rows', settings.shapes));
@@ -137,7 +134,7 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
     run(c) {
       const change = upstream.apply({ kind, op: 'create', fields: sent(c) });
       upstream.announce(change);
-      // With its id, even where the answers of GET by id have none.
+      // It always has its id, even if the answers of GET by id have none.
       const record = shapedRecord(kind, change.record!, 'rows', settings.shapes);
       const id = encodeURIComponent(shownId(kind, change.id, settings.shapes));
       const headers = kind === 'risk_assessment' ? { location: `/v1${NAMES[kind].path}/${id}` } : undefined;
@@ -165,12 +162,16 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
   });
   routes.use(parts.authenticate);
   routes.use(restFaults(settings, random, parts.stopping));
-  for (const operation of [
-    ...[lists('policy'), creates('policy'), reads('risk_assessment'), creates('risk_assessment')],
-    ...[lists('vendor'), reads('vendor'), registers],
-  ]) {
-    // Typed loosely: the switches are there to answer in other shapes than the declared ones.
-    routes.openapi(routeOf(operation), operation.run as never);
-  }
+  const operations = [
+    lists('policy'),
+    creates('policy'),
+    reads('risk_assessment'),
+    creates('risk_assessment'),
+    lists('vendor'),
+    reads('vendor'),
+    registers,
+  ];
+  // The type of the answer is not checked, because shapes change it.
+  for (const operation of operations) routes.openapi(routeOf(operation), operation.run as never);
   return routes;
 }

@@ -33,7 +33,7 @@ const MAX_BODY_BYTES = 1024 * 1024;
 
 export type Sandbox = Awaited<ReturnType<typeof startSandbox>>;
 
-/** Throws a UsageError when its options or its address cannot be used. */
+/** @throws UsageError if the options or the address cannot be used. */
 export async function startSandbox(given: GivenOptions = {}) {
   const options = resolveOptions(given);
   const stopping = new AbortController();
@@ -60,7 +60,7 @@ export async function startSandbox(given: GivenOptions = {}) {
     /** Without a path: the API is below `/v1`, OAuth below `/oauth`, the controls below `/_sandbox`. */
     url: urlOf(options.host, port),
     port,
-    /** As given, or with the keys and secrets that were made. */
+    /** The given ones, or those that were made for this run. */
     apiKeys,
     oauth,
     seedNumber,
@@ -129,7 +129,7 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
       },
     }),
   );
-  // The API and the token endpoint have their own credentials, and the others show no record.
+  // The API and the token endpoint have credentials of their own; the other two paths show no records.
   app.use(except(['/v1/*', '/oauth/token', '/openapi.json', '/assets/*'], requireToken(token)));
   app.route('/v1', rest);
   app.get('/openapi.json', (c) => c.json(openApiDocument(rest, new URL(c.req.url).origin)));
@@ -147,7 +147,7 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   return { app, deliveries, scenarios };
 }
 
-/** A decoder would replace invalid bytes by U+FFFD, and another record than was sent would be stored. */
+/** A decoder would replace invalid bytes by U+FFFD, so the stored record would differ from the sent one. */
 const requireUtf8: MiddlewareHandler = async (c, next) => {
   if (c.req.raw.body !== null && !isUtf8(new Uint8Array(await c.req.arrayBuffer()))) {
     throw new Problem(400, 'invalid_utf8', 'The request body is not UTF-8.');
@@ -157,7 +157,7 @@ const requireUtf8: MiddlewareHandler = async (c, next) => {
 
 function tooLarge(): never {
   throw new Problem(413, 'too_large', `A request body may have at most ${MAX_BODY_BYTES} bytes.`, {
-    // The rest of the body, which is not read, would follow on this connection.
+    // The rest of the body is not read and would follow on this connection.
     connection: 'close',
   });
 }
@@ -174,14 +174,11 @@ async function listen(server: Server, { host, port }: SandboxOptions): Promise<v
   }
 }
 
-/**
- * What a person needs to use the sandbox, a line each. Keys and secrets made for this run are shown, since they
- * are of use only with it; those that were set are not repeated.
- */
+/** Lines with what a person needs to use the sandbox, with the keys and secrets that were made for this run. */
 export function introduction(sandbox: Sandbox, given: GivenOptions): string[] {
   const { application, serviceAccounts } = sandbox.oauth;
   const keys = given.apiKeys === undefined ? [`API key: ${sandbox.apiKeys[0]}`] : [];
-  // Settings can give a part of a client, so each secret shows by its beginning whether it was made.
+  // Settings may give only a part of a client. A made secret is recognised by its beginning.
   const shown = (secret: string) => (isMadeSecret(secret) ? `, secret ${secret}` : '');
   return [
     `Sandbox: ${sandbox.url}/v1`,

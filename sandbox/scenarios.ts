@@ -11,24 +11,21 @@ import { recordId } from './records.ts';
 import { shownId } from './shaping.ts';
 import type { Upstream } from './upstream.ts';
 
-/** Changes of one record, and what happens to the event of each: in words, and as a fate. Null: the event is not sent. */
+/** Changes of one record, and the fate of each event, with words for it. Null: the event is not sent. */
 interface Story {
   kind: Kind;
   steps: { op: string; fields?: (record: JsonObject | null) => JsonObject; fate: [string, Fate] | null }[];
-  /** The last event arrives first, and the one before it has a later `created`. */
+  /** The second event arrives first, and the first one has a later `created`. */
   isOvertaken?: boolean;
 }
 
 const DROPPED: [string, Fate] = ['dropped', { ...UNDISTURBED, drop: true }];
 const THRICE: [string, Fate] = ['delivered 3 times', { ...UNDISTURBED, copies: 3 }];
 
-/**
- * By so much `created` of the older of two events is later, as if it came from another clock. A mirror that relies on that field
- * ends with the older state.
- */
+/** The older event's `created` is later by this much. A mirror that relies on that field ends with the older state. */
 const CLOCK_SKEW_MS = 1_500;
 
-/** Each stages one way in which a mirror goes wrong, independent of the faults that are set. `kind`: where it can be of any. */
+/** Each stages one way in which a mirror can go wrong, whatever faults are set. Those with a parameter work for any kind. */
 const STORIES = {
   'lost-policy-delete': () => ({ kind: 'policy', steps: [{ op: 'delete', fate: DROPPED }] }),
   'lost-vendor-removal': () => ({ kind: 'vendor', steps: [{ op: 'delete', fate: DROPPED }] }),
@@ -57,7 +54,7 @@ const STORIES = {
   }),
 } satisfies Record<string, (kind?: Kind) => Story>;
 
-/** Two changes in a row that a record of the kind allows. */
+/** Two operations that a record of the kind allows one after the other. */
 const UPDATES = {
   policy: ['update', 'update'],
   risk_assessment: ['assess', 'mitigate'],
@@ -66,7 +63,7 @@ const UPDATES = {
 
 const assessment = (name: string) => () => ({ name, category: 'Operations' });
 
-/** Some of it is in events (a policy's name and version), some only in the API (its owner). */
+/** Events show some of the fields (a policy's name and version); only the API shows others (its owner). */
 const edit = (kind: Kind, which: string) => (record: JsonObject | null) => {
   if (kind === 'risk_assessment') return { note: `${which} assessment` };
   if (kind === 'vendor') return { contact: `${which}-contact@vendor.example` };
@@ -79,7 +76,7 @@ const edit = (kind: Kind, which: string) => (record: JsonObject | null) => {
 
 export const STORY_NAMES = Object.keys(STORIES) as (keyof typeof STORIES)[];
 
-/** Above this the loop's pauses are shorter than a timer can keep. */
+/** With more changes, the pauses would be shorter than a timer can be. */
 const MAX_PER_SECOND = 500;
 const DEFAULT_PER_SECOND = 5;
 
@@ -93,18 +90,18 @@ export const scenarioSchema = z.union(
     z.strictObject({
       name: z.enum(STORY_NAMES),
       kind: z.enum(KINDS).optional(),
-      // As readers see it; absent: one by chance.
+      // The record's id as readers see it; absent: a random record.
       id: z.string().optional(),
     }),
   ],
   `one of lively (perSecond), stop, ${STORY_NAMES.join(', ')} (kind, id)`,
 );
 
-/** The lively loop, of which at most one runs, and the stories. */
+/** Runs at most one lively loop, and plays the stories. */
 export class Scenarios {
   readonly #upstream: Upstream;
   readonly #random: Random;
-  /** Keys (`kind/id`) of records that are not changed again: a later change could repair what a story broke. */
+  /** Records (`kind/id`) that are not changed again, because a later change could repair what a story broke. */
   readonly #reserved = new Set<string>();
   #lively: { perSecond: number; controller: AbortController; done: Promise<void> } | null = null;
 
@@ -130,7 +127,7 @@ export class Scenarios {
     return { name: request.name, ...this.#play(STORIES[request.name](request.kind), request.id) };
   }
 
-  /** Resolves once the loop has made its last change. */
+  /** Stops the loop. Resolves after its last change. */
   async stop(): Promise<void> {
     const lively = this.#lively;
     this.#lively = null;
@@ -145,7 +142,7 @@ export class Scenarios {
     this.#lively = { perSecond, controller, done };
   }
 
-  /** Returns the record of the story, and its events in the order in which they were made, also those that are not sent. */
+  /** Returns the story's record, and its events in the order in which they were made. */
   #play({ kind, steps, isOvertaken = false }: Story, asked: string | undefined) {
     const upstream = this.#upstream;
     const isNew = steps[0]!.op === 'create';
@@ -173,7 +170,7 @@ export class Scenarios {
     };
   }
 
-  /** The record asked for, or one by chance among those that allow `op` and that no story has used. */
+  /** The record asked for, or a random one that allows `op` and that no story has used. */
   #choose(kind: Kind, op: string, asked: string | undefined): string {
     const { state, deliveries } = this.#upstream;
     if (asked !== undefined) return this.#upstream.idShownAs(kind, asked);
@@ -183,7 +180,7 @@ export class Scenarios {
       .filter((record) => isAllowed(operation, record.status))
       .map((record) => recordId(kind, record))
       .filter((id) => !this.#reserved.has(`${kind}/${id}`));
-    // A story about an assessment that the mirror does not know would show nothing.
+    // A mirror can know an assessment only after an event, and a story about an unknown one would show nothing.
     const known = fitting.filter(
       (id) => kind !== 'risk_assessment' || deliveries.announced.has(`${kind}/${id}`),
     );

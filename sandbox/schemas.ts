@@ -6,9 +6,9 @@ import { EVENT_TYPES, type EventType, type Kind, kindOfType } from '../src/compl
 import { SCOPES } from './access.ts';
 
 /**
- * The service's resources, answers and events, as the specification's tables give them. The sandbox validates with these,
- * and its OpenAPI document is made of them (`id` and `description` in `meta` are for that document). Unknown fields and
- * statuses pass through everywhere: a service may say more than its specification.
+ * The service's resources, answers and events, as the specification's tables give them. The sandbox validates with these
+ * schemas and makes its OpenAPI document of them (`id` and `description` in `meta` are for the document). Unknown fields and
+ * statuses are allowed everywhere: a service may say more than its specification.
  */
 
 const idOnly = (name: string) =>
@@ -16,7 +16,7 @@ const idOnly = (name: string) =>
     .looseObject({ id: z.string().min(1) })
     .meta({ id: name, description: 'Its further fields are not specified.' });
 
-/** Section 2: of a policy the fields seen in its events' payload, which may have others; the others' are not shown. */
+/** Section 2. The specification shows some fields of policies, in their events, and none of the other kinds. */
 export const RECORD_SCHEMAS = {
   policy: z
     .looseObject({
@@ -34,7 +34,7 @@ const answerOf = <Data extends z.ZodType>(data: Data, id: string) => z.looseObje
 const listOf = <Row extends z.ZodType>(row: Row, id: string) =>
   z.looseObject({ data: z.array(row), meta: metaSchema }).meta({ id });
 
-/** Section 4: the answers of the operations in their envelope, as the sandbox gives them. */
+/** Section 4: the answers of the operations in the sandbox's envelope. */
 export const LIST_SCHEMAS = {
   policy: listOf(RECORD_SCHEMAS.policy, 'PolicyList'),
   vendor: listOf(RECORD_SCHEMAS.vendor, 'VendorList'),
@@ -45,11 +45,11 @@ export const ANSWER_SCHEMAS = {
   vendor: answerOf(RECORD_SCHEMAS.vendor, 'VendorAnswer'),
 } as const;
 
-/** Far more than a title needs; the specification gives no limits. */
+/** Far more than a name needs. The specification gives no limits. */
 const MAX_NAME_LENGTH = 500;
 const title = z.string().min(1).max(MAX_NAME_LENGTH);
 
-/** Section 4, notes: the bodies of creates are not shown; these are assumed from what records show. */
+/** Section 4, notes: the specification does not show the bodies of creates. These are assumed from the records. */
 const creates = <Shape extends z.ZodRawShape>(id: string, shape: Shape) =>
   z.looseObject(shape).meta({ id, description: 'Assumed. Further fields become the record’s own.' });
 export const CREATE_SCHEMAS = {
@@ -67,7 +67,7 @@ export const CREATE_SCHEMAS = {
   }),
 } as const;
 
-/** The registration's answer is not shown; this is the sandbox's. What other services may answer: src/compliance/registration.ts. */
+/** The specification does not show this answer. What other services may answer is in src/compliance/registration.ts. */
 export const registrationAnswerSchema = answerOf(
   z
     .looseObject({
@@ -86,7 +86,7 @@ const eventData = <Field extends string>(id: string, field: Field) =>
     .looseObject({ [field]: z.string().min(1) } as Record<Field, z.ZodString>)
     .meta({ id, description: 'Assumed; the specification does not show it.' });
 
-/** Section 6: what is in an event's data. Shown for policies only; of the others the id's name is assumed. */
+/** Section 6: an event's data. The specification shows it only for policies; for others the name of the id is assumed. */
 const EVENT_DATA_SCHEMAS = {
   policy: RECORD_SCHEMAS.policy,
   risk_assessment: eventData('RiskEventData', 'riskAssessmentId'),
@@ -145,7 +145,7 @@ export function describeDeliveries<E extends Env>(routes: OpenAPIHono<E>, signat
   }
 }
 
-/** OpenAPI 3.1, made of the routes themselves. `origin` is where the reader has reached the sandbox. */
+/** OpenAPI 3.1, made of the routes. `origin`: where the reader has reached the sandbox. */
 export function openApiDocument<E extends Env>(routes: OpenAPIHono<E>, origin: string) {
   const document = routes.getOpenAPI31Document({
     openapi: '3.1.0',

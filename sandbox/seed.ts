@@ -14,9 +14,9 @@ const seedSchema = z.strictObject({ policies: rows, riskAssessments: rows, vendo
 export type SeedData = z.infer<typeof seedSchema>;
 
 /**
- * Reads `{"policies":[…],"riskAssessments":[…],"vendors":[…]}`; a section may be left out. A row without an id
- * gets one from its place (`vendor-0001`), without a status its kind's first one; its other fields are kept.
- * Throws a UsageError that names the file and the row.
+ * Reads `{"policies":[…],"riskAssessments":[…],"vendors":[…]}`. A section may be left out. A row without an id gets one
+ * from its place (`vendor-0001`), and a row without a status gets the first one of its kind. Other fields are kept.
+ * @throws UsageError that names the file and the row.
  */
 export function loadSeed(path: string): SeedData {
   const refusing = <T>(what: string, read: () => T, remedy?: string): T => {
@@ -36,7 +36,7 @@ export function loadSeed(path: string): SeedData {
   return refusing('cannot be used', () => normaliseSeed(rows));
 }
 
-/** Gives each row its id, status and, for policies, version. Throws an Error that names the row. */
+/** Gives each row its id, status and, for policies, version. @throws Error that names the row. */
 export function normaliseSeed(seed: SeedData): SeedData {
   const [policies, riskAssessments, vendors] = KINDS.map((kind) => normaliseRows(kind, seed));
   return { policies: policies!, riskAssessments: riskAssessments!, vendors: vendors! };
@@ -68,8 +68,8 @@ function normaliseRows(kind: Kind, seed: SeedData): JsonObject[] {
 }
 
 /**
- * The id of a row, under the name that the kind's events use, which readers look at first, or under `id`, or under another name
- * that readers know. Null: the row has none. Empty: what is there is no id, and the caller must reject it.
+ * The id of a row: in the field that the kind's events use, which readers look at first, in `id`, or in another field that readers
+ * know. Null: the row has no id. Empty: the value cannot be an id, and the caller must reject it.
  */
 function givenId(kind: Kind, row: JsonObject): string | null {
   const names = [
@@ -92,7 +92,7 @@ function freeId(kind: Kind, place: number, taken: Set<string>): string {
 
 const DAY_MS = 86_400_000;
 
-/** The day, `YYYY-MM-DD` in UTC, so many days after `today`. */
+/** The day that is `days` after `today`, as `YYYY-MM-DD` in UTC. */
 export const daysFrom = (today: Date, days: number): string =>
   new Date(today.getTime() + days * DAY_MS).toISOString().slice(0, 10);
 
@@ -110,7 +110,7 @@ export function builtinSeed(today: Date): SeedData {
     reviewIntervalMonths: 12,
   });
 
-  /** `dueInDays`: of its treatment; null: it is accepted. */
+  /** `dueInDays`: when its treatment is due; null: the risk is accepted. */
   const assessment = (
     name: string,
     category: string,
@@ -130,7 +130,7 @@ export function builtinSeed(today: Date): SeedData {
     nextReviewAt: daysFrom(today, (dueInDays ?? 0) + 90),
   });
 
-  /** `riskAssessmentId`: the vendor's assessment; without an event about it, a mirror can find it only here. */
+  /** `riskAssessmentId`: the vendor's assessment. A mirror that gets no event about the assessment can find it only here. */
   const vendor = (
     name: string,
     category: string,
@@ -179,8 +179,12 @@ export function builtinSeed(today: Date): SeedData {
     vendors: [
       vendor('Alderbrook Payroll', 'HR', 'approved', [1, 'high', 'personal', 'IE'], 120, 'risk-0003'),
       vendor(
-        ...(['Brightwater Hosting', 'INFRASTRUCTURE', 'approved'] as const),
-        ...([[1, 'critical', 'confidential', 'DE'], 45, 'risk-0006'] as const),
+        'Brightwater Hosting',
+        'INFRASTRUCTURE',
+        'approved',
+        [1, 'critical', 'confidential', 'DE'],
+        45,
+        'risk-0006',
       ),
       vendor('Cobalt Fern Analytics', 'ANALYTICS', 'prospective', [2, 'medium', 'personal', 'US'], 365),
       vendor('Driftline Couriers', 'LOGISTICS', 'approved', [3, 'low', 'none', 'NL'], 20),

@@ -5,7 +5,7 @@ type SignatureAlgorithm = 'sha256' | 'sha384' | 'sha512';
 
 export interface SendSettings {
   signing: { header: string; algorithm: SignatureAlgorithm };
-  /** For one attempt, from connecting to the answer's last byte. */
+  /** The time for one attempt, from connecting to the answer's last byte. */
   deliveryTimeoutMs: number;
 }
 
@@ -17,13 +17,13 @@ export interface Attempt {
   durationMs: number;
 }
 
-/** Retries of many deliveries must not come all at once: each wait is up to this share shorter or longer. */
+/** Each wait is up to this share shorter or longer, so that retries of many deliveries do not come all at once. */
 const RETRY_JITTER = 0.2;
 
 /** The body of an answer is not used; at most this much of it is read. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
-/** `draw` at least 0 and below 1. */
+/** `draw`: at least 0 and below 1. */
 export function retryDelayMs(baseMs: number, draw: number): number {
   return baseMs * (1 + RETRY_JITTER * (2 * draw - 1));
 }

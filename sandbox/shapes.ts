@@ -1,16 +1,17 @@
 import { z } from 'zod';
 import type { Kind } from '../src/compliance/kinds.ts';
-import { areNested, type Patch, patched, patchOf } from './places.ts';
+import { areNested, merged, type Patch, patchOf } from './places.ts';
+import { parseOrRefuse } from './problems.ts';
 import type { Random } from './random.ts';
 
 /**
- * What the specification leaves open about the form of answers and events, as settings. The defaults are our decisions. With every
- * other setting the sandbox is another service that fits the specification.
+ * What the specification leaves open about the form of answers and events, as settings. The defaults are our decisions. With other
+ * values the sandbox is another service that fits the specification.
  */
 
-/** As deep as fields are in real services. Limits what a typing error can do. */
+/** As deep as fields are in real services. */
 const MAX_PLACE_DEPTH = 4;
-/** Fields of records, which no id may replace. */
+/** Fields of records that an id must not replace. */
 const TAKEN = /^(name|version|status)(\.|$)/;
 
 const FIELD = /^[A-Za-z_][\w-]{0,63}$/;
@@ -32,15 +33,15 @@ const parameter = z.string().regex(/^[\w.[\]-]{1,64}$/, 'a parameter’s name');
 const idShape = z.strictObject({
   /** In the rows of lists, and in the answers of creates. */
   rows: idPlace,
-  /** In the answers of GET by id; null: they hold no id. */
+  /** In the answers of GET by id; null: they have no id. */
   read: idPlace.nullable(),
   /** In events' data; null: events do not say which record they are about. */
   events: idPlace.nullable(),
-  /** In events' data: a place of an id that is not the record's; null: none. */
+  /** In events' data: the place of an id that is not the record's; null: there is none. */
   otherId: idPlace.nullable(),
   /** JSON numbers instead of texts: `vendor-0001` becomes 1. An id without a number of that form stays as it is. */
   numbers: z.boolean(),
-  /** Where the id is nested, the record's other fields are beside it, and not at the top. */
+  /** If the id is nested, the record's other fields are beside it and not at the top. */
   inside: z.boolean(),
 });
 
@@ -51,27 +52,27 @@ const schema = z
       list: container,
       record: container,
       recordInArray: z.boolean(),
-      /** Of page, perPage and total; null, or a bare answer: there are none. */
+      /** The place of page, perPage and total; null: there are none. A bare answer has none either. */
       meta: place.nullable(),
     }),
     paging: z.strictObject({
-      /** By page number, by the number of rows to skip, by a cursor that each page gives, or not at all: all rows at once. */
+      /** By page number, by the number of rows to skip, or by a cursor in each page; `nothing`: all rows at once. */
       by: z.enum(['page', 'offset', 'cursor', 'nothing']),
       /** The parameter that says which page, where to begin, or after which cursor. */
       startName: parameter,
       sizeName: parameter,
       firstPage: z.int().min(0).max(1),
       size: z.int().positive(),
-      /** A request for more gets this many. */
+      /** A request for more rows gets this many. */
       maxSize: z.int().positive(),
     }),
-    /** Of POST /webhooks. */
+    /** The answer of POST /webhooks. */
     registration: z.strictObject({
-      /** Null: the answer does not hold it, as when a person is sent it. */
+      /** Null: the answer has no secret, for example because a person gets it by mail. */
       secret: place.nullable(),
       id: place.nullable(),
       idNumber: z.boolean(),
-      /** Of url, events and description. */
+      /** The place of url, events and description. */
       rest: z.union([z.literal(''), place]),
     }),
     /** How statuses are written: in_review, IN_REVIEW, In review. */
@@ -122,17 +123,17 @@ export const DEFAULT_SHAPES: Shapes = {
   statuses: 'snake',
 };
 
-/** Throws a Problem if the result would contradict itself. */
+/** @throws Problem if the result would contradict itself. */
 export function changedShapes(shapes: Shapes, patch: ShapesPatch): Shapes {
-  // A place that is given for rows only is also that of GET by id, which answers with a record of the same form.
+  // A place that is given only for rows also counts for GET by id, which answers with a record of the same form.
   const ids = Object.entries(patch.ids ?? {}).map(([kind, change]) => {
     const readsId = shapes.ids[kind as Kind].read !== null;
     return [kind, change?.rows !== undefined && readsId ? { read: change.rows, ...change } : change];
   });
-  return patched(schema, shapes, { ...patch, ids: Object.fromEntries(ids) });
+  return parseOrRefuse(schema, merged(shapes, { ...patch, ids: Object.fromEntries(ids) }));
 }
 
-/** For `drawShapes`: what services of this kind do. */
+// What `drawShapes` draws from: the usual forms of such services.
 
 const ID_PLACES = {
   policy: ['policyId', 'id', 'policy_id', 'uuid', 'policy.id', 'attributes.id'],
@@ -143,7 +144,7 @@ const ID_PLACES = {
   vendor: ['id', 'vendorId', 'vendor_id', 'uuid', 'vendor.id', 'vendor.ref', 'company.vendorId'],
 } as const;
 const LIST_PLACES = ['data', 'data.{kinds}', 'data.items', 'data.results'] as const;
-/** As [parameter for the page, parameter for its size]. */
+/** The parameters for the page and its size. */
 const PAGE_NAMES = [
   ['page', 'perPage'],
   ['page', 'per_page'],
@@ -158,8 +159,8 @@ const SECRET_PLACES = [
 const REGISTRATION_ID_PLACES = ['data.id', 'data.webhookId', 'data.webhook_id'] as const;
 
 /**
- * Shapes that a mirror can follow once its settings say where ids are and how pages are asked for: all rows and events have
- * ids, and every list can be read by page number or whole. Policy events are as the specification shows them.
+ * Draws shapes that a mirror can read once its settings name the places of ids and the parameters of pages: all rows and events
+ * have ids, and every list comes by page number or whole. Policy events are as the specification shows them.
  */
 export function drawShapes(random: Random): ShapesPatch {
   const pick = <T>(items: readonly T[]): T => random.pick(items)!;
@@ -184,7 +185,7 @@ export function drawShapes(random: Random): ShapesPatch {
   return {
     ids: drawnIds,
     envelope: {
-      // A bare list of all rows at once would have no total, so a reader could not tell that it is complete.
+      // Not bare if all rows come at once: without a total a reader could not tell that the list is complete.
       list: isBare && !isWhole ? '' : list,
       record,
       recordInArray,

@@ -7,15 +7,12 @@ import { NAMES, recordId } from './records.ts';
 import type { Registration } from './registrations.ts';
 import type { Shapes } from './shapes.ts';
 
-/**
- * Turns records from the sandbox's own form into the form that its readers see, and ids back. The rest of the sandbox does not
- * know about other shapes.
- */
+/** Turns records from the sandbox's own form into the form that readers see, and ids back. Only this file knows both forms. */
 
-/** Ids that are made from a place in a seed have as many digits, or more. */
+/** Ids that are made from a place in a seed have at least this many digits. */
 const ID_DIGITS = 4;
 
-/** The number of an id such as `vendor-0001`; null: it has none from which the id could be made again. */
+/** The number of an id such as `vendor-0001`; null: the id is not of this form. */
 function numberOf(kind: Kind, id: string): number | null {
   const prefix = NAMES[kind].idPrefix;
   const number = id.startsWith(prefix) ? Number(id.slice(prefix.length)) : Number.NaN;
@@ -36,7 +33,7 @@ export function keptId(kind: Kind, text: string, { ids }: Shapes): string {
   return ids[kind].numbers && /^[1-9]\d{0,15}$/.test(text) ? idOfNumber(kind, Number(text)) : text;
 }
 
-/** How records of other kinds name an assessment in them. */
+/** The field in which records of other kinds name an assessment. */
 const REFERENCE = NAMES.risk_assessment.eventIdField;
 
 function withReference(record: JsonObject, shown: (id: string) => unknown): JsonObject {
@@ -44,7 +41,7 @@ function withReference(record: JsonObject, shown: (id: string) => unknown): Json
   return typeof id === 'string' ? { ...record, [REFERENCE]: shown(id) } : record;
 }
 
-/** A record with its ids as they are shown, as text, and otherwise in the sandbox's own form. */
+/** A record in the sandbox's own form, but with its ids as readers see them, as text. */
 export function withShownIds(kind: Kind, record: JsonObject, shapes: Shapes): JsonObject {
   const { idField } = NAMES[kind];
   const shown = { ...record, [idField]: String(shownId(kind, recordId(kind, record), shapes)) };
@@ -66,15 +63,15 @@ export function shapedRecord(
   if (place === null) return fields;
   const id = shownId(kind, recordId(kind, record), shapes);
   const above = place.includes('.') ? place.slice(0, place.lastIndexOf('.')) : null;
-  // The id first, as services write it, and once more at the end, because a field of the record may have its name.
+  // The id is set first, where services write it, and again at the end, because a field of the record may have the same name.
   const document =
     inside && above !== null ? withAt({}, above, fields) : { ...withAt({}, place, id), ...fields };
   return withAt(document, place, id);
 }
 
 /**
- * What an event says of its record. Policy events hold the four fields of the specification; risk and vendor events,
- * which the specification does not show, the id alone (thin) or the whole record. Its form is that of `shapes`.
+ * What an event says of its record, in the form of `shapes`. Policy events have the four fields of the specification. It does
+ * not show risk and vendor events, so they have only the id (thin) or the whole record (full).
  */
 export function eventData(
   kind: Kind,
@@ -107,7 +104,7 @@ export function listAnswer(kind: Kind, rows: readonly JsonObject[], meta: Meta, 
   return enveloped(kind, rows, shapes.envelope.list, meta, shapes);
 }
 
-/** In an envelope for all answers one record is a page of one. */
+/** The `meta` of an answer with one record. */
 const SINGLE: Meta = { page: 1, perPage: 1, total: 1 };
 
 export function recordAnswer(kind: Kind, record: JsonObject, shapes: Shapes): unknown {
@@ -115,7 +112,7 @@ export function recordAnswer(kind: Kind, record: JsonObject, shapes: Shapes): un
   return enveloped(kind, recordInArray ? [record] : record, place, SINGLE, shapes);
 }
 
-/** The answer of POST /webhooks. `number`: its place among the registrations, from 1. */
+/** The answer of POST /webhooks. `number`: the registration's place among all, from 1. */
 export function registrationAnswer(
   { id, secret, disabled: _, ...rest }: Registration,
   number: number,
@@ -127,8 +124,8 @@ export function registrationAnswer(
 }
 
 /**
- * Which rows a request for a page gets, and what the answer's `meta` says of them. A page past the end is empty. Throws a Problem,
- * 422, for a parameter that is no whole number in its range.
+ * The rows and the `meta` of the page that a request asks for. A page after the end is empty. @throws Problem, 422, for a parameter
+ * that is not a whole number in its range.
  */
 export function pageOf<Row>(
   records: readonly Row[],
@@ -139,12 +136,10 @@ export function pageOf<Row>(
   const total = records.length;
   if (by === 'nothing') return { rows: [...records], meta: { page: firstPage, perPage: total, total } };
   const size = Math.min(numberIn(query, paging.sizeName, 1) ?? paging.size, paging.maxSize);
-  const start =
-    by === 'page'
-      ? ((numberIn(query, startName, firstPage) ?? firstPage) - firstPage) * size
-      : by === 'offset'
-        ? (numberIn(query, startName, 0) ?? 0)
-        : startOf(query[startName]);
+  let start: number;
+  if (by === 'cursor') start = startOf(query[startName]);
+  else if (by === 'offset') start = numberIn(query, startName, 0) ?? 0;
+  else start = ((numberIn(query, startName, firstPage) ?? firstPage) - firstPage) * size;
   const rows = records.slice(start, start + size);
   const meta = { page: Math.floor(start / size) + firstPage, perPage: size, total };
   const isLast = start + size >= total;
@@ -154,7 +149,7 @@ export function pageOf<Row>(
   };
 }
 
-/** Digits only: `1e3`, ` 5` and `0x10` are mistakes of the sender. */
+/** Takes only digits: `1e3`, ` 5` and `0x10` are mistakes of the sender. */
 function numberIn(query: Readonly<Record<string, string>>, name: string, least: number): number | null {
   const text = query[name];
   if (text === undefined) return null;

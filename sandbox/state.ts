@@ -2,7 +2,7 @@ import type { Kind } from '../src/compliance/kinds.ts';
 import type { JsonObject } from '../src/compliance/pointers.ts';
 import { recordId } from './records.ts';
 
-/** The furthest back that a stale read may look; older versions are forgotten. */
+/** How far back a stale read may look. Older versions are forgotten. */
 export const MAX_STALE_MS = 60_000;
 
 interface Version {
@@ -12,8 +12,8 @@ interface Version {
 }
 
 /**
- * The upstream's records, in memory, with enough of their past to answer as a lagging replica would. A record
- * is replaced, never changed in place: what was handed out stays as it was.
+ * The upstream's records, in memory, with enough of their past to answer as a replica that lags behind. A record is replaced
+ * and never changed in place, so a record that was returned earlier stays as it was.
  */
 export class RecordState {
   readonly #versions: Record<Kind, Map<string, Version[]>> = {
@@ -22,10 +22,10 @@ export class RecordState {
     vendor: new Map(),
   };
   readonly #counts: Record<Kind, number> = { policy: 0, risk_assessment: 0, vendor: 0 };
-  /** Deletions in order of time, to be forgotten when no stale read can see before them. */
+  /** Deletions in the order of time. One is forgotten when no stale read can look behind it any more. */
   #deletions: { kind: Kind; id: string; atMs: number }[] = [];
 
-  /** Monotonic milliseconds; what `asOfMs` is measured in. */
+  /** Monotonic milliseconds, as in `asOfMs`. */
   now(): number {
     return performance.now();
   }
@@ -34,7 +34,7 @@ export class RecordState {
     return latest(this.#versions[kind].get(id) ?? [], asOfMs);
   }
 
-  /** In order of creation. */
+  /** In the order of creation. */
   list(kind: Kind, asOfMs = Number.POSITIVE_INFINITY): JsonObject[] {
     const records: JsonObject[] = [];
     for (const versions of this.#versions[kind].values()) {
@@ -54,7 +54,7 @@ export class RecordState {
     this.#append(kind, id, record);
   }
 
-  /** Puts it there as if it had always been there: a stale read sees it too. */
+  /** Adds a record as if it had always been there, so that stale reads see it too. */
   seed(kind: Kind, record: JsonObject): void {
     const id = recordId(kind, record);
     if (!this.#versions[kind].has(id)) this.#counts[kind] += 1;
@@ -80,7 +80,7 @@ export class RecordState {
     const horizonMs = this.now() - MAX_STALE_MS;
     const kept = this.#deletions.findIndex((deletion) => deletion.atMs > horizonMs);
     for (const { kind, id } of this.#deletions.splice(0, kept === -1 ? this.#deletions.length : kept)) {
-      // It may have been created again meanwhile.
+      // It may have been created again since then.
       if (this.get(kind, id) === null) this.#versions[kind].delete(id);
     }
   }

@@ -1,26 +1,26 @@
 import { z } from 'zod';
 
-/** At this scale the longest wait of the schedule, two days, is under two milliseconds. */
+/** With this scale the longest wait of the schedule, two days, takes less than two milliseconds. */
 const MAX_TIME_SCALE = 100_000_000;
 
 export const timeScaleSchema = z.number().positive().max(MAX_TIME_SCALE);
 
-/** setTimeout fires at once for longer waits. */
+/** With a longer wait, setTimeout would fire at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 interface Timer {
-  /** By the clock that runs faster by the scale, or by the plain one. */
+  /** By the scaled clock if `scaled`, otherwise by the monotonic one. */
   dueMs: number;
   scaled: boolean;
   run: () => void;
   handle?: NodeJS.Timeout;
 }
 
-/** Timers whose remaining wait changes with the scale, so that a waiting retry follows it. */
+/** Timers whose remaining wait changes with the scale, so that waiting retries follow a change of it. */
 export class ScaledTimers {
   readonly #timers = new Set<Timer>();
   #scale: number;
-  /** What the scaled clock showed when the scale was last set, and when that was. */
+  /** What the scaled clock showed when the scale was last set, and the monotonic instant of that. */
   #shownMs = 0;
   #setAtMs = performance.now();
 
@@ -39,7 +39,7 @@ export class ScaledTimers {
     for (const timer of this.#timers) this.#arm(timer);
   }
 
-  /** Calls `run` after `ms`, divided by the scale if `scaled`. Returns what cancels it. */
+  /** Calls `run` after `ms`, divided by the scale if `scaled`. Returns a function that cancels it. */
   after(ms: number, run: () => void, { scaled }: { scaled: boolean }): () => void {
     const timer: Timer = { dueMs: this.#now(scaled) + ms, scaled, run };
     this.#timers.add(timer);

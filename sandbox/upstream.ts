@@ -12,11 +12,11 @@ import type { RecordState } from './state.ts';
 
 export interface Mutation {
   kind: Kind;
-  /** An operation of the kind's machine, or one of its other names. */
+  /** An operation of the kind, or another name of it. */
   op: string;
-  /** Which record; a create without it gets one. */
+  /** The record's id. A create may leave it out. */
   id?: string | undefined;
-  /** Set on the record, over what it has. */
+  /** Fields to set on the record. */
   fields?: JsonObject | undefined;
 }
 
@@ -27,14 +27,14 @@ export interface Change {
   record: JsonObject | null;
   /** Null: the specification has no event for this change. */
   type: EventType | null;
-  /** What an event about it says. */
+  /** The record that an event describes. */
   described: JsonObject;
 }
 
-/** For ids that are numbers: far above the number of records. */
+/** The largest id that is a number: far above the number of records. */
 const LARGEST_NUMBER = 999_999_999;
 
-/** What can be changed while it runs. It is read for each request and event, and never stored elsewhere. */
+/** Settings that can change while the sandbox runs. They are read for each request and event, and never copied. */
 export interface Settings {
   faults: Faults;
   shapes: Shapes;
@@ -63,12 +63,12 @@ export class Upstream {
     return this.#parts.settings.shapes;
   }
 
-  /** The id of the record that is shown as `text`, or that a new record would get that is shown so. */
+  /** The sandbox's own id of the record, existing or new, that readers see as `text`. */
   idShownAs(kind: Kind, text: string): string {
     return this.state.get(kind, text) === null ? keptId(kind, text, this.shapes) : text;
   }
 
-  /** Changes a record without an event. Throws a Problem: 404, 409 for an impossible step, 422 for bad fields. */
+  /** Changes a record without an event. @throws Problem: 404, 409 for an impossible operation, 422 for bad fields. */
   apply(mutation: Mutation): Change {
     const operation = operationNamed(mutation.kind, mutation.op);
     if (operation === null) {
@@ -79,7 +79,7 @@ export class Upstream {
     return this.#change(mutation, operation);
   }
 
-  /** Sends the change's event; null where it has none. `clockSkewMs` is added to the event's `created`. */
+  /** Sends the change's event; null: it has none. `clockSkewMs` is added to the event's `created`. */
   announce(
     change: Change,
     options: { fate?: Fate; afterEventId?: string; clockSkewMs?: number } = {},
@@ -169,7 +169,7 @@ export class Upstream {
   }
 }
 
-/** Refuses fields that readers would take for the record's id. */
+/** Rejects fields that readers would take for the record's id. */
 function withoutId(kind: Kind, fields: JsonObject = {}): JsonObject {
   for (const field of [NAMES[kind].idField, NAMES[kind].eventIdField]) {
     if (Object.hasOwn(fields, field)) {

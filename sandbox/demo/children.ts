@@ -10,26 +10,25 @@ import { describeError, MirrorError } from '../../src/platform/errors.ts';
 /** One of our own commands, running as a separate process. */
 export type Child = ReturnType<typeof startChild>;
 
-/** A service drains within 10 s; what takes longer than this is stuck. */
+/** A service stops within 10 s. One that takes longer than this is stuck. */
 const STOP_TIMEOUT_MS = 12_000;
 /** How the error message of a command begins. */
 const COMPLAINT = 'compliance-mirror: ';
 
-/** The executable, as source or as built, like this file. */
+/** The executable: source if this file is source, otherwise built. */
 const MAIN = fileURLToPath(
   new URL(`../../src/main${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url),
 );
 
 /**
- * Starts `compliance-mirror ARGS --attached`. Its standard input is a pipe to which we never write. When we end, in whatever way,
- * the pipe closes and the child stops by itself. It is in another process group, so that Ctrl-C reaches only us, and we stop
- * everything in order.
+ * Starts `compliance-mirror ARGS --attached`. Its standard input is a pipe that closes however this process ends, and then the child
+ * stops by itself. It is in another process group, so that Ctrl-C reaches only this process, which stops everything in order.
  */
 export function startChild(name: string, args: readonly string[], env: NodeJS.ProcessEnv, logPath: string) {
   const log = openSync(logPath, 'w', 0o600);
   const child = spawn(process.execPath, [MAIN, ...args, '--attached'], {
     env,
-    // Away from any .env: the demo has nothing configured.
+    // A folder without an .env: the demo must not take the settings of another mirror.
     cwd: dirname(logPath),
     detached: true,
     stdio: ['pipe', log, log],
@@ -50,7 +49,7 @@ export function startChild(name: string, args: readonly string[], env: NodeJS.Pr
       remedy: `its output is in ${logPath}`,
     });
   });
-  // Others await it later. Until then its rejection must not count as unhandled.
+  // It is awaited later. Until then its rejection must not count as unhandled.
   failed.catch(() => {});
 
   return {
@@ -68,7 +67,7 @@ export function startChild(name: string, args: readonly string[], env: NodeJS.Pr
   };
 }
 
-/** Runs one of our commands to its end in `cwd`; rejects with its message unless it exits 0. `heard` gets all its output so far. */
+/** Runs a command of ours in `cwd`. Rejects with its output unless it exits with 0. `heard` gets the whole output so far. */
 export async function runCommand(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
@@ -90,9 +89,9 @@ export async function runCommand(
   throw new MirrorError('command_failed', `"${args[0]}" failed: ${text.trim()}`);
 }
 
-/** Below the ports that the system assigns: another program could get one of those before we use it. */
+/** Below the ports that the system assigns, because another program could get one of those before we use it. */
 const [FIRST_PORT, LAST_PORT] = [10_240, 32_767];
-/** If so many are taken in a row, listening is not possible here. */
+/** If this many are taken in a row, something else prevents listening. */
 const PORT_TRIES = 100;
 
 /** A port of 127.0.0.1 that was free a moment ago. */

@@ -19,10 +19,10 @@ interface State {
 
 const TIMEOUT_MS = 10_000;
 
-/** The thing is not there, or not in a state that allows it. */
+/** The record or the deletion does not exist, or its state does not allow the request. */
 const NOT_NOW: ReadonlySet<number> = new Set([404, 409]);
 
-/** Sends requests below `url`: a POST if there is a body, else a GET. `otherwise`: the result if it cannot be done now. */
+/** Sends requests below `url`: a POST with a body, otherwise a GET. `otherwise`: the result if the request is not possible now. */
 function askerOf(url: string, headers: Record<string, string> = {}) {
   return async function ask<T>(
     path: string,
@@ -41,7 +41,7 @@ function askerOf(url: string, headers: Record<string, string> = {}) {
   };
 }
 
-/** What an operator does, through the listener. */
+/** What an operator does through the operators' listener. */
 export function operatorAt(url: string, token: string) {
   const ask = askerOf(`${url}/api`, { authorization: `Bearer ${token}` });
   return {
@@ -53,7 +53,6 @@ export function operatorAt(url: string, token: string) {
       );
       return page.items;
     },
-    /** Approves all that wait. */
     async approveDeletions() {
       const { sync_runs } = await ask<{ sync_runs: { kind: Kind; digest: string | null }[] }>(
         'deletions?limit=1',
@@ -71,7 +70,7 @@ export function operatorAt(url: string, token: string) {
 
 export type SandboxControls = ReturnType<typeof sandboxControls>;
 
-/** The sandbox's own controls: what it holds, and what is done to it. `url` without a path. */
+/** The sandbox's controls. `url`: its address without a path. */
 export function sandboxControls(url: string) {
   const ask = askerOf(`${url}/_sandbox`);
   return {
@@ -82,7 +81,7 @@ export function sandboxControls(url: string) {
       const fields = { contact: 'first-contact@vendor.example' };
       await ask('mutate', { kind: 'vendor', op: 'update', id, fields });
     },
-    /** `unannounced`: assessments of which no event was ever delivered. */
+    /** `unannounced`: assessments without a delivered event. */
     async state(): Promise<{ records: UpstreamRecords; unannounced: string[] }> {
       const state = await ask<State>('state');
       return {
@@ -94,7 +93,7 @@ export function sandboxControls(url: string) {
         unannounced: state.unannouncedRiskAssessments,
       };
     },
-    /** The records that the story is about; none when the record `id` does not allow it as it is now. */
+    /** Plays a story. Resolves with its records; with none if the record `id` does not allow it now. */
     async play(name: string, id: string | null): Promise<{ kind: Kind; id: string }[]> {
       const request = { name, ...(id === null ? {} : { id }) };
       const otherwise = { records: [] as { kind: Kind; id: string }[] };
@@ -102,7 +101,7 @@ export function sandboxControls(url: string) {
     },
     startLively: (perSecond: number) => ask('scenario', { name: 'lively', perSecond }),
     setFaults: (faults: object) => ask('faults', faults),
-    /** Stops the scenario and waits until no delivery is under way. False: some still are. */
+    /** Stops the scenario and waits for all deliveries. False: some are still under way. */
     async quiesce(timeoutMs: number): Promise<boolean> {
       return (await ask<{ quiet: boolean }>('quiesce', { timeoutMs }, { timeoutMs: timeoutMs + TIMEOUT_MS }))
         .quiet;

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 
-/** What is compared of a row of one of the mirror's three tables. */
+/** The columns of a row in the mirror's three tables that are compared. */
 export interface MirrorRow {
   id: string;
   name: string | null;
@@ -25,13 +25,13 @@ export interface Difference {
   fields: { field: string; mirror: unknown; upstream: unknown }[];
 }
 
-/** The mirror has never had it. */
+/** The field of a record that the mirror does not have. */
 const MISSING = '(missing)';
 
 /**
- * Record by record and field by field, both ways: what upstream holds and the mirror lacks, what the mirror shows
- * alive and upstream does not hold, and where both hold it, every field of either. `unknowable`:
- * assessments that no client can find; the mirror may lack them, but what it holds of them must be right.
+ * Compares record by record and field by field, both ways: records that only upstream has, records that only the mirror
+ * shows alive, and every field of records that both have. `unknowable`: assessments that no client can find. The mirror may
+ * lack them, but if it has one it must be right.
  */
 export function compare(
   mirror: MirrorRecords,
@@ -69,7 +69,7 @@ function compareRecord(
     .filter(({ mirror, upstream }) => mirror !== upstream);
   const inData = [...new Set([...Object.keys(record), ...Object.keys(row.data)])]
     .filter((field) => !isDeepStrictEqual(ownField(row.data, field), ownField(record, field)))
-    // A column is made from its field: one difference is named once.
+    // A column is made from the field, so the same difference is named only once.
     .filter((field) => !inColumns.some((column) => column.field === field))
     .map((field) => ({
       field: `data.${field}`,
@@ -87,7 +87,7 @@ function textOf(value: unknown): string | null {
   return typeof value === 'string' ? value : null;
 }
 
-/** Current rows that the API has still to confirm. */
+/** Current rows that the API has not confirmed yet. */
 export function unverifiedRows(mirror: MirrorRecords): { kind: Kind; id: string }[] {
   return KINDS.flatMap((kind) =>
     [...mirror[kind].values()]
@@ -98,8 +98,8 @@ export function unverifiedRows(mirror: MirrorRecords): { kind: Kind; id: string 
 }
 
 /**
- * Assessments that no client can find, since nothing lists them: no event of theirs was delivered (`unannounced`),
- * they are not in our list of ids, and no other record names them.
+ * Assessments that no client can find, because assessments have no list: no event about them was delivered (`unannounced`),
+ * our list of ids does not have them, and no other record names them.
  */
 export function unknowableAssessments(
   upstream: UpstreamRecords,
@@ -118,47 +118,43 @@ export function unknowableAssessments(
   return new Set([...unannounced].filter((id) => !listed.has(id) && !named.has(id)));
 }
 
-/** Where a policy or a vendor names an assessment, by the default of ID_POINTERS_RISK_ASSESSMENT. */
+/** The fields in which a policy or a vendor names an assessment, by the default of ID_POINTERS_RISK_ASSESSMENT. */
 const ASSESSMENT_REFERENCES = ['riskAssessmentId', 'assessmentId', 'riskId'];
 
-/** The form of the sandbox's answers and events, as far as it matters here: part of `/_sandbox/shapes`. */
+/** The part of `/_sandbox/shapes` that matters here. */
 export interface Shapes {
-  /** Places, dotted; null: they carry none. */
+  /** Places of ids; null: there are none. */
   ids: Readonly<Record<Kind, { rows: string; read: string | null; events: string | null; numbers: boolean }>>;
   registration: { secret: string | null };
   statuses: 'snake' | 'upper' | 'title';
 }
 
 /**
- * Both sides in the form in which `compare` can compare them, whatever form the sandbox shows its records in: fields
- * with the record's own id are left out (they pair the two sides), and upstream's statuses and references are written
- * as the API writes them.
+ * Both sides in a form that `compare` can compare, whatever shapes the sandbox has. Fields with the record's own id are left
+ * out, because records are paired by it. Upstream's statuses and references are written as the API writes them.
  */
 export function comparable(
   mirror: MirrorRecords,
   upstream: UpstreamRecords,
   shapes: Shapes,
 ): { mirror: MirrorRecords; upstream: UpstreamRecords } {
-  const each = <From, To>(
-    records: Readonly<Record<Kind, ReadonlyMap<string, From>>>,
-    of: (one: From, kind: Kind) => To,
-  ) => {
-    const ofKind = (kind: Kind) =>
-      new Map([...records[kind]].map(([id, one]) => [id, of(one, kind)] as const));
-    return { policy: ofKind('policy'), risk_assessment: ofKind('risk_assessment'), vendor: ofKind('vendor') };
-  };
-  return {
-    mirror: each(mirror, (row, kind) => ({ ...row, data: without(row.data, idFields(kind, shapes)) })),
-    upstream: each(upstream, (record, kind) => shown(without(record, new Set([OWN_ID[kind]])), shapes)),
-  };
+  const rows = { policy: new Map(), risk_assessment: new Map(), vendor: new Map() };
+  const records = { policy: new Map(), risk_assessment: new Map(), vendor: new Map() };
+  for (const kind of KINDS) {
+    const ids = idFields(kind, shapes);
+    for (const [id, row] of mirror[kind]) rows[kind].set(id, { ...row, data: without(row.data, ids) });
+    const ownId = new Set([OWN_ID[kind]]);
+    for (const [id, record] of upstream[kind]) records[kind].set(id, shown(without(record, ownId), shapes));
+  }
+  return { mirror: rows, upstream: records };
 }
 
-/** Where the sandbox keeps a record's own id. */
+/** The field of a record's own id in the sandbox. */
 const OWN_ID: Readonly<Record<Kind, string>> = { policy: 'policyId', risk_assessment: 'id', vendor: 'id' };
-/** How a record of another kind names an assessment in it. */
+/** The field in which a record of another kind names an assessment. */
 const REFERENCE = 'riskAssessmentId';
 
-/** The mirror may store all of `vendor.ref`, or what is inside `vendor`. */
+/** Every part of the places of ids: of `vendor.ref` the mirror may store `vendor` whole, or what is in it. */
 function idFields(kind: Kind, { ids }: Shapes): ReadonlySet<string> {
   const { rows, read, events } = ids[kind];
   return new Set([rows, read, events].flatMap((place) => place?.split('.') ?? []));

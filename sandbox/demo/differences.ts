@@ -7,16 +7,16 @@ import type { Services } from './services.ts';
 
 /** How long a staged story may take to show as a difference. */
 const SHOW_TIMEOUT_MS = 2_000;
-/** The first reading of everything takes a second or two, and many times that on a busy machine. */
+/** The first full syncs take a second or two, but many times that on a busy machine. */
 const FIRST_FULL_SYNC_TIMEOUT_MS = 60_000;
-/** Tries to choose a record for a story: one may have changed since it was looked at. */
+/** How often a record is chosen for a story: the chosen one may have changed since it was read. */
 const CHOICES = 5;
 /** Between two comparisons. */
 export const LOOK_EVERY_MS = 200;
 
 const keyOf = (kind: Kind, id: string) => `${kind}/${id}`;
 
-/** A record that differed, from the first comparison that showed it to the first that did not. */
+/** A record that differed, from the first comparison that showed it to the first that no longer did. */
 export interface Observation {
   kind: Kind;
   id: string;
@@ -26,8 +26,8 @@ export interface Observation {
   firstSeenMs: number;
   resolvedMs: number | null;
   /**
-   * Cause of the change that ended it, as the mirror's `changes` name it. Null while it lasts, and for good where the
-   * mirror changed nothing, because upstream itself came back to what the mirror shows.
+   * The cause in the mirror's `changes` that ended the difference. Null while it lasts, and also if the mirror changed nothing
+   * because upstream itself went back to what the mirror shows.
    */
   resolvedBy: string | null;
 }
@@ -36,20 +36,20 @@ interface Compared {
   /** Milliseconds since 1970. */
   atMs: number;
   differences: readonly Difference[];
-  /** What the mirror changed since the comparison before. */
+  /** What the mirror has changed since the previous comparison. */
   changes: readonly Change[];
 }
 
 /**
- * Follows differences over many comparisons. Each must read the mirror before the upstream: then the change that ends a
- * difference is written after that comparison, and a later one sees it.
+ * Follows differences over many comparisons. Each must read the mirror before the upstream: then a change that ends a difference
+ * is written after that reading, so a later comparison sees it.
  */
 export class DifferenceLog {
   readonly #ended: Observation[] = [];
   readonly #open = new Map<string, Observation>();
   readonly #stories = new Map<string, string>();
 
-  /** From now on, differences of this record come from that story. */
+  /** From now on, differences of this record count as caused by the story. */
   attribute(kind: Kind, id: string, story: string): void {
     this.#stories.set(keyOf(kind, id), story);
   }
@@ -76,12 +76,12 @@ export class DifferenceLog {
     return [...this.#open.values()];
   }
 
-  /** In the order in which they began. */
+  /** All differences in the order in which they began. */
   get all(): Observation[] {
     return [...this.#ended, ...this.open].sort((a, b) => a.firstSeenMs - b.firstSeenMs);
   }
 
-  /** The ended ones, and forgets them: a run without an end must not collect for ever. */
+  /** Returns and forgets the differences that have ended, so that an endless run does not fill the memory. */
   takeEnded(): Observation[] {
     return this.#ended.splice(0);
   }
@@ -107,20 +107,20 @@ export class DifferenceLog {
 }
 
 export interface Story {
-  /** As the sandbox calls it. */
+  /** Its name in the sandbox. */
   name: string;
-  /** In the output. */
+  /** Its name in the output. */
   title: string;
-  /** It happens to an existing record of this kind; null: it brings its own. */
+  /** The kind of the existing record that it changes; null: it creates one. */
   kind: Kind | null;
-  /** The mirror must be seen to differ because of it. */
+  /** Whether it must make the mirror differ for a while. */
   differs: boolean;
 }
 
 export type Comparer = ReturnType<typeof createComparer>;
 export type Comparison = Awaited<ReturnType<Comparer['compareNow']>>;
 
-/** Compares both sides again and again, and remembers what differed and what ended it. */
+/** Compares both sides whenever it is called, and remembers what differed and what ended it. */
 export function createComparer(services: Services) {
   const log = new DifferenceLog();
   const used = new Set<string>();
@@ -138,7 +138,7 @@ export function createComparer(services: Services) {
     return { mirror: records, upstream, differences, unknowable, pendingEvents };
   }
 
-  /** Plays a story and compares until it shows, where it must; resolves to the record that it is about, or null. */
+  /** Plays a story, and compares until its difference shows if it has one. Resolves with its record; null: none fits. */
   async function play(story: Story): Promise<string | null> {
     const record = await begin(story);
     if (record === null) return null;
@@ -160,7 +160,7 @@ export function createComparer(services: Services) {
     return null;
   }
 
-  /** A record that is equal on both sides: a lost delete of one that the mirror lacks would change nothing. */
+  /** A record that is equal on both sides: for one that the mirror lacks, a lost delete would change nothing. */
   function chooseEqual({ mirror, differences }: Comparison, kind: Kind): string | null {
     const differing = new Set(differences.filter((each) => each.kind === kind).map(({ id }) => id));
     const fitting = [...mirror[kind].values()].filter(
@@ -172,7 +172,7 @@ export function createComparer(services: Services) {
   return { log, compareNow, play };
 }
 
-/** Waits for the first full sync, and forgets what differed before it, when the mirror was empty. */
+/** Waits for the first full syncs, and forgets the differences before them, when the mirror was empty. */
 export async function untilFirstSync(comparer: Comparer, signal: AbortSignal): Promise<Comparison> {
   const comparison = await until(comparer, signal, FIRST_FULL_SYNC_TIMEOUT_MS, isEqual);
   if (!isEqual(comparison) && !signal.aborted) {
@@ -182,7 +182,7 @@ export async function untilFirstSync(comparer: Comparer, signal: AbortSignal): P
   return comparison;
 }
 
-/** Compares until `isDone`, or time is up, or `signal` aborts; resolves to the last comparison. */
+/** Compares until `isDone`, time is up, or `signal` aborts. Resolves with the last comparison. */
 export async function until(
   comparer: Comparer,
   signal: AbortSignal,

@@ -9,7 +9,7 @@ import { UsageError } from '../../src/platform/errors.ts';
 import { freePort } from './children.ts';
 import type { MirrorRecords, MirrorRow } from './compare.ts';
 
-/** A row of `changes`, as far as it is used. */
+/** The columns of `changes` that are used. */
 export interface Change {
   seq: number;
   kind: Kind;
@@ -18,12 +18,12 @@ export interface Change {
 }
 
 /**
- * The mirror's tables as any team would read them: by SQL, through public names. SQLite is read with Node's own
- * module and not with our store, which is part of what is checked.
+ * The mirror's tables, read as any team would read them: by SQL and public names. SQLite is read with Node's own module,
+ * because our store is part of what the demo checks.
  */
 type MirrorTables = ReturnType<typeof tablesBehind>;
 
-/** One engine's part of it. */
+/** What depends on the engine. */
 interface Reader {
   /** Begins a transaction that sees one moment. */
   begin: string;
@@ -34,7 +34,7 @@ interface Reader {
 }
 
 const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor: 'vendors' } as const;
-/** The service's own transactions take milliseconds. */
+/** More than enough: the service's own transactions take milliseconds. */
 const BUSY_TIMEOUT_MS = 5_000;
 
 function tablesBehind({ begin, ask, write, close }: Reader) {
@@ -52,7 +52,7 @@ function tablesBehind({ begin, ask, write, close }: Reader) {
   }
 
   return {
-    /** All of one moment; `changes` are those after this sequence number, in order. */
+    /** Everything as of one moment, with the changes after this number, in order. */
     async read(changesAfter: number) {
       await ask(begin);
       try {
@@ -83,7 +83,7 @@ function tablesBehind({ begin, ask, write, close }: Reader) {
       );
       return { events: Number(row?.['events']), redeliveries: Number(row?.['redeliveries']) };
     },
-    /** For `--tamper`: edits a row by SQL. Returns what it changed, or null: no rows. */
+    /** For `--tamper`: edits a row by SQL. Resolves with what it changed; null: there are no rows. */
     async tamper() {
       const [row] = await write(
         `UPDATE vendors SET status = 'tampered with' WHERE id =
@@ -99,7 +99,7 @@ export function openMirrorTables(path: string): MirrorTables {
   const database = new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
   return tablesBehind({
     begin: 'BEGIN',
-    // A `?` with a number takes the value of that place.
+    // In SQLite `$1` is written `?1`.
     ask: async (text, values = []) => database.prepare(text.replace('$', '?')).all(...values),
     async write(text) {
       const writable = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
@@ -116,12 +116,12 @@ export function openMirrorTables(path: string): MirrorTables {
 const DATABASE = 'mirror';
 const USER = 'demo';
 
-/** A real PostgreSQL of this run's own, on loopback. Rejects with UsageError where the package that brings it along is not installed. */
+/** Starts a real PostgreSQL for this run, on loopback. Rejects with UsageError if its package is not installed. */
 export async function startDatabase(directory: string) {
   const Embedded = await load();
   const password = randomBytes(16).toString('hex');
   const port = await freePort();
-  // If we are root, the server runs as another user, who must reach its folder.
+  // As root, the package runs the server as another user, who must reach its folder.
   const isRoot = process.getuid?.() === 0;
   if (isRoot) chmodSync(directory, 0o711);
   const server = new Embedded({
@@ -142,7 +142,7 @@ export async function startDatabase(directory: string) {
   await server.createDatabase(DATABASE);
   return {
     url: `postgres://${USER}:${password}@127.0.0.1:${port}/${DATABASE}`,
-    /** To be called once the mirror has made them. */
+    /** To be called after the mirror has made the tables. */
     openTables: () => openTables(server),
     async stop() {
       await server.stop();
@@ -151,7 +151,7 @@ export async function startDatabase(directory: string) {
   };
 }
 
-/** Stops the server when we end in any way, because the pipe to it closes then. So a killed demo leaves nothing running. */
+/** Starts a process that stops the server when its pipe closes, however this process ends. So a killed demo leaves nothing running. */
 function watchOver(pidFile: string): ChildProcess {
   const pid = Number(readFileSync(pidFile, 'utf8').split('\n')[0]);
   const program = `process.stdin.resume().on('end', () => { try { process.kill(${pid}, 'SIGINT') } catch {} })`;
@@ -163,7 +163,7 @@ function watchOver(pidFile: string): ChildProcess {
   return watcher;
 }
 
-/** The events for which the package adds listeners. The signals and the exit code of this process are ours. */
+/** Events for which the package adds listeners. They are removed: the signals and the exit code of this process are ours. */
 const HOOKED = ['exit', 'beforeExit', 'SIGHUP', 'SIGINT', 'SIGTERM', 'SIGBREAK', 'message'];
 
 async function load(): Promise<typeof EmbeddedPostgres> {

@@ -2,7 +2,7 @@ import type { DeliveryLogEntry } from './clients.ts';
 import type { Difference } from './compare.ts';
 import type { Observation } from './differences.ts';
 
-/** Where the demo writes. It must make the texts safe for a terminal: records may hold any text. */
+/** Where the demo writes. It must escape the texts for a terminal, because records may hold any text. */
 export interface Printer {
   /** One line each. */
   write(...lines: string[]): void;
@@ -13,17 +13,17 @@ export type Cell = string | number | null;
 
 export const TABLE_HEADS = ['RECORD', 'KIND', 'WHY', 'SECONDS', 'RESOLVED BY', 'DIFFERED IN'] as const;
 
-/** Beside the staged ones and those open at the end; the rest is counted. Rows. */
+/** How many differences are shown besides those of stories. The rest is counted. Rows. */
 const MAX_ROWS = 40;
-/** A delivery is stamped when it is made, the difference is seen a moment later. */
+/** The difference is seen a moment after its delivery was made. */
 const SIGHT_LAG_MS = 2_000;
 
-/** A difference that its own event ended was not lost, only under way. */
+/** Whether the difference ended with its own event, which was only under way. */
 export function isInTransit(observation: Observation): boolean {
   return observation.story === null && resolverOf(observation) === 'event';
 }
 
-/** The kind of cause, by the form in which `changes` writes it. Null: not resolved. */
+/** What resolved the difference, by its cause in `changes`; null: nothing yet. */
 export function resolverOf(observation: Observation): 'event' | 'refetch' | 'sync' | 'upstream' | null {
   if (observation.resolvedMs === null) return null;
   if (observation.resolvedBy === null) return 'upstream';
@@ -68,7 +68,7 @@ const FAULT_WORDS: Readonly<Record<string, string>> = {
   delay: 'delivery delayed',
 };
 
-/** From the faults of the record's deliveries at that time. */
+/** Why the record differed, by the faults of its deliveries at that time. */
 function whyOf(observation: Observation, deliveries: readonly DeliveryLogEntry[]): string {
   const from = observation.firstSeenMs - SIGHT_LAG_MS;
   const until = observation.resolvedMs ?? Number.POSITIVE_INFINITY;

@@ -31,10 +31,9 @@ export const STORIES: readonly Story[] = [
   { name: 'duplicate-delivery', title: 'delivery sent three times', kind: 'vendor', differs: false },
 ];
 
-/** Changes a second. */
 const LIVELY_PER_SECOND = 4;
 
-/** While the scenario runs. */
+/** The faults while the scenario runs. */
 const FAULTS = {
   drop: 0.1,
   duplicate: 0.1,
@@ -44,15 +43,15 @@ const FAULTS = {
   errorRate: 0.02,
 } as const;
 
-/** For the last comparison. */
+/** The faults before the last comparison. */
 const NO_FAULTS = { drop: 0, duplicate: 0, delay: { probability: 0 }, reorder: 0, staleMs: 0, errorRate: 0 };
 
-/** Of a run's length: when the first and the last story begin. */
+/** When the first and the last story begin, as a share of the run's length. */
 const FIRST_AT = 0.1;
 const LAST_AT = 0.8;
 
 interface Scheduled {
-  /** After the start. */
+  /** Milliseconds after the start. */
   atMs: number;
   story: Story;
 }
@@ -71,12 +70,12 @@ interface RunSettings {
 
 /** The longest delay and the longest wait for an overtaking delivery are below 4 s. */
 const QUIESCE_TIMEOUT_MS = 30_000;
-/** Two list scans or two 404 answers a second apart, and the reads between; several times that on a busy machine. */
+/** It takes two list scans or two 404 answers a second apart, and the reads between them; several times that on a busy machine. */
 const SETTLE_TIMEOUT_MS = 90_000;
-/** How often pending deletions and full syncs are looked for, while settling. */
+/** How often `settle` looks at pending deletions and full syncs. */
 const STATUS_EVERY_MS = 500;
 
-/** One run of a given length. Resolves to what differs at its end, a line each: none where mirror and upstream are equal. */
+/** One run of a given length. Resolves with lines that say what differs at its end; none: mirror and upstream are equal. */
 export async function runOnce(screen: Printer, services: Services, settings: RunSettings): Promise<string[]> {
   const say = narrator(screen);
   introduce(screen, services);
@@ -111,7 +110,7 @@ export async function runOnce(screen: Printer, services: Services, settings: Run
   return conclude(screen, comparison);
 }
 
-/** The lively scenario with its faults, the stories each at its time, and comparisons between them. */
+/** Runs the lively scenario with its faults, plays each story at its time, and compares in between. */
 async function play(
   services: Services,
   comparer: Comparer,
@@ -123,7 +122,7 @@ async function play(
   await services.sandbox.startLively(LIVELY_PER_SECOND);
   const startedMs = Date.now();
   let next = stories.next().value;
-  // On a slow machine longer than asked for: a story left out would look like one that was repaired unseen.
+  // A slow machine takes longer than `runMs`, because no story may be left out: it would count as never seen to differ.
   while ((Date.now() < startedMs + runMs || next !== undefined) && !signal.aborted) {
     if (next !== undefined && Date.now() >= startedMs + next.atMs) {
       say(`${next.story.title}: ${(await comparer.play(next.story)) ?? 'no record is left for it'}`);
@@ -134,8 +133,8 @@ async function play(
 }
 
 /**
- * Until nothing differs, waits or is unverified, and each kind has been fully synced once more, since a full sync might also break
- * what was whole. Approves pending deletions, as an operator would.
+ * Waits until nothing differs, waits or is unverified, and each kind had one more full sync, because a full sync might break
+ * something. Approves pending deletions, as an operator would.
  */
 async function settle(
   services: Services,
@@ -168,7 +167,7 @@ function isSettled(comparison: Comparison): boolean {
   );
 }
 
-/** What differed on the way, and what ended each difference. */
+/** Writes what differed during the run, and what ended each difference. */
 async function writeHistory(screen: Printer, services: Services, comparer: Comparer): Promise<void> {
   const observations = comparer.log.all;
   const { rows, left } = differenceRows(observations, await services.sandbox.deliveries());
@@ -222,7 +221,7 @@ const NAMES = { policy: 'policies', risk_assessment: 'risk assessments', vendor:
 
 type Say = (line: string) => void;
 
-/** Lines with the seconds since the first one. */
+/** Writes lines with the seconds since it was made. */
 function narrator(screen: Printer): Say {
   const startedMs = Date.now();
   return (line) => {
@@ -240,7 +239,7 @@ function* endlessly(): Generator<Scheduled, undefined> {
   }
 }
 
-/** The lively scenario and the staged stories, one after another, until `signal` aborts. */
+/** Runs the lively scenario and plays the stories again and again, until `signal` aborts. */
 export async function keepRunning(screen: Printer, services: Services, signal: AbortSignal): Promise<void> {
   const say: Say = (line) => screen.write(`${new Date().toISOString().slice(11, 19)}  ${line}`);
   introduce(screen, services);

@@ -13,7 +13,7 @@ import { openMirrorTables, startDatabase } from './mirror-tables.ts';
 export type Services = Awaited<ReturnType<typeof setUp>>;
 
 interface DemoSettings {
-  /** The shell's. Only what every program needs is passed on. */
+  /** The shell's environment. Only what every program needs is passed on. */
   env: NodeJS.ProcessEnv;
   /** 0: any free one. */
   sandboxPort: number;
@@ -25,12 +25,12 @@ interface DemoSettings {
   shapes: number;
 }
 
-/** The demo's own pace: an upstream that is consistent within a second, and does not mind being asked often. */
+/** The sandbox is consistent within a second and may be asked often. */
 const SETTLE_SECONDS = '1';
 const REQUESTS_PER_MINUTE = '3000';
 /** The sandbox's retries come this many times sooner than a real sender's. */
 const RETRY_SPEED = '10';
-/** For its first delivery, and for its first full syncs: seconds, and many times that on a busy machine. */
+/** For the first delivery and the first full syncs. They take seconds, but many times that on a busy machine. */
 const SETUP_WAIT = '60s';
 const READY_TIMEOUT_MS = 60_000;
 const LOOK_EVERY_MS = 100;
@@ -83,7 +83,7 @@ async function setUp(settings: DemoSettings, directory: string, closers: (() => 
     RISK_IDS_FILE: riskIdsPath,
     SYNC_SETTLE_SECONDS: SETTLE_SECONDS,
     SYNC_FULL_MINUTES: String(settings.fullSyncMinutes),
-    // The same for all replicas.
+    // All replicas need the same.
     OPS_TOKENS: `demo:operate:${token}`,
   };
   const start = (name: string, args: string[], env: NodeJS.ProcessEnv): Child => {
@@ -103,12 +103,12 @@ async function setUp(settings: DemoSettings, directory: string, closers: (() => 
   await answering(`${sandboxUrl}/_sandbox/faults`, sandbox);
   const controls = sandboxControls(sandboxUrl);
   const shapes = await controls.shapes();
-  // The ids as readers see them, without the first one: no vendor names it, so the mirror cannot know it.
+  // Without the first id: no vendor names that assessment, so the mirror cannot know it until an event comes.
   const [, ...listedAssessments] = (await controls.state()).records.risk_assessment.keys();
   writeFileSync(riskIdsPath, `${listedAssessments.join('\n')}\n`);
 
   const replicas = await portsOf(settings.postgres ? ['mirror-a', 'mirror-b'] : ['mirror']);
-  // Several replicas get a proxy in front; until it starts, setup listens on that port.
+  // Several replicas get a proxy in front of them. Until it starts, setup listens on its port.
   const own = replicas.length > 1 ? { port: await freePort(), opsPort: await freePort() } : replicas[0]!;
   const secretAt = shapes.registration.secret === null ? [] : ['--secret-at', shapes.registration.secret];
   const found = await setUpMirror(
@@ -126,7 +126,7 @@ async function setUp(settings: DemoSettings, directory: string, closers: (() => 
     return { child: start(name, ['serve'], env), opsUrl: `http://127.0.0.1:${opsPort}` };
   });
   for (const { child, opsUrl } of mirrors) await answering(`${opsUrl}/readyz`, child);
-  // The last one, so that another replica may have to do what it is asked for.
+  // The last replica, so that another one may have to do what this one is asked for.
   const { opsUrl } = mirrors.at(-1)!;
   const tables = database === null ? openMirrorTables(databasePath) : await database.openTables();
   closers.push(() => tables.close());
@@ -137,20 +137,20 @@ async function setUp(settings: DemoSettings, directory: string, closers: (() => 
     sandbox: controls,
     tables,
     ops: operatorAt(opsUrl, token),
-    /** Leads to the mirror's status page. */
+    /** Opens the mirror's status page. */
     signInLink: `${opsUrl}/sign-in#token=${token}`,
     sandboxUrl,
     listedAssessments: new Set(listedAssessments),
     /** Rejects when one of the processes ends by itself. */
     failed,
-    /** The form of the sandbox's answers and events, the number that draws it, and the settings that the mirror needs for it. */
+    /** The sandbox's shapes, the number that draws them, and the settings that the mirror needs for them. */
     shapes,
     shapesNumber: settings.shapes,
     found,
   };
 }
 
-/** Registers, and finds out which settings the mirror needs for these shapes: those that setup wrote to `.env`. */
+/** Runs `setup`. Resolves with the settings that it has written to `.env`, because the sandbox's shapes need them. */
 async function setUpMirror(
   options: readonly string[],
   env: NodeJS.ProcessEnv,
@@ -163,7 +163,7 @@ async function setUpMirror(
     heard: (text) => {
       if (touched !== null || !text.includes('Waiting for a first delivery')) return;
       touched = controls.touch();
-      // Awaited below; until then it must not count as unhandled.
+      // It is awaited below. Until then its rejection must not count as unhandled.
       touched.catch(() => {});
     },
   });
@@ -175,7 +175,7 @@ async function setUpMirror(
 
 /** A proxy on 127.0.0.1 that passes each delivery to the next receiver. Resolves to a function that stops it. */
 async function balance(own: number, ports: readonly number[]): Promise<() => void> {
-  // Here and not above: a run with one mirror, and `--help`, need no web server.
+  // Imported only here: a run with one mirror, and `--help`, need no web server.
   const [{ serve }, { Hono }, { proxy }] = await Promise.all([
     import('@hono/node-server'),
     import('hono'),
@@ -186,7 +186,7 @@ async function balance(own: number, ports: readonly number[]): Promise<() => voi
     .all('*', (c) =>
       proxy(`http://127.0.0.1:${ports[turn++ % ports.length]}${c.req.path}`, { raw: c.req.raw }),
     )
-    // A replica did not answer: the sender tries again, and the next one gets it.
+    // If a replica does not answer, the sender tries again, and the next replica gets the delivery.
     .onError((_error, c) => c.body(null, 502));
   const server = serve({ fetch: app.fetch, hostname: '127.0.0.1', port: own });
   await once(server, 'listening');
@@ -199,7 +199,7 @@ async function portsOf(names: readonly string[]): Promise<{ name: string; port: 
   return replicas;
 }
 
-/** The shell's other variables are settings of its owner's mirror, not of this one. */
+/** Other variables of the shell may be settings of another mirror. */
 function inherited(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const names = ['PATH', 'HOME', 'TMPDIR', 'TEMP', 'LANG', 'TZ', 'SystemRoot'];
   return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])));

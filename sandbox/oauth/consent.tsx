@@ -10,7 +10,7 @@ interface ConsentRequest {
   clientId: string;
   redirectUri: string;
   scopes: readonly string[];
-  /** Goes back as it came; null when there was none. */
+  /** Sent back unchanged; null: the request had none. */
   state: string | null;
   challenge: string | null;
 }
@@ -21,16 +21,16 @@ const TICKET_LIFE_MS = 600_000;
 
 /** `/oauth/authorize`: the page on which a person allows or denies, and where its form goes. */
 export function consentRoutes({ application }: OauthOptions, grants: Grants): Hono {
-  /** By the ticket in the form, which only its page could know. */
+  /** By the ticket in the page's form, which nobody else can know. */
   const pending = new Map<string, { request: ConsentRequest; expiresAtMs: number }>();
   const routes = new Hono();
-  // Browsers apply form-action to the redirect that answers a form, too.
+  // Browsers apply form-action also to the redirect that answers a form.
   const { origin, protocol } = new URL(application.redirectUri);
   routes.use('/authorize', pageHeaders(origin === 'null' ? protocol : origin));
 
   routes.get('/authorize', (c) => {
     const { refusal, error, request } = judgeAuthorization(new URL(c.req.url).searchParams, application);
-    // Shown to the person: without a known client and address there is no safe redirect.
+    // Shown to the person, because without a known client and address no redirect is safe.
     if (refusal !== undefined) return c.html(<RejectionPage reason={refusal} />, 400);
     if (error !== undefined) return c.redirect(redirectTo(request, { error }), 302);
     const ticket = randomBytes(24).toString('base64url');
@@ -58,7 +58,7 @@ export function consentRoutes({ application }: OauthOptions, grants: Grants): Ho
   return routes;
 }
 
-/** Judges the parameters of `GET /oauth/authorize`. `error` goes to the client, by its redirect address. */
+/** Judges the parameters of `GET /oauth/authorize`. The person sees a `refusal`; the client gets an `error` at its redirect address. */
 function judgeAuthorization(
   parameters: URLSearchParams,
   { id, redirectUri }: OauthOptions['application'],
@@ -80,12 +80,12 @@ function judgeAuthorization(
   if (parameters.size > new Set(parameters.keys()).size) return { error: 'invalid_request', request };
   if (parameters.get('response_type') !== 'code') return { error: 'unsupported_response_type', request };
   if (scopes.length === 0) return { error: 'invalid_scope', request };
-  // `plain` proves nothing to anyone who saw the request, and RFC 7636 makes it the default.
+  // Without a method RFC 7636 means `plain`, which proves nothing if somebody has seen the request.
   const isProof = challenge === null ? method === null : method === 'S256' && CHALLENGE.test(challenge);
   return isProof ? { request } : { error: 'invalid_request', request };
 }
 
-/** The redirect address with `answer`, and the state where there was one, added to its query. */
+/** The redirect address with `answer`, and with the state if there was one, added to its query. */
 function redirectTo(
   { redirectUri, state }: Pick<ConsentRequest, 'redirectUri' | 'state'>,
   answer: Readonly<Record<string, string>>,

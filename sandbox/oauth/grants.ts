@@ -1,18 +1,18 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { includesAll, type Scopes } from '../access.ts';
 
-/** RFC 6749 wants ten minutes at most; a redirect takes seconds. */
+/** RFC 6749 allows at most ten minutes. A redirect takes seconds. */
 const CODE_LIFE_MS = 60_000;
-/** Of codes, tokens and open pages each: a bound on memory, beyond which the oldest go first. */
+/** Limits memory: above this many codes, tokens or open pages, the oldest are forgotten. */
 const MAX_KEPT = 1_000;
 
 const SECRET_BYTES = 32;
 
-/** One consent, or one service account's request: every token belongs to a grant. */
+/** One consent, or one request of a service account. Every token belongs to a grant. */
 interface Grant {
   clientId: string;
   scopes: Scopes;
-  /** Renewals so far; null: it cannot be renewed. */
+  /** How often its tokens were renewed; null: they cannot be. */
   refreshes: number | null;
   revoked: boolean;
 }
@@ -21,10 +21,10 @@ interface Code {
   clientId: string;
   redirectUri: string;
   scopes: Scopes;
-  /** RFC 7636, S256; null when the request had none. */
+  /** RFC 7636, S256; null: the request had none. */
   challenge: string | null;
   expiresAtMs: number;
-  /** Set when it is used, which is possible once. */
+  /** Set when the code is used, which is possible only once. */
   grant: Grant | null;
 }
 
@@ -35,12 +35,12 @@ export interface IssuedTokens {
   scopes: Scopes;
 }
 
-/** Codes, access tokens and refresh tokens, known by their digests alone. */
+/** Codes, access tokens and refresh tokens. Only their digests are stored. */
 export class Grants {
   readonly #accessTokenSeconds: number;
   readonly #codes = new Map<string, Code>();
   readonly #accessTokens = new Map<string, { grant: Grant; scopes: Scopes; expiresAtMs: number }>();
-  /** Also used ones, so that a second use is recognised. `number` counts them within their grant. */
+  /** Used ones stay, so that a second use is recognised. `number` counts them within their grant. */
   readonly #refreshTokens = new Map<string, { grant: Grant; number: number }>();
   readonly #now: () => number;
 
@@ -57,7 +57,7 @@ export class Grants {
     return code;
   }
 
-  /** Null when the code is not good for this exchange. A second use revokes what the first one brought. */
+  /** Null: the code cannot be used for this. A second use revokes the tokens of the first. */
   redeemCode(
     code: string,
     given: { clientId: string; redirectUri: string; verifier: string | null },
@@ -75,7 +75,7 @@ export class Grants {
     return this.#issue(stored.grant, scopes);
   }
 
-  /** Null when the token is not good. One that was used before revokes its whole grant (RFC 9700, 4.14). */
+  /** Null: the token cannot be used. A second use revokes the whole grant (RFC 9700, 4.14). */
   refresh(token: string, clientId: string, wanted: readonly string[]): IssuedTokens | 'invalid_scope' | null {
     const { grant, number } = this.#refreshTokens.get(digestOf(token)) ?? {};
     if (grant === undefined || grant.clientId !== clientId || grant.revoked) return null;
@@ -88,12 +88,12 @@ export class Grants {
     return this.#issue(grant, wanted.length === 0 ? grant.scopes : new Set(wanted));
   }
 
-  /** For service accounts: nothing to renew, they ask again. */
+  /** Service accounts get no refresh token: they ask again. */
   issueToAccount(clientId: string, scopes: Scopes): IssuedTokens {
     return this.#issue({ clientId, scopes, refreshes: null, revoked: false }, scopes);
   }
 
-  /** Null for an access token that is not good now. */
+  /** Null: the access token is not valid now. */
   scopesOf(accessToken: string): Scopes | null {
     const token = this.#accessTokens.get(digestOf(accessToken));
     if (token === undefined || token.grant.revoked || token.expiresAtMs <= this.#now()) return null;
@@ -114,7 +114,7 @@ export class Grants {
   }
 }
 
-/** A verifier without a challenge is rejected too: its sender believes that it is checked. */
+/** Also rejects a verifier without a challenge: its sender believes that the verifier is checked. */
 function isProven(challenge: string | null, verifier: string | null): boolean {
   if (challenge === null || verifier === null) return challenge === verifier;
   const computed = createHash('sha256').update(verifier).digest();

@@ -34,7 +34,7 @@ type ErrorCode =
   | 'invalid_scope'
   | 'unsupported_grant_type';
 
-/** RFC 6749, section 5.2. Its form, and not a problem document, because OAuth clients read no other. */
+/** An error by RFC 6749, section 5.2, and not a problem document, which OAuth clients do not read. */
 class Refusal extends Error {
   readonly error: ErrorCode;
   readonly status: 400 | 401 | 415;
@@ -46,7 +46,7 @@ class Refusal extends Error {
   }
 }
 
-/** `POST /oauth/token`. JSON bodies only, as the specification has them; forms are refused with a reason. */
+/** `POST /oauth/token`. It takes only JSON bodies, as the specification has them, and rejects forms with a reason. */
 export function tokenRoutes(oauth: OauthOptions, grants: Grants): Hono {
   return new Hono().post('/token', async (c) => {
     c.header('cache-control', 'no-store');
@@ -78,7 +78,7 @@ async function read(c: Context): Promise<TokenRequest> {
   if (field === 'grant_type' && typeof given === 'string') {
     throw new Refusal('unsupported_grant_type', 'authorization_code, refresh_token or client_credentials.');
   }
-  // The field's name and not its value, which may be a secret.
+  // Only the name of the field is shown, because its value may be a secret.
   throw new Refusal('invalid_request', `${field} is missing or malformed.`);
 }
 

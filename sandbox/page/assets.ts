@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { Hono } from 'hono';
 
 /**
- * It looks like the mirror's page, but is a sheet of its own, because the sandbox shares only the API's words with the mirror. A
- * striped edge keeps people from confusing the two.
+ * The page looks like the mirror's, but has its own style sheet, because the sandbox shares only the API's words with the mirror.
+ * The striped edge keeps people from confusing the two.
  */
 export const STYLE = `
 :root {
@@ -99,9 +99,8 @@ fieldset { min-width: 0; margin: 0; padding: 0; border: 0 } legend { font-size: 
 `;
 
 /**
- * The page's one script, served from a path that holds its hash; plain JavaScript, since nothing compiles it.
- * It sends the forms without leaving the page and puts newer parts in the place of older ones. Without it the
- * forms work all the same, and the page is reloaded by hand.
+ * The page's only script, in plain JavaScript because nothing compiles it. It sends the forms without leaving the page
+ * and replaces parts of the page with newer ones. Without it the forms work too, but a person must reload the page.
  */
 const SCRIPT = `
 'use strict';
@@ -161,7 +160,7 @@ const SCRIPT = `
 })();
 `;
 
-/** The name changes with the content, so that a browser may keep each for good. */
+/** The path has a hash of the content, so that a browser can cache it for ever. */
 function asset(extension: string, type: string, text: string) {
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 12);
   return { path: `/assets/page.${hash}.${extension}`, type, text };

@@ -7,7 +7,7 @@ import { unfit } from '../problems.ts';
 
 const MAX_SEARCH_LENGTH = 200;
 
-/** Which records a browser is shown. A parameter that cannot be read gets its default. */
+/** Which records the page shows. An invalid parameter gets its default. */
 export const viewSchema = z.object({
   kind: z.enum(KINDS).catch('policy'),
   q: z.string().max(MAX_SEARCH_LENGTH).catch(''),
@@ -30,7 +30,7 @@ type PostFormProps = PropsWithChildren<{
   class?: string;
 }>;
 
-/** A form that calls one of the controls and leads back to the same view. */
+/** A form that calls a control and returns to the same view. */
 export function PostForm({ view, action, class: name, children }: PostFormProps) {
   return (
     <form method="post" action={`/act${queryOf(view)}`} class={name}>
@@ -40,9 +40,9 @@ export function PostForm({ view, action, class: name, children }: PostFormProps)
   );
 }
 
-/** A number, or one of some words, that the page shows and sets. */
+/** A number, or one of several words, that the page shows and sets. */
 interface SettingField {
-  /** Its place in the control's request. */
+  /** Its place in the request of the control. */
   name: string;
   label: string;
   /** A probability as percent, milliseconds as seconds, or a number that may be left empty; default: a number. */
@@ -74,7 +74,7 @@ export const FAULT_FIELDS = {
 
 export const TIME_FIELDS = [{ name: 'scale', label: 'Retries come sooner by the factor' }];
 
-/** The control's request for what a form sent. Throws a Problem that names the field. */
+/** The request of the control for the fields of a form. @throws Problem that names a wrong field. */
 export function bodyOf(fields: readonly SettingField[], form: Readonly<Record<string, string>>): JsonObject {
   let body: JsonObject = {};
   for (const { name, label, unit, words } of fields) {
@@ -91,13 +91,13 @@ const factorOf = (unit: SettingField['unit']) => (unit === 'percent' ? 0.01 : un
 
 const rounded = (number: number) => Math.round(number * 1e6) / 1e6;
 
-/** Neither `1e3` nor `0x10`. */
+/** Takes neither `1e3` nor `0x10`. */
 function numberIn(text: string, label: string): number {
   if (/^\d+(\.\d+)?$/.test(text)) return Number(text);
   throw unfit(`${label}: a number such as 2 or 0.5.`);
 }
 
-/** The object in a field of JSON; `{}` where it is empty. Throws a Problem that names the field and gives the example. */
+/** The object in a JSON field; `{}` if it is empty. @throws Problem that names the field and gives the example. */
 export function jsonIn(text: string | undefined, label: string, example: string): JsonObject {
   let value: unknown;
   try {
@@ -109,7 +109,7 @@ export function jsonIn(text: string | undefined, label: string, example: string)
   throw unfit(`${label}: a JSON object, such as ${example}.`);
 }
 
-/** `values`: the present ones, in the form of the control's request. */
+/** `values`: the present values, in the form of the control's request. */
 export function Field({ field, values }: { field: SettingField; values: object }) {
   const { name, label, unit, max, words } = field;
   const value = valueIn(values, name);

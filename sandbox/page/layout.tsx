@@ -4,8 +4,8 @@ import type { Child, PropsWithChildren } from 'hono/jsx';
 import { script, styleSheet } from './assets.ts';
 
 /**
- * Nothing from elsewhere and nothing inline, so that a hostile name that slipped through the escaping would
- * still do nothing. `formTarget`: where else the answer to a form may lead.
+ * Allows nothing from other origins and nothing inline, so that a hostile name does nothing even if escaping fails.
+ * `formTarget`: another origin that the answer to a form may redirect to.
  */
 export function pageHeaders(formTarget = ''): MiddlewareHandler {
   const policy = [
@@ -24,7 +24,7 @@ export function pageHeaders(formTarget = ''): MiddlewareHandler {
     headers.set('content-security-policy', policy);
     headers.set('x-content-type-options', 'nosniff');
     headers.set('x-frame-options', 'DENY');
-    // Not `no-referrer`, with which browsers send `Origin: null` along with a form.
+    // Not `no-referrer`: with that, browsers send `Origin: null` with a form.
     headers.set('referrer-policy', 'same-origin');
     if (!headers.has('cache-control')) headers.set('cache-control', 'no-store');
   };
@@ -55,7 +55,7 @@ export function Layout({ title, children }: PropsWithChildren<{ title: string }>
 }
 
 type CardProps = PropsWithChildren<{
-  /** Its name for the script, which exchanges parts one by one. */
+  /** The name by which the script replaces this part. */
   part: string;
   title: string;
   isTitleHidden?: boolean;

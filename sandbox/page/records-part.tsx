@@ -74,7 +74,7 @@ function Row({ record, view }: { record: JsonObject; view: View }) {
   const { kind } = view;
   const id = recordId(kind, record);
   const name = textOf(record.name) || '(no name)';
-  // Those that its status allows.
+  // Only operations that the status allows.
   const operations = Object.entries(MACHINES[kind]).filter(
     ([, operation]) => operation.effect !== 'create' && isAllowed(operation, record.status),
   );

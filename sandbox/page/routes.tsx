@@ -9,7 +9,7 @@ import { Layout, pageHeaders } from './layout.tsx';
 import { DeliveriesPart, FaultsPart, RegistrationsPart, ScenariosPart, ShapesPart } from './parts.tsx';
 import { RecordsPart } from './records-part.tsx';
 
-/** How often an open page may change. */
+/** How often an open page is updated. */
 const LOOK_MS = 500;
 /** Each open page has a connection and is drawn again at every interval. */
 const MAX_STREAMS = 16;
@@ -70,11 +70,11 @@ async function fieldsIn(c: Context): Promise<Record<string, string>> {
 interface PageProps {
   parts: SandboxParts;
   view: View;
-  /** Why the last form could not be done; null when it was. */
+  /** Why the last form was rejected; null: it was not. */
   notice: string | null;
 }
 
-/** Everything that changes, in parts that the script can exchange one by one. */
+/** Everything that changes, in parts that the script can replace one by one. */
 function Parts({ parts, view, notice }: PageProps) {
   return (
     <>
