@@ -16,10 +16,10 @@ import type { Cli } from './cli.ts';
 import { clockOf, livingReplicas } from './database.ts';
 import { printable } from './text.ts';
 
-/** In the audit, beside the names of tokens. */
+/** The actor in the audit, where a service writes the name of a token. */
 const ACTOR = 'cli';
 
-/** The API over the database itself. Work for a service is stored, for one that runs on the database or the next that starts. */
+/** The operators' API over the database itself. Requested work is stored for the service that runs on it now or starts next. */
 export async function apiOver(store: Store, cli: Cli, config: Config): Promise<ApiClient> {
   const clock = await clockOf(store);
   const now = () => momentOf(clock);
@@ -28,7 +28,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
   const startedAt = clock.wall();
   let pausedSince = await readPause(store);
 
-  /** For the services that run on this database. */
+  /** Tells the services on this database about `work` when it is done. */
   const notifying = async <T>(work: Promise<T>): Promise<T> => {
     const done = await work;
     await store.notify('work');
@@ -36,7 +36,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
   };
   const actions: OpsActions = {
     async requestFullSync(kinds, reason) {
-      // A service that starts later begins with full syncs anyway.
+      // A service that starts later runs full syncs anyway.
       if (isServed) await notifying(store.requestSyncRuns(kinds, reason, now()));
     },
     async refetch(kind, ids) {
@@ -50,7 +50,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
           'set OPS_URL and OPS_TOKEN: then one of them compares',
         );
       }
-      // Loaded when first needed: other commands should not cost it.
+      // Loaded only here: other commands need none of it.
       const { createDryRun } = await import('../backfill/dry-run.ts');
       const { commandClient, complianceSettings } = await import('./client.ts');
       const { readRiskIds } = await import('../service/repairs.ts');
@@ -109,12 +109,12 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     logger: { error: complain },
     credentials: async () => null,
     traffic: store.listTraffic,
-    // Only the process that answered knows them.
+    // Only the process that answered a delivery knows how long it took.
     answerTimes: { of: () => null },
     signal: new AbortController().signal,
   };
   const operations = createOperations(context, createAuditLog(context));
-  // A database that cannot be read is an error here, and no verdict.
+  // Here a database that cannot be read is an error, not a verdict.
   const snapshots = createSnapshots(context, { rejects: true });
   return apiHere(createApi(context, { operations, snapshots }), ACTOR);
 }

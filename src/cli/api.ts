@@ -12,7 +12,7 @@ import { printableLines } from './text.ts';
 
 type Method = 'GET' | 'POST';
 
-/** Section 4 of the specification: what there is, and all that is sent. */
+/** The operations of the specification, section 4. Nothing else is sent. */
 const OPERATIONS: readonly (readonly [Method, route: string])[] = [
   ['GET', '/policies'],
   ['POST', '/policies'],
@@ -52,7 +52,7 @@ async function api(cli: Cli, given: string, path: string, options: { body?: stri
     const needs = method === 'POST' ? 'write' : 'read';
     const send = async (store: Store | null) =>
       await commandClient(cli, config, store, { actor: 'api', needs }).request(call);
-    // An API key needs no database, and none is made for it.
+    // With an API key no database is needed, so none is made.
     const isKey = complianceSettings(config).auth === 'api_key';
     const { value } = await (isKey ? send(null) : withStore(cli, 'make', send));
     writeJson(cli.out, value);
@@ -60,7 +60,7 @@ async function api(cli: Cli, given: string, path: string, options: { body?: stri
     if (error instanceof UnaddressableError) {
       throw new UsageError(error.message, 'write the path percent-encoded; "." and ".." cannot be asked for');
     }
-    // What the service says about it; the error itself follows.
+    // The service's own words. The error follows them.
     if (error instanceof UpstreamError && error.excerpt) {
       cli.err.write(`${printableLines(error.excerpt)}\n`);
     }
@@ -73,7 +73,7 @@ async function api(cli: Cli, given: string, path: string, options: { body?: stri
   }
 }
 
-/** The method, if it and the path make one of the operations; a UsageError that names them all if not. */
+/** The method of the operation. @throws UsageError that lists all operations if this is none of them. */
 export function operationOf(given: string, path: string): Method {
   const method = given.toUpperCase();
   const route = routeOf(path);
@@ -102,7 +102,7 @@ function bodyFor(method: Method, file: string | undefined): string | undefined {
   return text;
 }
 
-/** Without a byte order mark, which JSON does not allow and editors write. */
+/** The file's text without a byte order mark, which some editors write and JSON does not allow. */
 function textIn(file: string): string {
   let bytes: Buffer;
   try {

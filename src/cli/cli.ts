@@ -10,7 +10,7 @@ export interface Cli {
 
 export interface Screen {
   write(text: string): void;
-  /** A terminal, where lines are fitted; plain elsewhere. */
+  /** Tables are fitted to a terminal's width, and plain elsewhere. */
   isTerminal: boolean;
   /** A terminal with colours, and nobody has set NO_COLOR. */
   hasColours: boolean;
@@ -22,7 +22,7 @@ export function screenOf(stream: NodeJS.WriteStream): Screen {
     write: (text) => void stream.write(text),
     isTerminal: stream.isTTY === true,
     hasColours: stream.isTTY === true && stream.hasColors(),
-    // 0 is a terminal that does not know how wide it is.
+    // A terminal that does not know its width has 0 columns.
     columns: stream.columns || undefined,
   };
 }
@@ -40,7 +40,7 @@ export function writeTable(
   screen.write(renderTable(heads, rows, { width, colours: screen.hasColours }));
 }
 
-/** The columns of a table: a field under its own name, or a head with a field or with a function of the row. */
+/** Each column is a field under its own name, or a head with a field or with a function of the row. */
 export type Columns<Row> = readonly (
   | FieldOf<Row>
   | readonly [head: string, FieldOf<Row> | ((row: Row) => Cell)]

@@ -23,11 +23,11 @@ export function complianceSettings(config: Config): ComplianceSettings {
   );
 }
 
-/** CREDENTIALS_KEY, which must be there before the service is asked for what `without` could not be stored. */
-export function requireKey({ credentialsKey }: Config, without: string): Uint8Array {
+/** CREDENTIALS_KEY. Required before the service is asked for `secret`, which could not be stored without it. */
+export function requireKey({ credentialsKey }: Config, secret: string): Uint8Array {
   if (credentialsKey !== null) return credentialsKey;
   throw new UsageError(
-    `CREDENTIALS_KEY is not set, and ${without} could not be stored`,
+    `CREDENTIALS_KEY is not set, and ${secret} could not be stored`,
     'make one with: openssl rand -base64 32',
   );
 }
@@ -44,7 +44,7 @@ export function commandClient(
     actor: string;
     needs: Needs;
     observe?: (request: ObservedRequest) => void;
-    /** Does not audit refusals either: for what promises to write nothing. */
+    /** Does not audit 401 and 403 either: for commands that promise to write nothing. */
     silent?: true;
   },
 ): ComplianceClient {
@@ -61,7 +61,7 @@ export function commandClient(
       store: store ?? NO_TOKENS,
       key: () => config.credentialsKey,
     }),
-    // Not shared with a running service, which counts its own requests: a command sends one or two.
+    // Not shared with a running service: a command sends only one or two requests.
     budget: createBudget({ requestsPerMinute: settings.requestsPerMinute, clock }),
     clock,
     pointers: config.idPointers,
@@ -70,7 +70,7 @@ export function commandClient(
   });
 }
 
-/** As the service audits its own refusals; the target says who asked for what. Never rejects: the refusal itself matters more. */
+/** Audits a 401 or 403 of the API as a service does. Never rejects: the refusal itself matters more. */
 async function auditRefusal(
   cli: Cli,
   actor: string,
@@ -79,14 +79,14 @@ async function auditRefusal(
   const target = `${actor}: ${method} ${route}`;
   const entry = { actor: 'upstream', action: 'credentials', outcome: String(status), target };
   try {
-    // The command's own store may be open for reading only.
+    // In a store of its own, because the command's may be read-only.
     await withStore(cli, 'write', (store) => store.audit(entry, momentOf(systemClock())));
   } catch (error) {
     cli.err.write(`Note: this refusal is not in the audit: ${printable(describeError(error))}\n`);
   }
 }
 
-/** Where there is no database, nobody can have signed in. */
+/** Without a database nobody can have signed in. */
 const NO_TOKENS: TokenStore = {
   readTokens: async () => null,
   leaseTokens: async () => null,

@@ -18,14 +18,13 @@ export function completionCommand(cli: Cli, program: () => Promise<Command>): Co
     .addHelpText('after', `\n${SHELLS.map((shell) => `${shell}: ${INSTALL[shell]}`).join('\n')}`)
     .action(async (shell: Shell) => {
       const words = wordsOf(await program());
-      // zsh runs the script of bash.
-      cli.out.write(
-        shell === 'fish' ? fishScript(words) : `${shell === 'zsh' ? ZSH_HEAD : ''}${bashScript(words)}`,
-      );
+      if (shell === 'fish') cli.out.write(fishScript(words));
+      // zsh can run the script of bash.
+      else cli.out.write(`${shell === 'zsh' ? ZSH_HEAD : ''}${bashScript(words)}`);
     });
 }
 
-/** What may follow each command, by its words: `''` is the executable alone. Names are ours: letters, digits and hyphens. */
+/** The words that may follow each command; `''` is the executable alone. They are letters, digits and hyphens, so nothing is quoted. */
 type Words = ReadonlyMap<string, readonly string[]>;
 
 function wordsOf(command: Command, path = ''): Map<string, string[]> {
@@ -60,11 +59,8 @@ complete -o default -F _compliance_mirror compliance-mirror
 
 function fishScript(words: Words): string {
   const lines = [...words].flatMap(([path, some]) => {
-    const [first, second] = path.split(' ');
-    const isHere =
-      first === ''
-        ? '__fish_use_subcommand'
-        : `__fish_seen_subcommand_from ${first}${second === undefined ? '' : `; and __fish_seen_subcommand_from ${second}`}`;
+    const seen = path.split(' ').map((command) => `__fish_seen_subcommand_from ${command}`);
+    const isHere = path === '' ? '__fish_use_subcommand' : seen.join('; and ');
     return some.map((word) => {
       const what = word.startsWith('--') ? `-l ${word.slice(2)}` : `-a ${word}`;
       return `complete -c compliance-mirror -n '${isHere}' ${what}\n`;

@@ -8,7 +8,7 @@ import type { Cli } from './cli.ts';
 import { clockOf, configHere, withStore } from './database.ts';
 import { helpNote } from './options.ts';
 
-/** Renewing tokens takes one request and two writes. What takes longer is stuck, which other commands report. */
+/** Renewing tokens takes one request and two writes. A renewal that takes longer than this is stuck. */
 const RENEWAL_PATIENCE_MS = 60_000;
 const LOOK_EVERY_MS = 200;
 
@@ -53,14 +53,14 @@ async function rotateKey(cli: Cli, path: string): Promise<void> {
   });
 }
 
-/** How many were encrypted with the new key; null: all open with it already. */
+/** Resolves with how many secrets were encrypted anew; null: the new key opens all of them already. */
 async function reseal(store: Store, key: Uint8Array, fresh: Uint8Array): Promise<number | null> {
   const clock = await clockOf(store);
   const patientUntil = clock.steady() + RENEWAL_PATIENCE_MS;
   for (;;) {
     const present = await store.listSealed();
     const isFresh = (text: SealedText) => opened(text, fresh) !== null;
-    // "register" or "login" may have stored something with the old key while an exchange before this was made.
+    // After an earlier rotation, "register" or "login" may still have stored something with the old key.
     const old = present.filter((text) => !isFresh(text));
     const closed = old.filter((text) => opened(text, key) === null);
     if (closed.length > 0) {
@@ -88,7 +88,7 @@ async function reseal(store: Store, key: Uint8Array, fresh: Uint8Array): Promise
 
 export const nameOf = ({ table, row }: SealedText): string => `${table} ${row}`;
 
-/** The plaintext, or null where the key does not open it in its row. */
+/** The plaintext; null: the key does not open it. */
 export function opened(text: SealedText, key: Uint8Array): string | null {
   try {
     return openSecret(key, text.sealed, text);

@@ -6,10 +6,10 @@ import type { LockHolder } from '../store/open.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 
-/** Loaded when first needed: the engines take half a second, which help and a wrong option should not cost. */
+/** The database engines. They take half a second to load, so help and usage errors must not load them. */
 export const engines = () => import('../store/open.ts');
 
-/** The settings, for a command that works on the database itself. With OPS_URL the database is on another machine, and this refuses. */
+/** The settings for a command that works on the database itself. @throws UsageError with OPS_URL: the database is elsewhere. */
 export function configHere({ env }: Pick<Cli, 'env'>, command: string, why?: string): Config {
   const config = loadConfig(env);
   if (config.remote === null) return config;
@@ -17,7 +17,7 @@ export function configHere({ env }: Pick<Cli, 'env'>, command: string, why?: str
   throw new UsageError(`OPS_URL is set, and "${command}" works on the machine of the database`, remedy);
 }
 
-/** The configured database opened for writing; it is made, or migrated, if need be. */
+/** Opens the configured database for writing. Makes or migrates it if necessary. */
 export async function openForWriting(
   { err }: Pick<Cli, 'err'>,
   { databaseUrl, database }: Pick<Config, 'databaseUrl' | 'database'>,
@@ -29,9 +29,9 @@ export async function openForWriting(
 }
 
 /**
- * How `withStore` opens the database. All but `alone` work beside a running service.
- * `write` refuses a database that is missing or has the tables of another version, as `read` does; `make` makes or migrates it.
- * `alone` is `make` as the only writer, where the database is a file: a UsageError names the service that holds it.
+ * How `withStore` opens the database. `read` and `write` refuse a database that is missing or has the tables of another version.
+ * `make` makes or migrates it. All three work beside a running service. `alone` is `make` without a service: if one holds the SQLite
+ * file, a UsageError names it.
  */
 type Mode = 'read' | 'write' | 'make' | 'alone';
 
@@ -44,7 +44,7 @@ export async function withStore<T>(
   const config = loadConfig(cli.env);
   const { databaseUrl, database } = config;
   if (mode === 'write') await withStore(cli, 'read', async () => {});
-  // Before it is opened, since opening migrates, and that must not happen under a running service.
+  // The lock comes first: opening may migrate, which must not happen under a running service.
   const lock = mode === 'alone' ? (await engines()).lockFile(databaseUrl, new Date().toISOString()) : null;
   try {
     const store =
@@ -72,12 +72,12 @@ export async function holderOfDatabase(databaseUrl: string): Promise<LockHolder 
   return (await engines()).holderOf(databaseUrl);
 }
 
-/** The service's clock: the database's where several processes share it, else this machine's. */
+/** The clock that a service uses: the database's if several processes share it, otherwise this machine's. */
 export async function clockOf(store: Store): Promise<Clock> {
   return (await databaseClock(store)) ?? systemClock();
 }
 
-/** How many services share the database; 0 for a file, which one service holds. */
+/** How many services share a PostgreSQL database; 0 for a SQLite file, which one service holds. */
 export async function livingReplicas(store: Store): Promise<number> {
   if (store.engine === 'sqlite') return 0;
   return await store.countReplicas(REPLICA_LIFE_MS, momentOf(await clockOf(store)));

@@ -18,9 +18,15 @@ const FOLLOW_EVERY_MS = 1_000;
 const OUTCOMES: readonly ListedOutcome[] = ['accepted', 'duplicate', 'quarantined', 'rejected'];
 
 const DELIVERIES: Columns<Delivery> = [
-  ...(['received_at', 'outcome', 'state'] as const),
+  'received_at',
+  'outcome',
+  'state',
   ['ID', idOf],
-  ...(['record_id', 'type', 'reason', ['FROM', 'address'], 'answer'] as const),
+  'record_id',
+  'type',
+  'reason',
+  ['FROM', 'address'],
+  'answer',
   ['TOOK', ({ answered_in_ms: ms }) => (ms === null ? null : `${ms} ms`)],
   ['TIMES', 'deliveries'],
 ];
@@ -75,7 +81,7 @@ function filtered(command: Command): Command {
 
 const filterOf = ({ outcome, type, kind, search }: Filter) => ({ outcome, type, kind, search });
 
-/** What "show" and "doctor --delivery" take. */
+/** The id that "show" and "doctor --delivery" take. */
 function idOf({ outcome, number, event_id }: Delivery): string {
   if (outcome === 'accepted' || outcome === 'duplicate') return event_id ?? '';
   return `${outcome === 'quarantined' ? 'quarantine' : 'rejection'}:${number}`;
@@ -89,10 +95,10 @@ async function showDelivery(api: ApiClient, id: string): Promise<object | null> 
     : await found(api.rejections[':id'].$get(at(number)));
 }
 
-/** Deliveries this recent are read again, because the state of their events changes. Measured by the service's instants, not by our clock. */
+/** Deliveries this recent are read again, because their state changes. Compared with the service's instants, not with our clock. */
 const CHANGING_MS = 60_000;
 
-/** A line for each delivery, oldest first, and another one when the state of its event or the count of a rejection changes. */
+/** Prints a line for each delivery, oldest first, and another when its event's state or the count of a rejection changes. */
 async function follow(cli: Cli, api: ApiClient, options: Filter & Period & { json?: true }): Promise<void> {
   using stop = stopSignals();
   const shown = new Map<string, { state: string; receivedAt: string }>();
@@ -105,14 +111,14 @@ async function follow(cli: Cli, api: ApiClient, options: Filter & Period & { jso
       const page = await answered(api.deliveries.$get({ query }));
       const changed = page.items.filter((each) => shown.get(keyOf(each))?.state !== stateOf(each));
       news.push(...changed);
-      // After a page without news there are no more.
+      // If a whole page has no news, older pages have none either.
       if (page.next === null || (page.items.length > 0 && changed.length === 0)) return news;
       after = page.next;
     }
   }
   while (!stop.signal.aborted) {
     const news = await readNews().catch((error: unknown) => {
-      // As while the service starts again: it is asked for the same again.
+      // The service may be restarting. The next look asks for the same again.
       if (error instanceof MirrorError && error.retryable) return [];
       throw error;
     });
@@ -128,7 +134,7 @@ async function follow(cli: Cli, api: ApiClient, options: Filter & Period & { jso
 }
 
 const keyOf = ({ outcome, number }: Delivery) => `${outcome} ${number}`;
-/** A delivery that comes again is a duplicate, which has its own line. */
+/** Rejections have no state: their count stands for it. A redelivery of an event is a duplicate with a line of its own. */
 const stateOf = ({ state, deliveries }: Delivery) => state ?? String(deliveries);
 
 /** Enough for the longest word. Characters. */

@@ -18,12 +18,12 @@ interface DemoOptions {
   shapes?: number;
 }
 
-/** Shorter, and the staged stories would run into each other. */
+/** In a shorter run the staged scenarios would overlap. */
 const SHORTEST_RUN_MS = 4_000;
-/** Minutes. Short, and still long enough to see a difference last for a while. */
+/** Short, but long enough to see a difference last for a while. Minutes. */
 const ENDLESS_FULL_SYNC_MINUTES = 0.5;
 const LARGEST_PORT = 65_535;
-/** Of what SANDBOX_SHAPES=draw: takes; short enough to be typed again. */
+/** The largest number that is drawn for SANDBOX_SHAPES=draw:NUMBER. It is short enough to type. */
 const LARGEST_DRAW = 999_999;
 
 export function demoCommand(cli: Cli): Command {
@@ -72,17 +72,17 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
     fullSyncMinutes: options.for === undefined ? ENDLESS_FULL_SYNC_MINUTES : 0,
   };
   const keep = (error: unknown, directory: string): boolean => {
-    const wasAskedFor = stop.signal.aborted || (options.tamper === true && error instanceof DifferenceFound);
-    if (!wasAskedFor)
+    const isExpected = stop.signal.aborted || (options.tamper === true && error instanceof DifferenceFound);
+    if (!isExpected)
       cli.err.write(`Logs and database of this run (--shapes ${settings.shapes}) are kept in ${directory}\n`);
-    return !wasAskedFor;
+    return !isExpected;
   };
   const interrupted = aborted(stop.signal).then(() => {
     throw new MirrorError('interrupted', 'stopped before anything was compared');
   });
   // It is awaited below. Until then its rejection must not count as unhandled.
   interrupted.catch(() => {});
-  // A PostgreSQL takes half a minute to begin on a small machine.
+  // Printed first, because PostgreSQL takes half a minute to start on a small machine.
   const database = settings.postgres ? 'a PostgreSQL, ' : '';
   screen.write(`Starting ${database}the sandbox and the mirror, and setting the mirror up …`);
   await withServices(settings, keep, async (services) => {

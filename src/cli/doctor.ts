@@ -17,7 +17,7 @@ import { helpNote, instantOf, jsonOption } from './options.ts';
 import { printable } from './text.ts';
 
 interface DoctorOptions {
-  /** Headers of the delivery; of a stored one those that are signed besides, because no header is stored. */
+  /** Headers of the delivery. With `delivery`: other headers that are signed, because they are not stored. */
   header?: string[];
   body?: string;
   secret?: string[];
@@ -142,12 +142,12 @@ async function explainRecorded(cli: Cli, options: DoctorOptions): Promise<Diagno
   };
   const secrets = candidates(config, await registrationsOf(cli, config), options);
   const diagnosis = allAtOnce(diagnose(specimen, secrets, config.webhook));
-  // If a body was changed on the way, the change is the cause, and not what the body is now.
+  // If the body was changed on its way, that change is the cause, not what is wrong with the body now.
   const cause = diagnosis.healthy ? bodyCause(body, config) : null;
   return cause === null ? diagnosis : { ...diagnosis, healthy: false, causes: [cause] };
 }
 
-/** `rejection:7`, `quarantines/7`, `event:evt_7`; anything else is looked for in all three. */
+/** `rejection:7`, `quarantines/7`, `event:evt_7`. An id without a prefix is looked for in all three. */
 const PREFIXED = /^(rejection|quarantine|event)s?[:/](.+)$/s;
 /** Ids of rejections and of what is in quarantine. */
 const NUMBER = /^\d{1,15}$/;
@@ -158,9 +158,10 @@ export async function explainStored(cli: Cli, given: string, options: DoctorOpti
   const [, prefix, rest] = PREFIXED.exec(given) ?? [];
   const id = rest ?? given;
   return await withStore(cli, 'read', async (store) => {
-    // An event's own id may begin like a prefix, so the whole is tried as one first.
+    // An event's own id may begin like a prefix, so the whole text is tried as an id first.
     const whole = prefix === undefined ? null : await store.showEvent(given);
-    const isIn = (list: string) => (whole === null ? (prefix ?? list) === list : list === 'event');
+    const wanted = whole === null ? prefix : 'event';
+    const isIn = (list: string) => wanted === undefined || wanted === list;
     const number = NUMBER.test(id) ? Number(id) : null;
     const found = {
       rejection: isIn('rejection') && number !== null ? await store.show('rejections', number) : null,
@@ -174,7 +175,7 @@ export async function explainStored(cli: Cli, given: string, options: DoctorOpti
     }
     if (found.quarantine !== null) return explainQuarantined(found.quarantine);
     if (found.rejection !== null) return await explainRejection(store, config, found.rejection, options);
-    // Its id may be in the body of a delivery that was rejected.
+    // The body of a rejected delivery may have the event's id.
     const named = await rejectionOfEvent(store, found.event?.id ?? id);
     if (found.event !== null) return explainEvent(found.event, config.webhook, named?.id ?? null);
     if (named === null) {
@@ -231,19 +232,19 @@ function idIn(body: string): unknown {
   }
 }
 
-/** The receiver keeps a body only if a signature can be tried on it. Other rejections need not be read. */
+/** The receiver keeps a body only if a signature can be tried on it, so other rejections need not be read. */
 function keepsBody(reason: string): boolean {
   return reason === 'bad_signature' || reason.startsWith('timestamp_');
 }
 
-/** None where there is no database yet: a recorded delivery can be examined anywhere. */
+/** Empty without a database: a recorded delivery can be examined anywhere. */
 async function registrationsOf(cli: Cli, { databaseUrl }: Config): Promise<StoredRegistration[]> {
   const path = await databasePath(databaseUrl);
   if (path !== null && !existsSync(path)) return [];
   return await withStore(cli, 'read', (store) => store.listRegistrations());
 }
 
-/** `Name: value`, or a bare value, which is the signature header's. By their names in lower case. */
+/** Headers by their names in lower case. Each line is `Name: value`, or only the value of the signature header. */
 function headersIn(lines: readonly string[], signatureHeader: string): Map<string, string> {
   const headers = new Map<string, string>();
   for (const line of lines) {
@@ -265,8 +266,8 @@ function secondsOf(receivedAt: string | undefined): number {
 }
 
 /**
- * Every secret to try. Those in use decide what is healthy; where none is, the ones given on the command line
- * take their place, so that a delivery can be examined on a machine that is not configured.
+ * Every secret to try. A delivery is healthy only if a secret in use fits. Without any in use, those of --secret count
+ * as in use, so that a delivery can be examined on a machine that is not configured.
  */
 function candidates(
   config: Config,
@@ -275,7 +276,7 @@ function candidates(
 ): CandidateSecret[] {
   const inUse = candidateSecrets(config, registrations, Date.now());
   const known = new Set(inUse.map(({ text }) => text));
-  const isNoneInUse = !inUse.some((each) => each.isInUse);
+  const isNoneInUse = inUse.every((each) => !each.isInUse);
   const numbered = (texts: readonly string[] = [], option: string, isInUse: boolean) =>
     texts
       .map((text, index): CandidateSecret => ({ text, isInUse, name: `${option} number ${index + 1}` }))

@@ -6,8 +6,8 @@ import { UsageError } from '../platform/errors.ts';
 export const ENV_FILE = '.env';
 
 /**
- * The environment, and under it what the text of an `.env` says. A name that the environment sets, by itself or as
- * NAME_FILE, is not taken from the text in either spelling: an empty one takes a setting away. Pure.
+ * The environment, with the settings that only the text of an `.env` has. If the environment has NAME or NAME_FILE, even
+ * empty, the text's NAME and NAME_FILE do not count. Pure.
  */
 export function withEnvText(env: NodeJS.ProcessEnv, text: string): NodeJS.ProcessEnv {
   const merged = { ...env };
@@ -17,16 +17,16 @@ export function withEnvText(env: NodeJS.ProcessEnv, text: string): NodeJS.Proces
   return merged;
 }
 
-/** Does it say what a setting is, in either spelling, or that it is none? */
+/** Whether `env` has the setting, as NAME or NAME_FILE, even empty. */
 export function isSetBy(env: NodeJS.ProcessEnv, name: string): boolean {
   const plain = name.replace(/_FILE$/, '');
   return env[plain] !== undefined || env[`${plain}_FILE`] !== undefined;
 }
 
-/** Empty where there is none. @throws UsageError when the file is there and cannot be read. */
+/** The file's text; empty if there is no file. @throws UsageError if the file cannot be read. */
 export function readEnvText(path: string): string {
   const text = readText(path);
-  // UTF-16, as PowerShell writes it, has a NUL beside every letter, and no line of it would be a setting.
+  // PowerShell writes UTF-16, which has a NUL beside every letter: no line of it would be a setting.
   if (text.includes('\0')) {
     throw new UsageError(`${path} in the working folder is not UTF-8 text`, 'save it as UTF-8');
   }
@@ -39,7 +39,7 @@ function readText(path: string): string {
     return readFileSync(path, 'utf8');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    // Docker makes a folder of that name where a file was to be mounted and is not there.
+    // Docker makes a folder of that name if the file that it should mount does not exist.
     if (code === 'ENOENT' || code === 'EISDIR') return '';
     throw new UsageError(
       `${path} in the working folder cannot be read (${code ?? String(error)})`,

@@ -20,7 +20,7 @@ export function exitCodeOf(error: unknown): number {
   return EXIT.failed;
 }
 
-/** CREDENTIALS_KEY is not the key with which a stored secret was encrypted, perhaps one that a request needed. */
+/** Whether the error, or its cause, is that CREDENTIALS_KEY does not open a stored secret. */
 const isWrongKey = (error: unknown): boolean =>
   error instanceof MirrorError && (error.code === 'secret_unreadable' || isWrongKey(error.cause));
 

@@ -76,11 +76,11 @@ async function exportTable(
 ): Promise<void> {
   const table = EXPORTED_TABLES[name]!;
   checkFlags(table, name, file, flags);
-  if (file !== STANDARD_OUTPUT) await refuseTarget(cli, file, flags.force === true);
+  if (file !== STANDARD_OUTPUT) await checkTarget(cli, file, flags.force === true);
   const { header, line } = writerOf(await table.columns(), flags.format ?? formatOf(file), flags);
   const total = (await table.total?.(api)) ?? null;
   using progress = progressOn(cli.err);
-  // What only writes rows to standard output may end anywhere.
+  // A signal may end an export to standard output at any row.
   using stop = flags.follow || file !== STANDARD_OUTPUT ? stopSignals() : null;
   const { since } = flags;
   const source =
@@ -104,8 +104,8 @@ async function exportTable(
 }
 
 /**
- * As fast as it is read. On a terminal control characters are escaped. Not by a pipeline, which would close standard output at the
- * first error.
+ * Writes lines to standard output as fast as they are read, with control characters escaped on a terminal. A pipeline would close
+ * standard output at the first error.
  */
 async function print(lines: AsyncIterable<string>, { isTerminal }: Cli['out']): Promise<void> {
   for await (const line of lines) {
@@ -117,7 +117,7 @@ async function print(lines: AsyncIterable<string>, { isTerminal }: Cli['out']): 
 /** Text gathered before it is written. Bytes. */
 const GATHERED = 64 * 1024;
 
-/** A file that is there whole or not at all, readable for its owner alone: it holds what the database does. */
+/** Writes the whole file or none. Only its owner may read it, because it holds what the database holds. */
 async function writeFile(path: string, lines: AsyncIterable<string>, signal: AbortSignal): Promise<void> {
   const partial = `${path}.${randomBytes(4).toString('hex')}.partial`;
   const file = await open(partial, 'wx', 0o600).catch((error: unknown) => {
@@ -132,8 +132,8 @@ async function writeFile(path: string, lines: AsyncIterable<string>, signal: Abo
   }
 }
 
-/** What is there is replaced, and not written to: the database would be lost, or a device. */
-async function refuseTarget({ env }: Cli, path: string, force: boolean): Promise<void> {
+/** @throws UsageError for a path that must not be replaced: the database, a device, and without `force` any other file. */
+async function checkTarget({ env }: Cli, path: string, force: boolean): Promise<void> {
   if (!existsSync(dirname(path))) throw new UsageError(`there is no folder ${dirname(path)}`);
   const { databaseUrl } = loadConfig(env);
   if ((await engines()).isPartOfDatabase(databaseUrl, path)) {
@@ -185,24 +185,22 @@ function writerOf(
 
 /** How long one request for changes waits until there are some. Seconds. */
 const WAIT_SECONDS = 10;
-/** After which a request that waits is given up. Milliseconds. */
+/** A request for changes is given up after this long. Milliseconds. */
 const WAIT_TIMEOUT_MS = 2 * WAIT_SECONDS * 1000;
-/** Pause before a service that does not answer is asked again, as while it restarts. Milliseconds. */
+/** Pause before a service that does not answer is asked again. It may be restarting. Milliseconds. */
 const AGAIN_MS = 1_000;
 
-type Rows = typeof import('../store/report-rows.ts');
-
 interface ExportedTable {
-  /** As in the database, in the order of the columns there. */
+  /** Names and order as in the database. */
   columns(): Promise<readonly string[]>;
   read(api: ApiClient, query: Paging & Pick<Period, 'since'>): Promise<ListPage<object>>;
   /** In the order of time, so that `--since` can be used. */
   byTime?: true;
-  /** The key that the first page comes after, where older rows have been trimmed. */
+  /** The key before the first page, if older rows have been trimmed. */
   start?(api: ApiClient): Promise<string | undefined>;
-  /** About how many rows there are, where that is known without counting them. */
+  /** About how many rows there are, if that is known without counting them. */
   total?(api: ApiClient): Promise<number>;
-  /** The whole row, where the list leaves the body out. */
+  /** The row with its body, which the list leaves out. */
   whole?(api: ApiClient, row: object): Promise<object | null>;
 }
 
@@ -217,9 +215,9 @@ function recordsOf(kind: Kind): ExportedTable {
   };
 }
 
-/** `row` names the declaration of its rows, which is loaded when it is needed: help should not cost it. */
+/** `row` names the declaration of the table's rows, which is loaded only when it is needed. */
 function byTime(
-  row: { [Name in keyof Rows]: Rows[Name] extends { shape: object } ? Name : never }[keyof Rows],
+  row: 'change' | 'event' | 'gap' | 'syncRun' | 'quarantined' | 'rejection' | 'auditEntry',
   read: ExportedTable['read'],
   more: Pick<ExportedTable, 'start' | 'total' | 'whole'> = {},
 ): ExportedTable {
@@ -265,7 +263,7 @@ export const EXPORTED_TABLES: Readonly<Record<string, ExportedTable>> = {
   audit: byTime('auditEntry', (api, query) => answered(api.audit.$get({ query }))),
 };
 
-/** Every row, a page in memory at a time. What is written meanwhile may or may not be among them. */
+/** Every row, with one page in memory at a time. Rows that are written meanwhile may or may not be included. */
 async function* rowsOf(
   table: ExportedTable,
   api: ApiClient,
@@ -283,7 +281,7 @@ async function* rowsOf(
   }
 }
 
-/** Every change, oldest first, and those that are made while it waits, until `signal` aborts. */
+/** Every change, oldest first, and new ones as they are made, until `signal` aborts. */
 async function* changesAsTheyCome(
   api: ApiClient,
   { since, signal }: { since: string | undefined; signal: AbortSignal },

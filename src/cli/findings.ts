@@ -26,7 +26,7 @@ import {
 } from './database.ts';
 import { secretSettings, unusableSecret } from './registrations.ts';
 
-/** Looks at everything that `judge` judges. It only reads; a token may be got or renewed on the way. */
+/** Collects what `judge` judges. Changes nothing, except that it may get or renew a token. */
 export async function examine(cli: Cli, config: Config): Promise<Findings> {
   const path = await databasePath(config.databaseUrl);
   const { store, ...problem } = await open(cli, config, path);
@@ -54,7 +54,7 @@ export async function examine(cli: Cli, config: Config): Promise<Findings> {
   }
 }
 
-/** How many are searched for one that shows the sender's clock. A busy day has as many. */
+/** How many rejections, newest first, are searched for one that shows the sender's clock. A busy day has about as many. */
 const REJECTIONS_LOOKED_AT = 500;
 
 async function storedIn(
@@ -77,7 +77,7 @@ async function storedIn(
   };
 }
 
-/** Undefined: only the server knows, and it cannot be asked. */
+/** The service on the database; null: none runs. Undefined: the database server, which alone knows, cannot be asked. */
 async function serviceOn({ databaseUrl }: Config, path: string | null, store: Store | null) {
   if (path !== null) return existsSync(path) ? await holderOfDatabase(databaseUrl) : null;
   if (store === null) return undefined;
@@ -85,14 +85,14 @@ async function serviceOn({ databaseUrl }: Config, path: string | null, store: St
   return replicas === 0 ? null : { replicas };
 }
 
-/** Without user and password. The driver takes addresses that are no URL, such as that of a socket with a user's name. */
+/** The server without user and password. The driver also takes addresses that are no URL, such as a socket's. */
 function serverOf({ databaseUrl, database }: Config): string {
   const url = URL.parse(databaseUrl);
   const place = url === null ? '' : `, ${url.host}${url.pathname}`;
   return `PostgreSQL${place}, schema ${database.schema}`;
 }
 
-/** The store, open for writing, or null with the problem. */
+/** The store, open for writing; or null, and the problem. */
 async function open(cli: Cli, config: Config, path: string | null) {
   let store: Store | null = null;
   try {
@@ -100,9 +100,9 @@ async function open(cli: Cli, config: Config, path: string | null) {
     if (path !== null && !existsSync(path)) {
       return { store, problem: 'there is no database yet', remedy: null, isSetting: false };
     }
-    // First to read only: opening for writing would migrate a database of another version.
+    // Read-only first: opening for writing would migrate a database of another version.
     await withStore(cli, 'read', async () => {});
-    // It asserts the write-ahead log and FULL, as for every connection that writes.
+    // Opening for writing also checks for the write-ahead log and synchronous=FULL.
     store = await openForWriting(cli, config);
     await store.checkWritable();
     return { store, problem: null, remedy: null, isSetting: false };
@@ -132,7 +132,7 @@ const ACTOR = 'doctor';
 const BEARABLE_WAIT_MS = 5_000;
 const call = () => ({ lane: 'person' as const, signal: new AbortController().signal });
 
-/** Asks each of the addresses that reading needs, and what our credentials were granted. Writes nothing there. */
+/** Reads from each address that the mirror reads, and what our credentials were granted. Sends nothing that writes. */
 async function upstreamOf(
   cli: Cli,
   config: Config,
@@ -165,9 +165,10 @@ async function upstreamOf(
     }
   }
 
-  /** Null: it failed. */
+  /** Notes the outcome in `reads`. Null: it failed. */
   async function read<T>(route: string, request: () => Promise<T>): Promise<T | null> {
-    const before = pause === null ? sent : -1;
+    const sentBefore = sent;
+    const wasPaused = pause !== null;
     try {
       const answer = await send(request);
       reads.push({ route, outcome: 'ok', message: '', remedy: null });
@@ -175,7 +176,7 @@ async function upstreamOf(
     } catch (error) {
       if (!(error instanceof MirrorError)) throw error;
       // If nothing was sent, as without a token, the API is not to blame.
-      const outcome = sent > before ? outcomeOf(error) : 'unauthorized';
+      const outcome = wasPaused || sent > sentBefore ? outcomeOf(error) : 'unauthorized';
       const { retryAfterMs = null } = error instanceof UpstreamError ? error : {};
       const wait = retryAfterMs === null ? '' : `, and asks to wait ${Math.ceil(retryAfterMs / 1000)} s`;
       reads.push({ route, outcome, message: describeError(error) + wait, remedy: error.remedy ?? null });
@@ -192,7 +193,7 @@ async function upstreamOf(
     };
     const firstPage = firstPageOf(paging);
     const first = await read(`GET ${COLLECTIONS[kind]}`, () => list(firstPage, null));
-    // A list that cannot be read shows nothing of its paging.
+    // A list that cannot be read does not show how it is paged.
     if (first === null) continue;
     const finding = await examinePaging(paging, async (page, query) => {
       if (page === firstPage && query === null) return first;
@@ -214,12 +215,12 @@ async function upstreamOf(
   return { baseUrl: baseUrl.href, auth, reads, ...seen, paging: misfits, assessment, write };
 }
 
-/** One that names no time is given a pause of ours. */
+/** Whether the service asks for too long a pause. A 429 without Retry-After counts as long. */
 const isLong = ({ kind, retryAfterMs }: UpstreamError) =>
   retryAfterMs === null ? kind === 'rate_limited' : retryAfterMs > BEARABLE_WAIT_MS;
 
 function outcomeOf(error: MirrorError): Read['outcome'] {
-  // The credentials cannot be written into a header.
+  // Such as credentials that cannot be written into a header.
   if (!(error instanceof UpstreamError)) return 'unauthorized';
   switch (error.kind) {
     case 'unauthorized':
@@ -236,17 +237,17 @@ function outcomeOf(error: MirrorError): Read['outcome'] {
   }
 }
 
-/** Assessments have no list, so their address can only be tried with an id from somewhere. Null: none is known. */
+/** The id to try the address of assessments with, because they have no list. Null: none is known. */
 async function knownAssessment({ riskIdsFile }: Config, store: Store | null): Promise<string | null> {
   const held = (await store?.listRecords('risk_assessment', { deleted: false }, { limit: 1 }))?.items ?? [];
-  // The service refuses to start with a file that cannot be read, and says why.
+  // If the file cannot be read, the service does not start and says why.
   const listed = riskIdsFile === null ? [] : await readRiskIds(riskIdsFile).catch(() => []);
   return [...held.map(({ id }) => id), ...listed].find(isAddressable) ?? null;
 }
 
 /**
- * Whether `register` and creates would be allowed, from what was granted: no POST is without effect, so none is sent.
- * A service account asks for its token once more, with `write`.
+ * Whether `register` and creates would be allowed, judged by the granted scopes: a POST always has an effect, so none is sent.
+ * A service account asks for another token, with `write`.
  */
 async function writeScopeOf(
   config: Config,
@@ -260,7 +261,7 @@ async function writeScopeOf(
     const credentials = credentialsFor({ ...options, needs: 'write' });
     await credentials.authorization(new AbortController().signal);
     const scopes = (await credentials.standing?.())?.scopes ?? [];
-    // What scopes allow that the specification does not name is not known.
+    // Scopes that the specification does not name may or may not allow writing.
     if (scopes.includes('write')) return { granted: true, why: null };
     return { granted: scopes.every((scope) => scope === 'read') ? false : null, why: scopes.join(' ') };
   } catch (error) {

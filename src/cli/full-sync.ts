@@ -16,11 +16,11 @@ import { printable } from './text.ts';
 
 /** How often `--wait` looks at the full syncs. Milliseconds. */
 const LOOK_EVERY_MS = 500;
-/** Sync runs that may be newer than the one waited for. One page of them always reaches back to the request. */
+/** How many of the newest sync runs are read at each look: enough to reach back to the request. */
 const NEWEST_SYNC_RUNS = 100;
 /**
- * After so many failed requests in a row, the last of them seen here, the command stops waiting. A list scan ends
- * with its first failing page; the cycle over the assessments tries each of them, ever more slowly: hours, in an outage.
+ * `--wait` gives up after so many failed requests in a row. In an outage a list scan ends with its first failing page, but the
+ * cycle over the assessments tries each of them, ever more slowly, for hours.
  */
 const FAILURES_WAITED_FOR = 5;
 
@@ -57,16 +57,15 @@ export function fullSyncCommand(cli: Cli): Command {
             remedy: 'see "resume": what was asked for begins by itself then',
           });
         }
-        // Several services share the database, and which of them runs full syncs may change meanwhile.
-        await waitFor(cli, api, { kinds, before, isOne: service !== null });
+        // Without `service` several may share the database, and another one may take the full syncs over.
+        await waitFor(cli, api, { kinds, before, hasOneService: service !== null });
       });
     });
 }
 
 /**
- * Compares with the API and writes nothing. A running service does it, since the request budget is its own; without
- * one it is done here. Rejects with DifferenceFound where anything differs, and with MirrorError where nothing does in
- * a list that cannot be the whole one.
+ * Compares with the API and writes nothing. A running service does the comparing, because it owns the request budget. Rejects with
+ * DifferenceFound if anything differs, and with MirrorError if nothing differs but a list was incomplete.
  */
 async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?: true }): Promise<void> {
   await withApi(cli, 'compare', async (api, service) => {
@@ -75,7 +74,7 @@ async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?: true }
       if (cli.err.isTerminal) cli.err.write(`Comparing ${kind} …\n`);
       const json = { dry_run: true, kinds: [kind] };
       const asked = answered(api['sync-runs'].$post({ json }, PATIENTLY));
-      const answer = await (service === null ? asked : tellingOfPauses(cli, api, asked));
+      const answer = await (service === null ? asked : showingPauses(cli, api, asked));
       if (answer.status === 'compared') compared.push(...answer.kinds);
     }
     const incomplete = compared.filter((one) => one.incomplete !== null);
@@ -93,8 +92,8 @@ async function dryRun(cli: Cli, kinds: readonly Kind[], options: { json?: true }
   });
 }
 
-/** Says when the compliance service has asked for a pause: what reads it waits for the end, perhaps a quarter of an hour. */
-async function tellingOfPauses<T>(cli: Cli, api: ApiClient, reading: Promise<T>): Promise<T> {
+/** Waits for `reading`. Meanwhile shows any pause that the compliance service asks for: it may last a quarter of an hour. */
+async function showingPauses<T>(cli: Cli, api: ApiClient, reading: Promise<T>): Promise<T> {
   using progress = progressOn(cli.err);
   const isOver = reading.then(
     () => true,
@@ -111,11 +110,11 @@ async function tellingOfPauses<T>(cli: Cli, api: ApiClient, reading: Promise<T>)
 async function waitFor(
   cli: Cli,
   api: ApiClient,
-  { kinds, before, isOne }: { kinds: readonly Kind[]; before: number; isOne: boolean },
+  { kinds, before, hasOneService }: { kinds: readonly Kind[]; before: number; hasOneService: boolean },
 ): Promise<void> {
   const ended = new Map<Kind, SyncRunReport>();
   using progress = progressOn(cli.err);
-  /** At the first look: an outage that is over by then is no reason to stop. */
+  /** Consecutive failures at the first look, or fewer: those of an outage that is over do not end the wait. */
   let failuresBefore: number | undefined;
   while (ended.size < kinds.length) {
     const { items } = await answered(api['sync-runs'].$get({ query: { limit: NEWEST_SYNC_RUNS } }));
@@ -130,7 +129,7 @@ async function waitFor(
     }
     if (ended.size === kinds.length) break;
     await sleep(LOOK_EVERY_MS);
-    if (!isOne) continue;
+    if (!hasOneService) continue;
     // A service that has stopped will not finish a full sync, so an error of this request ends the wait.
     const { sync_runs, upstream } = await answered(api.status.$get());
     const { consecutive_failures: failures, last_error: lastError } = upstream;
@@ -151,7 +150,7 @@ async function waitFor(
   await judge(api, kinds, [...ended.values()]);
 }
 
-/** Throws where they failed, where deletions wait, and where anything differed. */
+/** Throws if a full sync failed, deletions wait, or anything differed. */
 async function judge(api: ApiClient, kinds: readonly Kind[], ended: readonly SyncRunReport[]): Promise<void> {
   const kindsOf = (syncRuns: readonly SyncRunReport[]) => syncRuns.map(({ kind }) => kind).join(', ');
   const failed = ended.filter((syncRun) => syncRun.outcome !== 'complete');
@@ -182,7 +181,7 @@ function describe(syncRun: SyncRunReport): string {
   return `Sync run ${syncRun.id} of ${syncRun.kind}: ${syncRun.outcome}, ${figures}${syncRun.error ? `: ${syncRun.error}` : ''}`;
 }
 
-/** What a reading of the API found to differ, as `sync --dry-run` and `sync-runs show` print it. Ends with a newline. */
+/** The differences of a full sync or a dry run, as commands print them. Ends with a newline. */
 export function describeDifferences(
   title: string,
   differences: Differences & { incomplete?: string | null },

@@ -10,21 +10,21 @@ import { progressOn } from './progress.ts';
 import { type Cell, renderPairs } from './table.ts';
 import { printable, printableJson, printableLines } from './text.ts';
 
-/** A screenful or two; more is asked for, with `--limit` and `--after`. Rows. */
+/** A screenful or two. `--limit` and `--after` give more. Rows. */
 const DEFAULT_LIMIT = 50;
 
 export interface ListPage<Item> {
   items: readonly Item[];
   /** What `--after` takes to go on; null on the last page. */
   next: string | null;
-  /** How far it looked, where it ended before it was full. */
+  /** How far the page has looked, if it ended before it was full. */
   looked_back_to?: string | null;
   searched_to?: string | null;
 }
 
 /**
- * Makes `command` print a list, as a table or as JSON, one page at a time. `read` gets its options and arguments. Options that
- * every list has come last.
+ * Makes `command` print one page of a list, as a table or as JSON. `read` gets the command's options and arguments. The options
+ * that every list has are added after its own.
  */
 export function listing<Item, Options, Args extends unknown[]>(
   cli: Cli,
@@ -80,18 +80,18 @@ function writePage<Item>(cli: Cli, { items, next }: ListPage<Item>, columns: Col
   if (next !== null) cli.err.write(`There may be more: --after ${quote(next)}\n`);
 }
 
-/** Things of one sort, which commands show and change one by one; `Args`: what names one on the command line. */
-export interface Sort<Args extends unknown[]> {
-  /** The group of commands, whose `list` shows what there is. */
+/** Rows that commands show and change one by one. `Args`: the arguments that name one of them. */
+export interface RowGroup<Args extends unknown[]> {
+  /** The name of the group of commands. Its `list` shows what there is. */
   group: string;
   missing(...args: Args): string;
 }
 
-/** Makes `command`, whose arguments name a thing, show it. */
+/** Makes `command` show the row that its arguments name. */
 export function showing<Args extends unknown[], Row extends object>(
   cli: Cli,
   command: Command,
-  { group, missing }: Sort<Args>,
+  { group, missing }: RowGroup<Args>,
   read: (api: ApiClient, ...args: Args) => Promise<Row | null>,
   write: (cli: Cli, row: Row) => void = writeOne,
 ): void {
@@ -111,10 +111,10 @@ export function notFound(what: string, list: string): MirrorError {
   return new MirrorError('not_found', what, { remedy: `see "${list}"` });
 }
 
-/** Changes the `noun` that `id` names. `participle`: what it is then. */
+/** Changes the `noun` that `id` names. `participle`: its state afterwards. */
 export async function change<Id extends string | number>(
   cli: Cli,
-  { group, noun, missing }: Sort<[Id]> & { noun: string },
+  { group, noun, missing }: RowGroup<[Id]> & { noun: string },
   id: Id,
   participle: string,
   send: (api: ApiClient) => Parameters<typeof changed>[0],
@@ -131,7 +131,7 @@ export async function change<Id extends string | number>(
   });
 }
 
-/** A line for each field. Bodies and other JSON come below, indented. */
+/** Prints a line for each field. Bodies and other JSON come below, indented. */
 function writeOne(cli: Cli, row: object): void {
   const lines: [string, Cell][] = [];
   const below: string[] = [];
@@ -145,7 +145,7 @@ function writeOne(cli: Cli, row: object): void {
   cli.out.write([renderPairs(lines), ...below].join('\n'));
 }
 
-/** Indented where it is JSON, otherwise as it came. */
+/** Indented if it is JSON, otherwise as it came. */
 function bodyText(body: string): string {
   return printableLines(isJson(body) ? indentedJson(body) : body);
 }

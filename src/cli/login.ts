@@ -23,16 +23,16 @@ import { parseDuration } from './options.ts';
 import { printable } from './text.ts';
 
 interface LoginOptions {
-  write?: true;
-  paste?: true;
+  write?: boolean;
+  paste?: boolean | undefined;
   browser: boolean;
   wait: number;
 }
 
-/** Who signs in, in the audit. */
+/** The actor in the audit. */
 const ACTOR = 'login';
 /** Long enough to find a password and a second factor; a code lives for ten minutes at most (RFC 6749). */
-const DEFAULT_WAIT_MS = 10 * 60_000;
+export const DEFAULT_WAIT_MS = 10 * 60_000;
 
 export function loginCommand(cli: Cli): Command {
   return new Command('login')
@@ -48,7 +48,7 @@ export function loginCommand(cli: Cli): Command {
     .action((options: LoginOptions) => login(cli, options));
 }
 
-/** The command itself, for `setup` as well. */
+/** `setup` calls it as well. */
 export async function login(cli: Cli, options: LoginOptions): Promise<void> {
   const config = configHere(cli, 'login', 'the tokens go into the database and nowhere else');
   const settings = settingsFor(config);
@@ -62,7 +62,7 @@ export async function login(cli: Cli, options: LoginOptions): Promise<void> {
     const attempt = signIn(cli, options, settings, store, clock);
     const tokens = await (isListening ? attempt.overListener() : attempt.overPaste());
     const entry = { actor: ACTOR, action: 'token_grant', outcome: 'ok', target: GRANT };
-    // Asked for again: in the minutes that a consent takes its file may have got another key.
+    // Read again, because its file may have got another key while a person consented.
     await store.saveTokens(
       GRANT,
       sealTokens(config.credentialsKey ?? key, tokens),
@@ -87,14 +87,14 @@ function settingsFor(config: Config): OauthSettings {
   return { ...settings, redirectUri: settings.redirectUri! };
 }
 
-/** In the audit, for an answer with another state: somebody else's sign-in, or an attack. */
+/** In the audit: an answer with another state, from somebody else's sign-in or an attack. */
 const FOREIGN = 'foreign_state';
-/** For an answer without any state: an attack, or a service that does not send it back. */
+/** In the audit: an answer without a state, from an attack or a service that does not send it back. */
 const NO_STATE = 'missing_state';
 const WITHOUT_STATE = 'the redirect carried no state, so it may be the answer to somebody else’s sign-in';
 const STATE_REMEDY =
   'a service that does not send state back takes COMPLIANCE_OAUTH_STATE=off, with COMPLIANCE_OAUTH_PKCE on';
-/** Anybody on this machine can send any number of them. So many are audited. */
+/** How many foreign answers are audited: anybody on this machine can send any number. */
 const MAX_FOREIGN_NOTED = 10;
 
 /** One attempt to get tokens, and the two ways in which its answer may come. */
@@ -178,7 +178,7 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
     } catch (error) {
       cli.err.write(`A foreign answer is not in the audit: ${printable(describeError(error))}\n`);
     }
-    // Printed once it is noted: the reader may end this at once.
+    // Printed after it is audited, because the reader may end this command at once.
     if (noState) cli.err.write(`Not taken: ${WITHOUT_STATE}.\n${STATE_REMEDY}\n`);
   }
 
@@ -189,7 +189,7 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
         remedy: 'run it again, or allow more with --wait',
       });
     });
-    // When the answer wins, ending the sleep makes this reject with nobody listening.
+    // After the answer nobody waits for this any more, so its rejection must not count as unhandled.
     late.catch(() => {});
     try {
       return await Promise.race([answer, late]);

@@ -15,9 +15,9 @@ export interface Listener {
 }
 
 /**
- * Runs `work` with the operators' API. With OPS_URL it is that of the service there. To change or compare, it is that of the service
- * that holds the file, which is the only writer and owns the request budget. Otherwise it is the same API over the database itself.
- * `service`: whose API it is; null: no service's.
+ * Runs `work` with the operators' API: with OPS_URL, of the service there; to change or compare, of the service that holds the SQLite
+ * file, because it is the only writer and owns the request budget; otherwise the same API over the database itself, and `service` is
+ * null.
  */
 export async function withApi<T>(
   cli: Cli,
@@ -27,18 +27,18 @@ export async function withApi<T>(
   const config = loadConfig(cli.env);
   const service = purpose !== 'read' || config.remote !== null ? await runningService(config) : null;
   if (service !== null) return await work(remoteApi(service), service);
-  // Loaded when first needed: help, a wrong option and a service elsewhere should not cost it.
+  // Loaded only here: help, usage errors and the API of a service need none of it.
   const { apiOver } = await import('./api-over.ts');
   const here = async (store: Store) => await work(await apiOver(store, cli, config), null);
-  // To compare, tokens may have to be renewed, and that is written.
+  // Comparing may renew tokens, which are then written.
   const hasTokens = (config.compliance?.auth ?? 'api_key') !== 'api_key';
   if (purpose === 'read' || (purpose === 'compare' && !hasTokens)) return await withStore(cli, 'read', here);
-  // Opening for writing would make a missing database. Opening it to read first says that it is missing.
+  // Read-only first, which fails if there is no database: opening for writing would make one.
   await withStore(cli, 'read', async () => {});
   return await withStore(cli, 'alone', here);
 }
 
-/** The service that OPS_URL names, or else the one that holds the database; null: none does. */
+/** The service that OPS_URL names, otherwise the one that holds the database; null: none does. */
 export async function runningService(config: Config): Promise<Listener | null> {
   if (config.remote !== null) return { url: config.remote.url.href, token: config.remote.token() };
   const holder = await holderOfDatabase(config.databaseUrl);

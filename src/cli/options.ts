@@ -49,7 +49,7 @@ export function integerBetween(least: number, most: number): (text: string) => n
   };
 }
 
-/** What the API takes, less one: the key of the row after it must be valid too. */
+/** One less than the API takes, because the id of the row after it must be valid too. */
 const ROW_ID_MAX = 10 ** 15 - 2;
 
 /** The number of a row, such as of a full sync or of a quarantined delivery. */
@@ -59,7 +59,7 @@ export const rowId = (description?: string): Argument =>
 export const kindArgument = (): Argument =>
   new Argument('<kind>', 'policy, risk_assessment or vendor').argParser(parseKind);
 
-/** An instant with its zone, or a date, which is its first moment in UTC, as ISO 8601 UTC. Null: neither. */
+/** `text`, an instant with its zone or a date (its first moment in UTC), as ISO 8601 UTC; null: it is neither. */
 export function instantOf(text: string): string | null {
   const isDate = /^\d{4}-\d\d-\d\d$/.test(text);
   const isInstant = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/i.test(text);
@@ -77,7 +77,7 @@ export function parseInstant(text: string): string {
   throw new InvalidArgumentError('It takes an instant such as 2026-11-01T12:00:00Z, or a date.');
 }
 
-/** The same, or so long ago. */
+/** An instant, a date, or a time ago such as 2h. */
 function parseTime(text: string): string {
   if (/^[\d.]+[a-z]+$/.test(text)) return new Date(Date.now() - parseDuration(text)).toISOString();
   return parseInstant(text);

@@ -8,7 +8,7 @@ const USUAL_COLUMNS = 80;
 const REDRAW_EVERY_MS = 100;
 const LINE_EVERY_MS = 10_000;
 
-/** One line that is drawn over on a terminal, lines now and then elsewhere. */
+/** Shows one line that is redrawn on a terminal, and a line now and then elsewhere. */
 export function progressOn(screen: Screen) {
   let shownAt = performance.now();
   let isOpen = false;
@@ -20,7 +20,7 @@ export function progressOn(screen: Screen) {
     /** Clears the terminal's line, as disposing does. */
     end,
     [Symbol.dispose]: end,
-    /** Asks for the text only when it is time for one. On a terminal at once if `isNews`, as what begins may take long. */
+    /** Asks for the text only when it is time to show one. On a terminal, `isNews` is shown at once. */
     show(text: () => string, isNews = false): void {
       const now = performance.now();
       const everyMs = screen.isTerminal ? REDRAW_EVERY_MS : LINE_EVERY_MS;
@@ -29,7 +29,7 @@ export function progressOn(screen: Screen) {
       end();
       const shown = text();
       if (shown === '') return;
-      // A line that wraps could not be drawn over.
+      // A line that wraps could not be redrawn.
       screen.write(screen.isTerminal ? shown.slice(0, (screen.columns ?? USUAL_COLUMNS) - 1) : `${shown}\n`);
       isOpen = screen.isTerminal;
     },
@@ -47,7 +47,7 @@ function barOf(share: number): string {
 /** Null: the total is not known. At most 1, because rows may have been added since they were counted. */
 const shareOf = (done: number, total: number | null) => (total ? Math.min(1, done / total) : null);
 
-/** Pure. With a bar where it is drawn over, and where the total is known. */
+/** The bar needs a known total. Pure. */
 export function progressText(label: string, done: number, total: number | null, withBar: boolean): string {
   const count = `${done.toLocaleString('en-US')} rows`;
   const share = shareOf(done, total);
@@ -60,7 +60,7 @@ export const pauseWords = (until: string) => `waits until ${until}, as the servi
 
 type Running = Status['sync_runs']['running'][number];
 
-/** Several full syncs: in one line on a terminal, else a line each. */
+/** Several full syncs, in one line or a line each. */
 export function describeSyncRuns(
   syncRuns: readonly Running[],
   budgetLeft: number,

@@ -15,8 +15,14 @@ import { type ListPage, listing, notFound, showing } from './lists.ts';
 import { kindArgument, parseInstant } from './options.ts';
 
 const RECORDS: Columns<Partial<RecordReport>> = [
-  ...(['id', 'name', 'status', 'verified_at', 'deleted_at'] as const),
-  ...(['unverified_since', 'synced_at', 'cause'] as const),
+  'id',
+  'name',
+  'status',
+  'verified_at',
+  'deleted_at',
+  'unverified_since',
+  'synced_at',
+  'cause',
 ];
 const PAST: Columns<Partial<RecordReport>> = ['id', 'name', 'version', 'status', 'deleted_at', 'data'];
 const HISTORY: Columns<ChangeReport> = ['seq', 'at', 'operation', 'cause', 'before', 'after'];
@@ -61,16 +67,9 @@ export function recordsCommand(cli: Cli): Command {
     async (api, { limit, after }, options, kind: Kind): Promise<ListPage<Partial<RecordReport>>> => {
       const { search, status, field, order, unverified, deleted, at } = options;
       if (at !== undefined) return await recordsAt(api, kind, at, { limit, after, deleted });
-      const query = {
-        limit,
-        after,
-        search,
-        status,
-        field,
-        order,
-        ...(unverified ? { unverified: 'true' as const } : {}),
-        ...(deleted ? { deleted: 'true' as const } : {}),
-      };
+      const flag = (isSet?: true): 'true' | undefined => (isSet ? 'true' : undefined);
+      const filter = { search, status, field, order, unverified: flag(unverified), deleted: flag(deleted) };
+      const query = { ...filter, limit, after };
       return await answered(api.records[':kind'].$get({ param: { kind }, query }));
     },
   );
@@ -105,7 +104,7 @@ export function recordsCommand(cli: Cli): Command {
 type PastRecord = Pick<RecordReport, 'id' | 'name' | 'version' | 'status' | 'data' | 'deleted_at'>;
 
 /**
- * What `record` was at `instant` (ISO 8601 UTC): the later changes are undone, newest first. Null: it did not exist.
+ * The record as it was at `instant` (ISO 8601 UTC), found by undoing later changes, newest first; null: it did not exist.
  * `changes`: at least the later ones. Pure.
  */
 export function recordAt(
@@ -118,27 +117,24 @@ export function recordAt(
   let past: PastRecord = { id, name, ...version, status, data, deleted_at };
   for (const change of changes.filter((one) => one.at > instant).toSorted((a, b) => b.seq - a.seq)) {
     if (change.operation === 'insert') return null;
-    past = before(past, change);
+    past = withoutChange(past, change);
   }
   return past;
 }
 
-function before(row: PastRecord, change: ChangeReport): PastRecord {
-  const { data: gone, ...columns } = change.before as JsonObject & { data?: JsonObject };
-  const come = (change.after['data'] ?? {}) as JsonObject;
+function withoutChange(row: PastRecord, change: ChangeReport): PastRecord {
+  const { data: dataBefore = {}, ...columns } = change.before as JsonObject & { data?: JsonObject };
+  const dataAfter = (change.after['data'] ?? {}) as JsonObject;
   const data = new Map(Object.entries(row.data));
-  for (const field of Object.keys(come)) data.delete(field);
-  for (const [field, value] of Object.entries(gone ?? {})) data.set(field, value);
+  for (const field of Object.keys(dataAfter)) data.delete(field);
+  for (const [field, value] of Object.entries(dataBefore)) data.set(field, value);
   return { ...row, ...columns, data: Object.fromEntries(data) };
 }
 
-/** Each needs its history, which among millions of changes takes some 40 ms. */
+/** At most so many a page: each needs its history, which takes 40 ms among millions of changes. */
 const PAST_AT_ONCE = 25;
 
-/**
- * The records of a kind as they were at `instant`, by id, up to `limit` after `after`, and few at once. Rejects if the history of
- * that time has been trimmed.
- */
+/** A page of a kind's records as they were at `instant`, by id. Rejects if the history of that time has been trimmed. */
 export async function recordsAt(
   api: ApiClient,
   kind: Kind,
@@ -175,7 +171,7 @@ async function pastOf(
   instant: string,
 ): Promise<PastRecord | null> {
   if (record.first_seen_at > instant) return null;
-  // The row has not been written since: there is nothing to undo.
+  // The row was not written since then, so there is nothing to undo.
   if (record.synced_at <= instant) return recordAt(record, [], instant);
   const changes: ChangeReport[] = [];
   for (let after: string | undefined; ; ) {

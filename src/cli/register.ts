@@ -39,15 +39,14 @@ const ATTEMPT_FACT = 'registration_attempt';
 const ASKED = 'asked';
 
 /**
- * How long the secret of a registration that was replaced still verifies. A repeated attempt is signed with the secret of the
- * registration that it belongs to, and most of them come within a day. What comes later is found by the full syncs. A secret that
- * has leaked should not be good for longer.
+ * How long the secret of a replaced registration still verifies. The sender signs a repeated attempt with the secret of its own
+ * registration, and most attempts come within a day. Full syncs find what comes later. A leaked secret should not verify for longer.
  */
 const OVERLAP_MS = 24 * 3_600_000;
 
 /**
- * How much longer than the request may take a running service expects its secret, if nobody says that it failed: a token may be
- * needed before the request, and the answer is written after it.
+ * A running service expects the secret for this much longer than the request may take: before the request a token may be needed, and
+ * after it the answer is written.
  */
 const AWAITED_MARGIN_MS = 15_000;
 
@@ -95,7 +94,7 @@ export function registerCommand(cli: Cli): Command {
     .action((options: RegisterOptions) => register(cli, options));
 }
 
-/** The command itself, for `setup` as well. */
+/** `setup` calls it as well. */
 export async function register(cli: Cli, options: RegisterOptions): Promise<void> {
   const config = configHere(cli, 'register', 'the signing secret goes into the database and nowhere else');
   if (options.secretAt !== undefined) return await takeSecret(cli, config, options.secretAt, options);
@@ -110,7 +109,7 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
     requireReadable(before, secrets);
     const same = sameAs(before, request);
     const held = same.at(-1);
-    // With --json standard output is for programs alone.
+    // With --json, standard output is only for programs.
     const say = options.json ? cli.err : cli.out;
     const isAgain = options.again === true;
     const { registration, answer } =
@@ -146,7 +145,7 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
   });
 }
 
-/** Lets replaced secrets expire after a day, and only if the new one is stored and can be used. */
+/** Lets replaced secrets expire after a day, but only if the new one can be used. */
 async function letExpire(
   say: Cli['out'],
   store: Store,
@@ -200,7 +199,7 @@ function requestOf(options: RegisterOptions): Asked {
 const textOf = ({ url, events, description }: Asked) =>
   JSON.stringify({ url, events: [...events].sort(), description });
 
-/** The stored registrations that were asked for with this request, without those that are to be forgotten. */
+/** The stored registrations that this very request has made, except those that expire. */
 const sameAs = (held: readonly StoredRegistration[], request: Asked) =>
   held.filter((each) => textOf(each) === textOf(request) && each.expiresWall === null);
 
@@ -216,16 +215,16 @@ const outcomeUnknown = () =>
   );
 
 /**
- * Makes the service that runs on this database look for the new secret often, and waits until it does, because deliveries may
- * follow the answer at once. Until the secret is there they are answered 503, and sent again.
+ * Makes a running service look for the new secret more often, and waits until it does: deliveries may follow the answer at once.
+ * Until the secret is stored they are answered 503, so they are sent again.
  */
 async function announce(config: Config, store: Store, clock: Clock): Promise<void> {
-  const isSomeoneThere =
+  const hasService =
     store.engine === 'sqlite'
       ? (await holderOfDatabase(config.databaseUrl)) !== null
       : (await livingReplicas(store)) > 0;
-  if (!isSomeoneThere) return;
-  // Twice, because the look under way may have begun before.
+  if (!hasService) return;
+  // Twice, because the look that is under way may have begun earlier.
   const waitMs = 2 * SECRETS_LOOK_MS;
   const until = clock.wall() + waitMs + complianceSettings(config).timeoutMs + AWAITED_MARGIN_MS;
   await store.writeFact(AWAITED_FACT, String(until));
@@ -244,15 +243,15 @@ interface Attempt {
 }
 
 /**
- * Registers and stores the answer. No answer: another command has just done the same. The audit entry is written before the
- * request is sent, and if the outcome stays unknown, so does the entry's.
+ * Registers and stores the answer. `answer` null: another command has just done the same. The audit entry is written before the
+ * request. If the outcome stays unknown, so does the entry's.
  */
 async function ask({ cli, config, key, store, clock, request, before, isAgain }: Attempt) {
   const fact = attemptFact(request);
   if (!isAgain && (await store.readFact(fact)) === ASKED) throw outcomeUnknown();
   const client = commandClient(cli, config, store, { actor: 'register', needs: 'write' });
   await announce(config, store, clock);
-  // If several commands get here together, one goes on, and the others find what it has stored.
+  // If several commands get here at once, one of them registers, and the others find what it has stored.
   const isOurs = await store.claimFact(fact, ASKED);
   if (!isAgain) {
     if (!isOurs) throw outcomeUnknown();
@@ -280,10 +279,10 @@ async function ask({ cli, config, key, store, clock, request, before, isAgain }:
       sealSecret(config.credentialsKey ?? key, plain, { table, row: upstreamId });
     const registration: StoredRegistration = {
       upstreamId,
-      // As asked for, so that the same request is recognised even if the service writes it in another way.
+      // As sent, not as answered: so the same request is recognised again.
       ...request,
       delivers: events ?? request.events,
-      // Even if they cannot be used as they are: the service shows them only once.
+      // Stored even if they cannot be used: the service shows them only once.
       sealedSecret: secret === null ? null : seal(secret, 'registrations'),
       sealedAnswer: seal(text, 'registration_answers'),
       createdWall: clock.wall(),
@@ -293,7 +292,7 @@ async function ask({ cli, config, key, store, clock, request, before, isAgain }:
     await settle('ok');
     return { registration, answer };
   } catch (error) {
-    // Rejected, so nothing was registered. Other errors may be our own, after the service's success.
+    // The service rejected it, so nothing was registered. Other errors may be ours, after the service has registered it.
     if (error instanceof UpstreamError && !error.outcomeUnknown) {
       await settle('failed');
       if (error.excerpt !== null && error.kind !== 'malformed') {
@@ -306,8 +305,8 @@ async function ask({ cli, config, key, store, clock, request, before, isAgain }:
 }
 
 /**
- * The registration's id here. A stored registration is replaced only by a new secret for the same address: the id in the answer may
- * be, say, an account's, which is in every answer, and a secret that is lost is not shown again.
+ * The id under which the registration is stored. The id in the answer may be that of an account, the same in every answer. So it
+ * replaces a stored registration only with a new secret for the same address: a lost secret is not shown again.
  */
 function ownId(
   { id, secret }: RegistrationAnswer,

@@ -21,7 +21,7 @@ import { notFound } from './lists.ts';
 import { helpNote, jsonOption, parseDuration } from './options.ts';
 import { printable } from './text.ts';
 
-/** In the audit, as for every change from the shell. */
+/** The actor in the audit. */
 const ACTOR = 'cli';
 
 export function registrationsCommand(cli: Cli): Command {
@@ -156,7 +156,7 @@ const isKept = (registration: StoredRegistration): registration is Answered =>
 const answerOf = ({ sealedAnswer, upstreamId }: Answered, key: Uint8Array) =>
   openSecret(key, sealedAnswer, { table: 'registration_answers', row: upstreamId });
 
-/** The registration that is meant: if there are several, the one that still lacks its secret. */
+/** The one registration of `held`, or the only one that lacks its secret. @throws UsageError if it is not clear which. */
 function onlyOne(held: readonly StoredRegistration[]): Answered {
   const kept = held.filter(isKept);
   const lacking = kept.filter(({ sealedSecret }) => sealedSecret === null);
@@ -197,9 +197,11 @@ function writeRegistrations(
   if (json) writeJson(cli.out, shown);
   else {
     const columns: Columns<(typeof shown)[number]> = [
-      ...(['id', 'url'] as const),
+      'id',
+      'url',
       ['EVENTS', ({ events }) => events.join(', ')],
-      ...(['description', 'created_at'] as const),
+      'description',
+      'created_at',
       ['SECRET', ({ secret }) => stateText(secret, secrets.encoding)],
       'expires_at',
     ];
@@ -218,7 +220,7 @@ function stateText(state: SecretState, encoding: SecretEncoding): string {
   return state === 'unreadable' ? 'does not open with CREDENTIALS_KEY' : flawText(state, encoding);
 }
 
-/** What to do about a secret from which WEBHOOK_SECRET_ENCODING makes no key; null: it makes one, or something else is wrong. */
+/** What to do if WEBHOOK_SECRET_ENCODING makes no key of the secret; null: it makes one, or something else is wrong. */
 export function unusableSecret(
   registration: StoredRegistration,
   secrets: SecretSettings,
@@ -235,7 +237,7 @@ export function unusableSecret(
   };
 }
 
-/** Where the answer that is kept has texts that are neither what was asked for nor the registration's own id: one may be the secret. */
+/** The places of all texts in the stored answer that we did not send and that are not its id: one may be the secret. */
 export function placesOfUnsent(registration: StoredRegistration, key: Uint8Array): string[] {
   if (!isKept(registration)) return [];
   const answer = answerOf(registration, key);
@@ -260,14 +262,14 @@ function writeCoverage(cli: Cli, patterns: readonly string[], url: string): void
   warnOfUnmatched(cli, patterns);
 }
 
-/** Warns of misspelled patterns, or of types newer than this version. */
+/** Warns of patterns that select no known type: misspelled ones, or types newer than this version. */
 export function warnOfUnmatched(cli: Cli, patterns: readonly string[]): void {
   const { unmatched } = coverageOf(patterns);
   if (unmatched.length === 0) return;
   cli.err.write(`Warning: no known event type is selected by: ${unmatched.map(printable).join(', ')}\n`);
 }
 
-/** Warns of events that another registration brings to the same address: each comes twice. */
+/** Warns of events that come twice, because another registration sends them to the same address. */
 export function warnOfOverlap(cli: Cli, held: readonly StoredRegistration[], made: StoredRegistration): void {
   const { covered } = coverageOf(made.delivers);
   for (const { upstreamId, url, delivers } of held) {
@@ -297,7 +299,7 @@ export function warnOfAnswer(
   }
 }
 
-/** Makes sure that every stored secret opens with `key`: the service would not start with one that does not. */
+/** @throws UsageError if CREDENTIALS_KEY does not open every stored secret: the service would not start. */
 export function requireReadable(registrations: readonly StoredRegistration[], secrets: SecretSettings): void {
   const unreadable = registrations.filter((each) => stateOfSecret(each, secrets).state === 'unreadable');
   if (unreadable.length === 0) return;

@@ -24,12 +24,12 @@ export function refetchCommand(cli: Cli): Command {
     .action((kind: Kind, ids: string[], options: { ids?: string }) =>
       withApi(cli, 'change', async (api) => {
         const given = [...ids, ...(options.ids === undefined ? [] : idsIn(options.ids))];
-        // An empty file is somebody's mistake and must not become a request for everything.
+        // An empty file is a mistake, and must not be taken for a request for everything.
         const isAll = ids.length === 0 && options.ids === undefined;
         const wanted = isAll ? [] : checkIds(given);
         const { service } = await answered(api.status.$get());
         const isServed = service.state !== 'stopped';
-        // A service that starts reads everything anyway.
+        // A service reads everything when it starts.
         if (isAll && isServed) await answered(api['sync-runs'].$post({ json: { kinds: [kind] } }));
         for (let at = 0; at < wanted.length; at += PAGE_LIMIT_MAX) {
           const json = { ids: wanted.slice(at, at + PAGE_LIMIT_MAX) };
@@ -97,8 +97,14 @@ export function resumeCommand(cli: Cli): Command {
 }
 
 const DELETIONS: Columns<PendingDeletionReport> = [
-  ...(['sync_run_id', 'kind', 'id', 'name', 'status'] as const),
-  ...([['LAST CHANGE', 'synced_at'], 'pending_since', 'approved_until'] as const),
+  'sync_run_id',
+  'kind',
+  'id',
+  'name',
+  'status',
+  ['LAST CHANGE', 'synced_at'],
+  'pending_since',
+  'approved_until',
 ];
 
 export function deletionsCommand(cli: Cli): Command {
@@ -141,7 +147,7 @@ interface DeletionsToApprove {
   digest: string;
 }
 
-/** Null: no deletion that this sync run found is waiting. The digest is that of the first page: if the list changes later, it is rejected. */
+/** The deletions of a sync run that wait for approval; null: none. Rejects if they change while the pages are read. */
 async function pendingOf(api: ApiClient, syncRunId: number): Promise<DeletionsToApprove | null> {
   const ids: string[] = [];
   let first: { kind: Kind; digest: string | null } | undefined;
@@ -154,7 +160,7 @@ async function pendingOf(api: ApiClient, syncRunId: number): Promise<DeletionsTo
     const waiting = items.filter((item) => !isApproved(item.approved_until, now));
     ids.push(...waiting.map((item) => item.id));
     if (next === null) {
-      // The pages are read one after another, and two clocks are compared: approve exactly what was shown, or nothing.
+      // The list may have changed between the pages, and the clocks may differ. Only exactly what is shown may be approved.
       if (digestOf(first.kind, ids) !== first.digest) throw deletionsChanged(syncRunId);
       return { ids, digest: first.digest };
     }
@@ -168,7 +174,7 @@ function deletionsChanged(syncRunId: number): MirrorError {
   });
 }
 
-/** Shows what waits, and asks. Where nobody can be asked, nothing is approved. */
+/** Shows what waits and asks for approval. @throws UsageError if there is nobody to ask. */
 async function askFor(cli: Cli, syncRunId: number, { ids, digest }: DeletionsToApprove): Promise<void> {
   cli.out.write(`Found by full sync ${syncRunId}, gone upstream as far as can be seen:\n${indented(ids)}`);
   if (!cli.err.isTerminal || process.stdin.isTTY !== true) {

@@ -35,7 +35,13 @@ export function auditCommand(cli: Cli): Command {
 }
 
 const REJECTIONS: Columns<RejectionReport> = [
-  ...(['id', 'at', 'reason', 'address', ['COUNT', 'times'], 'bytes', 't'] as const),
+  'id',
+  'at',
+  'reason',
+  'address',
+  ['COUNT', 'times'],
+  'bytes',
+  't',
 ];
 
 export function rejectionsCommand(cli: Cli): Command {
@@ -69,7 +75,12 @@ const QUARANTINED = {
 };
 
 const QUARANTINE: Columns<QuarantineReport> = [
-  ...(['id', 'received_at', 'reason', 'released_at', 't', ['SHA-256', 'body_sha256']] as const),
+  'id',
+  'received_at',
+  'reason',
+  'released_at',
+  't',
+  ['SHA-256', 'body_sha256'],
 ];
 
 export function quarantineCommand(cli: Cli): Command {
@@ -102,8 +113,14 @@ export function quarantineCommand(cli: Cli): Command {
 const GAP = { group: 'gaps', noun: 'gap', missing: (id: number) => `no gap with the id ${id}` };
 
 const GAPS: Columns<GapReport> = [
-  ...(['id', 'reason', 'kind', 'record_id', 'opened_at', 'resolved_at'] as const),
-  ...([['TIMES', 'attempts'], 'error'] as const),
+  'id',
+  'reason',
+  'kind',
+  'record_id',
+  'opened_at',
+  'resolved_at',
+  ['TIMES', 'attempts'],
+  'error',
 ];
 
 export function gapsCommand(cli: Cli): Command {
@@ -130,9 +147,17 @@ export function gapsCommand(cli: Cli): Command {
 }
 
 const SYNC_RUNS: Columns<SyncRunReport> = [
-  ...(['id', 'kind', 'started_at'] as const),
+  'id',
+  'kind',
+  'started_at',
   ['OUTCOME', ({ outcome }) => outcome ?? 'running'],
-  ...(['inserted', 'updated', 'deleted', 'seen', 'reason', 'pages', 'error'] as const),
+  'inserted',
+  'updated',
+  'deleted',
+  'seen',
+  'reason',
+  'pages',
+  'error',
 ];
 
 export function syncRunsCommand(cli: Cli): Command {
@@ -171,8 +196,15 @@ interface EventFilter {
 const EVENT = { group: 'events', noun: 'event', missing: (id: string) => `no event with the id ${id}` };
 
 const EVENTS: Columns<EventReport> = [
-  ...(['received_at', 'state', 'id', 'record_id', 'type', 'error'] as const),
-  ...(['attempts', 'deliveries', 'seq'] as const),
+  'received_at',
+  'state',
+  'id',
+  'record_id',
+  'type',
+  'error',
+  'attempts',
+  'deliveries',
+  'seq',
 ];
 
 export function eventsCommand(cli: Cli): Command {

@@ -10,7 +10,7 @@ import { helpNote } from './options.ts';
 type Load = (cli: Cli) => Promise<Command>;
 
 const LAST_GROUP = 'The database, and the rest:';
-/** In the order of --help. A command is loaded when it is called: all of them take four times as long to load as one. */
+/** In the order of --help. A command is loaded when it is called: loading all takes four times as long as loading one. */
 const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   'Try and run:': {
     setup: async (cli) => (await import('./setup.ts')).setupCommand(cli, process.env),
@@ -58,11 +58,11 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   },
 };
 
-/** Runs one command. `args` as after the executable's name. Resolves to the exit code; never rejects. */
+/** Runs one command. `args`: what follows the executable's name. Resolves to the exit code; never rejects. */
 export async function run(args: readonly string[]): Promise<number> {
   const cli: Cli = { env: process.env, out: screenOf(process.stdout), err: screenOf(process.stderr) };
   if (args[0] === 'serve') goOnWithoutReader();
-  // The exit code says what the full syncs found, also where only the first line was wanted.
+  // `sync` goes on without a reader, because its exit code says what the full syncs found.
   else endQuietlyWithReader({ atOnce: args[0] !== 'sync' });
   try {
     cli.env = withEnvText(process.env, readEnvText(ENV_FILE));
@@ -86,7 +86,7 @@ async function program(cli: Cli, wanted: string | undefined): Promise<Command> {
   );
   const root = new Command('compliance-mirror')
     .description("Keeps a local SQL copy of a compliance service's policies, risk assessments and vendors.")
-    // Of `help`, which is made by itself.
+    // For `help`, which commander makes.
     .commandsGroup(LAST_GROUP)
     .helpCommand(true)
     .version(version(), '--version', 'its version')
@@ -110,18 +110,18 @@ function withSubcommands(command: Command): Command[] {
   return [command, ...command.commands.flatMap(withSubcommands)];
 }
 
-/** A service whose log nobody reads any more goes on working. */
+/** The service goes on if nobody reads its log any more. */
 function goOnWithoutReader(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 }
 
-/** A reader of our output may stop early, as `head` does. That is no failure, and there is nothing to report. */
+/** A reader may stop early, as `head` does. That is no failure, so nothing is reported. */
 function endQuietlyWithReader({ atOnce }: { atOnce: boolean }): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EPIPE' && !atOnce) return;
       if (error.code === 'EPIPE') process.exit(process.exitCode ?? EXIT.done);
-      // What else is reported is lost, but not the exit code.
+      // Standard error is lost, but the exit code still tells the outcome.
       if (stream === process.stderr) return;
       const remedy = 'free space, or write to another place';
       const lost = new MirrorError('output', `standard output takes nothing: ${describeError(error)}`, {

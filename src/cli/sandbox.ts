@@ -15,7 +15,7 @@ interface SandboxFlags {
   attached?: true;
 }
 
-/** A name that begins so and is no setting is a mistake. */
+/** A variable with such a name that is no setting is a mistake. */
 const SANDBOX_NAMES = /^SANDBOX_/;
 const LARGEST_PORT = 65_535;
 
@@ -35,7 +35,7 @@ export function sandboxCommand(cli: Cli): Command {
       helpNote('Everything else is set by SANDBOX_*; docs/settings.md has their formats.'),
     )
     .action(async (flags: SandboxFlags) => {
-      // Here and not above: the short commands should not load a web server each time.
+      // Imported only here: short commands must not load a web server.
       const { sandboxOptionsFromEnv, sandboxSettingNames } = await import('../../sandbox/options.ts');
       const { introduction, startSandbox } = await import('../../sandbox/sandbox.ts');
       const { loadSeed } = await import('../../sandbox/seed.ts');
@@ -46,9 +46,9 @@ export function sandboxCommand(cli: Cli): Command {
       using stop = stopSignals({ attached: flags.attached === true });
       const sandbox = await startSandbox({
         ...options,
-        ...(flags.seed === undefined ? {} : { seed: loadSeed(flags.seed) }),
-        ...(flags.port === undefined ? {} : { port: flags.port }),
-        ...(flags.seedNumber === undefined ? {} : { seedNumber: flags.seedNumber }),
+        seed: flags.seed === undefined ? options.seed : loadSeed(flags.seed),
+        port: flags.port ?? options.port,
+        seedNumber: flags.seedNumber ?? options.seedNumber,
       });
       try {
         cli.out.write(`${introduction(sandbox, options).join('\n')}\n`);
@@ -59,7 +59,7 @@ export function sandboxCommand(cli: Cli): Command {
     });
 }
 
-/** As the sandbox listens by default. */
+/** Where the sandbox listens by default. */
 const DEFAULT_HOST = '127.0.0.1';
 const DEFAULT_PORT = 9090;
 const TIMEOUT_MS = 10_000;
@@ -136,10 +136,10 @@ async function ask({ env }: Cli, flags: TriggerFlags, body: object): Promise<Tri
       method: 'POST',
       headers: {
         'content-type': 'application/json',
-        // As a password, which may have any character in it.
-        ...(password !== undefined
-          ? { authorization: `Basic ${Buffer.from(`trigger:${password}`).toString('base64')}` }
-          : {}),
+        // Basic, because a bearer token cannot hold every character.
+        ...(password === undefined
+          ? {}
+          : { authorization: `Basic ${Buffer.from(`trigger:${password}`).toString('base64')}` }),
       },
       body: JSON.stringify(body),
       redirect: 'error',

@@ -6,7 +6,7 @@ import type { Cli } from './cli.ts';
 import { engines } from './database.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
 
-/** For a process that starts this one and must not leave it running. */
+/** For a process that starts this one: when it ends, this one ends too. */
 export function attachedOption(): Option {
   return new Option('--attached', 'stop when standard input ends');
 }
@@ -22,14 +22,14 @@ export function serveCommand(cli: Cli): Command {
       });
       for (const warning of [...configWarnings(cli.env), ...lackOfSecrets(config), ...lackOfFiles()])
         cli.err.write(`compliance-mirror: ${warning}\n`);
-      // Here and not above: the short commands should not load a web server each time.
+      // Imported only here: short commands must not load a web server.
       const { createLogger } = await import('../platform/logger.ts');
       const { LAST_LINES_MS, standardOutput } = await import('../platform/log-output.ts');
       const { startService } = await import('../service/service.ts');
       const output = standardOutput();
       const secrets = () => secretTexts(config);
       logger = createLogger({ level: config.logLevel, secrets, destination: output });
-      // Twice: for the person who starts it, and in the log.
+      // Both to the person who starts the service and to its log.
       const exposure = await (await engines()).databaseExposure(config.databaseUrl, config.database);
       if (exposure !== null) {
         cli.err.write(`compliance-mirror: WARNING: ${exposure.says}\n  ${exposure.remedy}\n`);
@@ -51,7 +51,7 @@ export function serveCommand(cli: Cli): Command {
           await service.stop();
         }
       } catch (error) {
-        // Asked to end while it still waited for its database: nothing is left to stop.
+        // It was asked to end while it waited for its database, so there is nothing to stop.
         if (!stop.signal.aborted || error !== stop.signal.reason) throw error;
       } finally {
         await output.flush(LAST_LINES_MS);
@@ -59,12 +59,12 @@ export function serveCommand(cli: Cli): Command {
     });
 }
 
-/** Whoever has the link is an operator. So it is shown on a terminal only: logs are kept, and others read them. */
+/** Whoever has the link is an operator, so it is shown only on a terminal: other people can read a log. */
 export function signInLine({ link, tokenFile }: NonNullable<Service['signIn']>, isTerminal: boolean): string {
   return `Sign in: ${isTerminal ? link : `with the token in ${tokenFile}`}\n`;
 }
 
-/** No reason to refuse the start: what is stored can be read, and what is sent meanwhile is sent again later. */
+/** Only a warning: what is stored can be read, and the sender tries its deliveries again. */
 function lackOfSecrets({ webhook, credentialsKey }: Config): string[] {
   if (webhook.secrets().length > 0 || credentialsKey !== null) return [];
   return [
@@ -72,10 +72,10 @@ function lackOfSecrets({ webhook, credentialsKey }: Config): string[] {
   ];
 }
 
-/** To the system a connection is a file. The receiver takes up to 900 connections, and everything else needs up to 100 files. */
+/** The receiver takes up to 900 connections, which are files to the system. Everything else needs up to 100 files. */
 const FILES = 1_000;
 
-/** No reason to refuse the start: a few senders can be served. */
+/** Only a warning: a few senders can still be served. */
 function lackOfFiles(): string[] {
   // Otherwise the report looks up the name of every peer.
   Object.assign(process.report, { excludeNetwork: true });

@@ -26,7 +26,7 @@ import { askForHook, learnRecipe, registerHook } from './setup/webhook.ts';
 import { stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
 
-/** Long enough to change something in the service and to see its event come. */
+/** Long enough to change something in the compliance service and to receive its event. */
 const DEFAULT_WAIT_MS = 120_000;
 
 export function setupCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command {
@@ -81,7 +81,7 @@ export function setupCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command 
     });
 }
 
-/** The whole conversation. Rejects with what ended it; with DifferenceFound where the end is not a verified mirror. */
+/** The whole conversation. Rejects with what ended it, or with DifferenceFound if the mirror is not verified at the end. */
 export async function setup(run: SetupRun): Promise<void> {
   const path = run.path ?? ENV_FILE;
   const talk: Talk = {
@@ -125,13 +125,10 @@ const waysIn = ({ opsUrl, signIn }: Service) =>
     ? `Operators: ${opsUrl}/, with a token of OPS_TOKENS.`
     : `It prints a link to the status page. Later, ${opsUrl}/ asks for the token in ${signIn.tokenFile}`;
 
-/**
- * A change is read after one consistency window. After three, a kind is in sync, but for a service in which something always
- * changes.
- */
+/** A kind that is not in sync after this many consistency windows belongs to a service in which something always changes. */
 const PATIENCE_SETTLES = 3;
 
-/** What is missing to a verified mirror when time is over, in one sentence; null: nothing. */
+/** Waits for the first full syncs. Resolves with what is not verified when time is up, in one sentence; null: nothing. */
 async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
   const { say, asker, options } = talk;
   say(`\nReading everything, and comparing${asker.isPerson ? '. Enter skips it' : ''} …`);
@@ -164,7 +161,7 @@ async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
   return `${missing.map(({ kind, verdict }) => `${kind} is ${verdict}`).join(', ')}${why}`;
 }
 
-/** Sets the places at which events had their ids, where later ones were read by them too; a person decides about the rest. */
+/** Sets the pointers that events have shown and that later events were read by. Others are left to a person. */
 async function takeLearned(talk: Talk, { learned_pointers }: StoreSummary): Promise<void> {
   const learned = learned_pointers.filter(({ used }) => used);
   const toSet = pointersToSet(learned, talk.draft.config().idPointers);

@@ -29,8 +29,7 @@ export function statusCommand(cli: Cli): Command {
       }
       const holder = remote === null ? await holderOfDatabase(databaseUrl) : null;
       const isServed = remote !== null || holder !== null;
-      const isAsked = !isServed && (options.check === true || options.json !== true);
-      const replicas = isAsked ? await replicasOn(cli, databaseUrl) : 0;
+      const replicas = isServed ? 0 : await replicasOn(cli, databaseUrl);
       const address = remote?.url.href ?? holder?.opsUrl ?? null;
       if (options.json) {
         const { pid = null, startedAt = null } = holder ?? {};
@@ -50,7 +49,7 @@ export function statusCommand(cli: Cli): Command {
       }
       if (!options.check) return;
       assertInSync(status);
-      // The tables notice it only after a minute.
+      // The tables show only after a minute that no service runs.
       if (!isServed && replicas === 0) {
         throw new DifferenceFound(
           'no service is running on this database',
@@ -60,7 +59,7 @@ export function statusCommand(cli: Cli): Command {
     });
 }
 
-/** The service's own answer. Null: no service runs, or the one on this machine does not answer; then the tables are read. */
+/** The service's own answer. Null: no service runs, or the one on this machine does not answer. */
 async function statusOfService(cli: Cli): Promise<Status | null> {
   const config = loadConfig(cli.env);
   try {
@@ -73,10 +72,15 @@ async function statusOfService(cli: Cli): Promise<Status | null> {
 }
 
 const KINDS: Columns<NonNullable<Status['kinds']>[number]> = [
-  ...(['kind', 'verdict', 'records'] as const),
+  'kind',
+  'verdict',
+  'records',
   ['UNVERIFIED', ({ records, verified }) => records - verified],
-  ...([['GAPS', 'open_gaps'], 'complete_through'] as const),
-  ...(['in_sync_since', 'last_full_sync_at', 'coverage'] as const),
+  ['GAPS', 'open_gaps'],
+  'complete_through',
+  'in_sync_since',
+  'last_full_sync_at',
+  'coverage',
 ];
 
 /** Flat, for scripts. */
@@ -96,7 +100,7 @@ function summaryOf(status: Status) {
   };
 }
 
-/** Throws DifferenceFound, which exits with 3. */
+/** @throws DifferenceFound, which exits with 3. */
 function assertInSync({ kinds, verdict, sentence }: Status): void {
   const others = (kinds ?? []).filter(({ verdict }) => verdict !== 'in_sync');
   // The verdict of a kind may be a moment older than the service's own.
@@ -112,7 +116,7 @@ function sentenceOf(served: Status | null): string {
   return `${printable(sentence)}${since === null ? '' : ` Since ${since}.`}\n${remedy === null ? '' : `What to do: ${printable(remedy)}\n`}`;
 }
 
-/** Of a PostgreSQL database, which several services may share. */
+/** How many services share a PostgreSQL database. */
 async function replicasOn(cli: Cli, databaseUrl: string): Promise<number> {
   if ((await databasePath(databaseUrl)) !== null) return 0;
   return await withStore(cli, 'read', livingReplicas);

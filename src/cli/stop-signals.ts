@@ -1,10 +1,10 @@
-/** npm passes on a signal that the terminal has already sent to the whole group: two within this time are one. Milliseconds. */
+/** npm repeats a signal that the terminal has already sent to the whole group. Two within this time count as one. Milliseconds. */
 const SAME_WISH_MS = 1_000;
 
 /**
- * An AbortSignal that aborts when this process is asked to end: SIGINT, SIGTERM, or, if `attached`, the end of
- * standard input, by which a process that started this one takes it along however it ends itself.
- * A second SIGINT or SIGTERM, a second or more after the first, ends the process at once. Disposed of, it stops listening.
+ * An AbortSignal that aborts when this process is asked to end: by SIGINT, SIGTERM, or, if `attached`, the end of
+ * standard input, which comes however the process that started this one ends.
+ * Another SIGINT or SIGTERM, a second or more after the first, ends the process at once. Disposing stops listening.
  */
 export function stopSignals({ attached = false } = {}): Disposable & { signal: AbortSignal } {
   const controller = new AbortController();

@@ -14,7 +14,7 @@ const GAP = '  ';
 const NOTHING = '-';
 /** A column of text or JSON is not cut below this width. Characters. */
 const NARROWEST = 12;
-/** A text without blanks up to this length is an id, an instant or a code. It is never cut, because people copy it. Characters. */
+/** A text without blanks up to this length is an id, an instant or a code, which people copy: it is never cut. Characters. */
 const WORD_MAX = 40;
 
 const HEADS_OF_STATES: ReadonlySet<string> = new Set(['VERDICT', 'STATE', 'OUTCOME']);
@@ -45,9 +45,9 @@ function inItsColour(state: string): string {
 }
 
 /**
- * Rows under aligned heads, one line each; numbers to the right. If they are too wide for the terminal, empty columns are left out,
- * then instants lose their year, then texts are cut, and last the columns from the right are left out, and named in the last line.
- * An id is never cut. Control characters in cells are escaped. Ends with a newline.
+ * Rows under aligned heads, one line each; numbers to the right. If the table is too wide for the terminal, empty columns are left
+ * out and instants lose their year; then texts are cut, but no ids; at last columns are left out from the right, and the last line
+ * names them. Control characters in cells are escaped. Ends with a newline.
  */
 export function renderTable(
   heads: readonly string[],
@@ -124,7 +124,7 @@ function narrowed(columns: readonly Column[], excess: number, available: number)
   return narrow;
 }
 
-/** If all instants of a column are of one year. */
+/** Leaves out the year if all instants of the column are of one year. */
 function withoutYear(column: Column): Column {
   const years = new Set(
     column.texts.filter((text) => text !== NOTHING).map((text) => TO_THE_SECOND.exec(text)?.[1]),
@@ -135,7 +135,7 @@ function withoutYear(column: Column): Column {
 
 /** `name: value` lines with the values aligned. */
 export function renderPairs(pairs: readonly (readonly [name: string, value: Cell])[]): string {
-  // A name may be a field's, which is anyone's as well.
+  // A name may be a record's field, which may hold any text.
   const shown = pairs.map(([name, value]) => [printable(name), cellText(value)] as const);
   const width = Math.max(0, ...shown.map(([name]) => name.length));
   return shown
@@ -160,7 +160,7 @@ function canGiveWay(cell: string, width: number): boolean {
 
 let segmenter: Intl.Segmenter | null = null;
 
-/** As a reader counts them. Nearly all text here is ASCII, and the segmenter costs, to make it and to use it. */
+/** Characters as a reader counts them. Nearly all text here is ASCII, which needs no segmenter. */
 function charactersOf(text: string): string[] {
   if (/^[\u0020-\u007e]*$/.test(text)) return [...text];
   segmenter ??= new Intl.Segmenter('en', { granularity: 'grapheme' });

@@ -5,13 +5,12 @@ import { type ConsentAnswer, type ConsentAttempt, readConsent } from '../../comp
 import { isLoopback } from '../../platform/addresses.ts';
 import { UsageError } from '../../platform/errors.ts';
 
-/** What the browser shows. */
 export type Page = { title: string; text: string };
 
-/** Requests are short and few; nobody else should be here. */
+/** One browser sends a few short requests. */
 const MAX_CONNECTIONS = 16;
 const REQUEST_TIMEOUT_MS = 10_000;
-/** For the last page to reach the browser. */
+/** How long the last page may take to reach the browser. */
 const CLOSE_MS = 1_000;
 
 const HEADERS = {
@@ -29,8 +28,8 @@ export function isLoopbackRedirect(redirectUri: string): boolean {
 }
 
 /**
- * Listens where the browser will be sent. `onForeign` is called for each answer that is not to this attempt, with whether
- * it had no state at all; must not throw. Throws UsageError where the address is not free.
+ * Listens where the browser will be sent. `onForeign` is called for each answer to another attempt, and told whether the answer
+ * had no state at all. It must not throw. @throws UsageError if the address is not free.
  */
 export async function listenForConsent(
   redirectUri: string,
@@ -66,11 +65,11 @@ export async function listenForConsent(
   if (url.port === '0') url.port = String((server.address() as AddressInfo).port);
 
   return {
-    /** The configured text where nothing had to change, because the service compares it letter by letter; else with the port that was found. */
+    /** As configured, because the service compares it letter by letter; only port 0 is replaced by the port that was found. */
     redirectUri: new URL(redirectUri).port === '0' ? url.href : redirectUri,
     /** The first answer to this attempt. Foreign answers are rejected and change nothing. */
     answer,
-    /** Shows the outcome in the browser that brought the answer, and closes. */
+    /** Shows the outcome in the browser that brought the answer, and stops listening. */
     async finish(page: Page): Promise<void> {
       if (waiting !== null) show(waiting, 200, page);
       const cut = setTimeout(() => server.closeAllConnections(), CLOSE_MS);
@@ -104,18 +103,18 @@ function startListening(server: Server, url: URL): Promise<void> {
   });
 }
 
-/** Asks the desktop to open `url`. Whether that works cannot be known, so the address is printed too. */
+/** Asks the desktop to open `url`. It may fail unnoticed, so the address is printed too. */
 export function openBrowser(url: string): void {
   const [command, ...args] = openerOf(process.platform);
   const child = spawn(command, [...args, url], { stdio: 'ignore', detached: true });
-  // No such program: the address is printed as well.
+  // There may be no such program.
   child.on('error', () => {});
   child.unref();
 }
 
 function openerOf(platform: NodeJS.Platform): [string, ...string[]] {
   if (platform === 'darwin') return ['open'];
-  // Not `start`, which is the shell's, and would read the & in an address.
+  // Not `start`: it belongs to the shell, which would interpret the & in an address.
   if (platform === 'win32') return ['rundll32', 'url.dll,FileProtocolHandler'];
   return ['xdg-open'];
 }

@@ -3,7 +3,7 @@ import { MirrorError, UsageError } from '../../platform/errors.ts';
 import { commandClient, complianceSettings } from '../client.ts';
 import { configHere, openForWriting } from '../database.ts';
 import { explain } from '../exit.ts';
-import { login } from '../login.ts';
+import { DEFAULT_WAIT_MS, login } from '../login.ts';
 import { aborted } from '../stop-signals.ts';
 import { printable } from '../text.ts';
 import type { Draft } from './draft.ts';
@@ -23,17 +23,17 @@ export async function reachApi(talk: Talk): Promise<void> {
     if (ask.includes('credentials')) await askForCredentials(talk);
     riskId ??= await riskIdFor(talk);
     try {
-      // The tokens of a sign-in are stored encrypted, so a key is needed.
+      // The tokens of a sign-in are stored encrypted, which needs a key.
       if (draft.get('COMPLIANCE_AUTH') === 'oauth') await makeKeys(talk);
       await look(talk, riskId);
       return;
     } catch (error) {
-      // What was answered was looked at as it came, so that another setting is wrong, which no answer changes.
-      const isOther = error instanceof UsageError;
-      if (!(error instanceof MirrorError) || isOther || talk.signal.aborted) throw error;
+      // The answers were checked one by one, so a UsageError is about a setting that nobody is asked for.
+      const isAnswer = error instanceof MirrorError && !(error instanceof UsageError);
+      if (!isAnswer || talk.signal.aborted) throw error;
       const isRefused = error instanceof UpstreamError && error.kind === 'unauthorized';
       if (isRefused && draft.get('COMPLIANCE_AUTH') === 'oauth' && !hasSignedIn) {
-        // Before anything is encrypted with the key, which must outlive this process.
+        // First the key is saved: what is encrypted with it outlives this process.
         await save(talk);
         await signIn(talk);
         hasSignedIn = true;
@@ -41,21 +41,21 @@ export async function reachApi(talk: Talk): Promise<void> {
         continue;
       }
       ask = blamed(error);
-      // What the environment sets is not asked for, so it would be tried again for ever.
+      // Settings of the environment are not asked for, so the same would fail again for ever.
       if (!asker.isPerson || ask.every((each) => draft.isFixed(nameOf(each, draft)))) throw error;
       say(explain(error, { debug: false }).trimEnd());
     }
   }
 }
 
-/** The setting that another answer would change. */
+/** The setting that the answer to `asked` goes into. */
 function nameOf(asked: Asked, draft: Draft): string {
   if (asked === 'address') return 'COMPLIANCE_BASE_URL';
   const isKey = (draft.get('COMPLIANCE_AUTH') ?? 'api_key') === 'api_key';
   return isKey ? 'COMPLIANCE_API_KEY' : 'COMPLIANCE_CLIENT_SECRET';
 }
 
-/** Which answers may be wrong, after this failure. */
+/** Which answers may be the cause of the failure. */
 function blamed(error: MirrorError): readonly Asked[] {
   if (!(error instanceof UpstreamError)) return ['address', 'credentials'];
   if (error.kind === 'unauthorized' || error.kind === 'forbidden') return ['credentials'];
@@ -114,16 +114,16 @@ async function askForCredentials(talk: Talk): Promise<void> {
 async function signIn(talk: Talk): Promise<void> {
   const { options, asker, signal } = talk;
   asker.release();
-  const paste = options.paste === undefined ? {} : { paste: options.paste };
-  // `register` writes.
-  const write = options.register ? { write: true as const } : {};
-  const signedIn = login(commandOf(talk), { ...paste, ...write, browser: true, wait: SIGN_IN_MS });
-  // It waits for a browser, and only an answer ends it.
+  const signedIn = login(commandOf(talk), {
+    // To register, setup needs the scope "write".
+    write: options.register,
+    paste: options.paste,
+    browser: true,
+    wait: DEFAULT_WAIT_MS,
+  });
+  // `login` itself does not end at a signal.
   await Promise.race([signedIn, aborted(signal).then(() => signal.throwIfAborted())]);
 }
-
-/** As long as `login` itself waits. */
-const SIGN_IN_MS = 10 * 60_000;
 
 /** Empty: none is known. */
 async function riskIdFor({ asker, options }: Talk): Promise<string> {

@@ -5,26 +5,26 @@ import { MirrorError, UsageError } from '../../platform/errors.ts';
 
 export interface Question {
   text: string;
-  /** What an empty answer means; for a secret its words, such as "the one that is set". */
+  /** What an empty answer means; a secret is described, as by "the one that is set". */
   otherwise?: string | undefined;
   /** Not shown as it is typed. */
   isHidden?: boolean;
-  /** How a script gives it, such as "--base-url". */
+  /** The option by which a script gives the answer, such as "--base-url". */
   flag: string;
 }
 
-/** Who answers: a person at a terminal, or nobody; then only options and what is already set count. */
+/** Who answers: a person at a terminal, or nobody. Then only options and present settings count. */
 export interface Asker {
   isPerson: boolean;
-  /** Empty: what `otherwise` says. Rejects where nobody answers and nothing else is known. */
+  /** Empty: what `otherwise` says. Rejects if nobody answers and there is no `otherwise`. */
   ask(question: Question): Promise<string>;
-  /** Resolves when Enter is pressed from now on. Never resolves after `until` has aborted, or if nobody is there. */
+  /** Resolves when Enter is pressed from now on; never after `until` has aborted, nor if there is nobody. */
   enter(until: AbortSignal): Promise<void>;
   /** Stops reading standard input, so that others can read it. The next question reads it again. */
   release(): void;
 }
 
-/** For scripts: every answer that is not known already is a usage error. */
+/** For scripts: a question without `otherwise` is a usage error. */
 export const nobody: Asker = {
   isPerson: false,
   async ask({ text, otherwise, flag }) {
@@ -37,12 +37,12 @@ export const nobody: Asker = {
 
 const NO_ANSWER = 'the input ended before everything was answered';
 
-/** `signal` ends the question. Ctrl-C is still a signal to the process. */
+/** `signal` ends the questions. Ctrl-C still sends a signal to the process. */
 export function personAt(input: NodeJS.ReadStream, output: NodeJS.WriteStream, signal: AbortSignal): Asker {
   let lines: Interface | null = null;
   let isMuted = false;
   let hasEnded = false;
-  /** The lines for questions, kept between them: several answers may be pasted at once. */
+  /** The lines that answer questions. They are kept for the next ones, because several answers may be pasted at once. */
   let answers: ReturnType<typeof on> | null = null;
   const screen = new Writable({
     write(chunk, encoding, done) {
@@ -50,13 +50,13 @@ export function personAt(input: NodeJS.ReadStream, output: NodeJS.WriteStream, s
       done();
     },
   });
-  // For wrapping long lines as they are edited.
+  // With it, long lines wrap as they are edited.
   Object.defineProperty(screen, 'columns', { get: () => output.columns });
 
   function open(): Interface {
     if (lines !== null) return lines;
     const opened = createInterface({ input, output: screen, terminal: true, historySize: 0 });
-    // While lines are edited the terminal is raw and sends no signal by itself.
+    // While a line is edited the terminal is raw and sends no signal by itself.
     opened.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
     opened.on('close', () => {
       hasEnded ||= lines === opened;
@@ -79,7 +79,7 @@ export function personAt(input: NodeJS.ReadStream, output: NodeJS.WriteStream, s
       answers ??= linesUntil(signal);
       const shown = open();
       shown.setPrompt(`${text}${otherwise === undefined ? '' : ` [${otherwise}]`}: `);
-      // What was typed before the input ended still answers.
+      // After the end of the input, lines that were typed before still answer.
       if (!hasEnded) shown.prompt();
       isMuted = isHidden;
       let isEchoed = false;
@@ -90,19 +90,19 @@ export function personAt(input: NodeJS.ReadStream, output: NodeJS.WriteStream, s
         return String(value[0]).trim();
       } finally {
         isMuted = false;
-        // What comes next has a line of its own.
+        // The terminal has not begun a new line by itself.
         if (!isEchoed) output.write('\n');
       }
     },
     async enter(until) {
-      // Whatever was typed before does not count.
+      // What was typed before does not count.
       void answers?.return?.();
       answers = null;
       try {
         const { done } = await linesUntil(AbortSignal.any([signal, until])).next();
         if (!done) return;
       } catch {
-        // The wait ends by its time.
+        // An abort or a closed input is no Enter.
       }
       await new Promise<never>(() => undefined);
     },

@@ -4,7 +4,7 @@ import { loadConfig } from '../../platform/config.ts';
 import { describeError, UsageError } from '../../platform/errors.ts';
 import { isSetBy, readEnvText, withEnvText } from '../env-file.ts';
 
-/** The defaults of the settings that setup finds out. The others that it writes have none. */
+/** The defaults of the settings that setup can find out. The other settings that it writes have none. */
 export const DEFAULTS: Readonly<Record<string, string>> = {
   COMPLIANCE_AUTH: 'api_key',
   COMPLIANCE_PAGE_PARAM: 'page',
@@ -16,7 +16,7 @@ export const DEFAULTS: Readonly<Record<string, string>> = {
   WEBHOOK_SIGNATURE_HEADER: 'X-Webhook-Signature',
 };
 
-/** What setup asks for or finds out, and may be shown. Everything else in the file may be a secret. */
+/** Settings of setup that may be shown. Everything else in the file may be a secret. */
 const SHOWN: ReadonlySet<string> = new Set([
   ...Object.keys(DEFAULTS),
   ...['COMPLIANCE_BASE_URL', 'COMPLIANCE_AUTH_URL', 'COMPLIANCE_CLIENT_ID', 'COMPLIANCE_REDIRECT_URI'],
@@ -30,24 +30,24 @@ export type Draft = ReturnType<typeof createDraft>;
 export function createDraft(environment: NodeJS.ProcessEnv, path: string) {
   let written = readEnvText(path);
   let text = written;
-  /** As a command sees them: what the environment sets wins. */
+  /** The settings as commands see them: the environment wins. */
   const env = () => withEnvText(environment, text);
   const get = (name: string) => env()[name] || undefined;
   return {
     env,
     get,
-    /** In either spelling. */
+    /** The value of NAME or NAME_FILE. */
     held: (name: string) => get(name) ?? get(`${name}_FILE`),
-    /** The environment sets it, and no file changes that. */
+    /** Whether the environment sets it, which no file can change. */
     isFixed: (name: string) => isSetBy(environment, name),
-    /** The default needs no line. NAME replaces NAME_FILE, and the other way round. Returns what undoes it. */
+    /** A default gets no line. NAME replaces NAME_FILE, and the other way round. Returns a function that undoes it. */
     set(name: string, value: string): () => void {
       const before = text;
       const other = name.endsWith('_FILE') ? name.replace(/_FILE$/, '') : `${name}_FILE`;
       const alone = withSetting(text, other, null);
       const line = parseEnv(text)[name];
       const isDefault = value === DEFAULTS[name];
-      // Somebody wrote an empty line, or one with the default, on purpose: it may stay.
+      // A line that is empty or has the default was written on purpose, so it stays.
       const isSaid = line === value || (isDefault && (line ?? '') === '');
       text = isSaid ? alone : withSetting(alone, name, isDefault ? null : value);
       return () => {
@@ -61,7 +61,7 @@ export function createDraft(environment: NodeJS.ProcessEnv, path: string) {
     },
     config: () => loadConfig(env()),
     isChanged: () => text !== written,
-    /** The file's settings as they would be written, secrets left out. */
+    /** The file's settings as they would be written, with secrets hidden. */
     shown: () =>
       Object.entries(parseEnv(text)).map(([name, value = '']) => ({
         name,
@@ -91,15 +91,14 @@ function problemsIn(env: NodeJS.ProcessEnv): string[] {
 }
 
 /**
- * The text of an `.env` in which `name` is `value` (null: is not set), and every other line is what it was. The same
- * text where it says so already. Pure.
- * @throws UsageError where no spelling of the value is read back as it is, or the file's own lines prevent it.
+ * The text of an `.env` in which `name` is `value` (null: is not set), and every other line stays as it is. Pure.
+ * @throws UsageError if no spelling of the value can be read back, or other lines of the file prevent it.
  */
 export function withSetting(text: string, name: string, value: string | null): string {
   const before = parseEnv(text);
   if ((before[name] ?? null) === value) return text;
   const found = assignmentsOf(text, name);
-  // Of several the last counts.
+  // If there are several, the last one counts.
   const at = found.at(-1);
   const line = value === null ? '' : `${name}=${spelled(value)}\n`;
   const edited =
@@ -108,7 +107,7 @@ export function withSetting(text: string, name: string, value: string | null): s
       : at === undefined
         ? `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}${line}`
         : text.slice(0, at.from) + line + text.slice(at.to);
-  // Every command will read what is written, so it is read here first.
+  // Checked by reading it as every command will.
   const after = parseEnv(edited);
   const isMeant = (key: string) => (after[key] ?? null) === (key === name ? value : (before[key] ?? null));
   if ([...Object.keys({ ...before, ...after }), name].every(isMeant)) return edited;
@@ -120,7 +119,7 @@ export function withSetting(text: string, name: string, value: string | null): s
 
 const ASSIGNMENT = /^[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*=[ \t]*/;
 
-/** The assignments to `name`, with their line ends; a quoted value may go over several lines. */
+/** Where the assignments to `name` are, with their line ends. A quoted value may have several lines. */
 function assignmentsOf(text: string, name: string): { from: number; to: number }[] {
   const found: { from: number; to: number }[] = [];
   for (let from = 0; from < text.length; ) {
@@ -138,7 +137,7 @@ function assignmentsOf(text: string, name: string): { from: number; to: number }
   return found;
 }
 
-/** As an `.env` has it: plain where that is read as it is, since `docker run --env-file` takes quotes for a part of it. */
+/** The value as an `.env` spells it: if possible without quotes, which `docker run --env-file` takes for a part of it. */
 function spelled(value: string): string {
   const spellings = [value, `'${value}'`, `\`${value}\``, `"${value}"`];
   const fits = spellings.find((each) => {
@@ -149,12 +148,12 @@ function spelled(value: string): string {
   throw new UsageError('the value holds every kind of quote, and .env cannot hold that');
 }
 
-/** It holds secrets. */
+/** Because the file holds secrets. */
 const OWNER_ONLY = 0o600;
-/** For everybody but the owner. */
+/** The permissions of everybody but the owner. */
 const OTHERS = 0o077;
 
-/** Whole or not at all, and for nobody else to read. Writes nothing where the file says so already. */
+/** Writes the whole file or nothing, readable only for its owner. An equal text is not written again. */
 export function writeEnvText(path: string, before: string, text: string): void {
   const exists = statSync(path, { throwIfNoEntry: false });
   if (exists?.isDirectory() === true) throw new UsageError(`${path} is a folder, and a file is wanted there`);

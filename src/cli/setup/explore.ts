@@ -19,7 +19,7 @@ interface ExploreOptions {
   client: Pick<ComplianceClient, 'request'>;
   config: Pick<Config, 'idPointers'>;
   paging: NonNullable<Config['compliance']>['paging'];
-  /** A risk assessment that is there; null: none is known. */
+  /** The id of an existing risk assessment; null: none is known. */
   riskId: string | null;
   signal: AbortSignal;
 }
@@ -29,16 +29,16 @@ const nameOf = (kind: Kind) => sentenceCase(kindPlural(kind));
 type ListSeen = ReturnType<typeof listIn> & { kind: ListedKind; body: unknown };
 
 /**
- * Reads the first pages of both lists and one record of each kind that can be read by itself, and finds what settings
- * they need. Rejects with UpstreamError where a list cannot be read, and MirrorError (`no_list`) where what comes is none.
+ * Reads the first pages of both lists, and one vendor and one assessment by their ids, and finds the settings that they need.
+ * Rejects with UpstreamError if a list cannot be read, and with MirrorError (`no_list`) if the answer is no list.
  */
 export async function explore({ client, config, paging, riskId, signal }: ExploreOptions) {
   const found = {
-    /** What was seen, a line each. */
+    /** Lines that say what was seen. */
     says: [] as string[],
-    /** What this version cannot use, or what could not be looked at. */
+    /** Lines that say what this version cannot use or could not look at. */
     warnings: [] as string[],
-    /** Settings that differ from those in use, proven by what was read. */
+    /** New values of settings, proven by what was read. */
     settings: {} as Record<string, string>,
   };
   const pointers: Record<Kind, readonly string[]> = { ...config.idPointers };
@@ -97,14 +97,14 @@ export async function explore({ client, config, paging, riskId, signal }: Explor
       // If the service counts pages from 0, this may have been the second one.
       return seen.objects.length > 0 ? seen : await listBy(kind, {});
     } catch (error) {
-      // A service may reject parameters that it does not know. Which it knows is found out from a list without any.
+      // A service may reject parameters that it does not know. `explorePaging` finds out which ones it knows.
       const isRefused = error instanceof UpstreamError && QUERY_REFUSED.has(error.status ?? 0);
       if (!isRefused) throw error;
       return await listBy(kind, {});
     }
   }
 
-  /** Where the ids of a list's rows are; a new place is put first in `pointers`. */
+  /** The pointer that finds the ids of a list's rows. A new one is put first in `pointers`. */
   function pointerOf({ objects, kind }: ListSeen): string | null {
     const [first] = objects;
     if (first === undefined) return null;
@@ -155,7 +155,7 @@ export async function explore({ client, config, paging, riskId, signal }: Explor
       const object = objectIn(await get(recordPath(kind, id)), WRAPPERS[kind], idOf);
       const answered = idOf(object);
       if (answered !== id) {
-        // The very id that was asked for is proof of its place.
+        // The id that was asked for proves its place.
         const at = idCandidatesIn(object, kind).find((candidate) => candidate.id === id)?.path;
         if (at !== undefined) pointers[kind] = [at, ...pointers[kind]];
         else if (answered !== null) return warn(`the answer has another id, ${answered}`);
@@ -195,18 +195,16 @@ function idAt(object: JsonObject, kind: Kind, path: string): string | null {
 /** Asks for one page with these parameters; null: the service rejects them. */
 export type AskPage = (query: Readonly<Record<string, string>>) => Promise<SeenPage | null>;
 
-/** What the size of a page is called elsewhere; the configured name is tried first. */
-const SIZE_NAMES = [
-  ...['perPage', 'per_page', 'limit', 'pageSize', 'page_size', 'size', 'count', 'page[size]'],
-] as const;
+/** Usual names of the page size. The configured name is tried before them. */
+const SIZE_NAMES = ['perPage', 'per_page', 'limit', 'pageSize', 'page_size', 'size', 'count', 'page[size]'];
 
-/** One look finds the page's name, one its first number, and the last one that nothing is left. */
+/** The first look can find the page's name, the second its first number, and the third that everything fits. */
 const LOOKS = 3;
 
 /**
- * Finds out how a list is paged. Under each name pages of one record are asked for until a name has an effect, so that a short list
- * is enough. Then the pages are examined as `doctor` does. `shown`: records on the first page. Resolves with the settings that have to
- * be others, with what was seen, in one sentence, and with whether no setting takes it.
+ * Finds out how a list is paged. First it asks for pages of one record under each name of the page size, until one has an effect.
+ * Then it examines the pages as `doctor` does. `shown`: records on the first page. Resolves with the settings to change, with a
+ * sentence, and with whether no setting fits.
  */
 export async function findPaging(ask: AskPage, set: PagingSettings, shown: number) {
   const settings: Record<string, string> = {};
@@ -217,7 +215,7 @@ export async function findPaging(ask: AskPage, set: PagingSettings, shown: numbe
   for (let look = 0; look < LOOKS; look += 1) {
     const { pageParam, perPageParam, pageSize } = paging;
     const size = { [perPageParam]: String(pageSize) };
-    // Rejecting an unknown parameter shows as much as ignoring it.
+    // A service that rejects an unknown parameter is treated like one that ignores it.
     const asked = async (query: Readonly<Record<string, string>>) =>
       (await ask(query)) ?? (await ask(sized === null ? {} : size));
     const finding = await examinePaging(paging, (page, query) =>

@@ -32,32 +32,32 @@ export interface SetupOptions extends GivenAnswers {
 
 export interface SetupRun {
   cli: Cli;
-  /** The process's own, without what `.env` says. */
+  /** The environment of this process, without `.env`. */
   environment: NodeJS.ProcessEnv;
   asker: Asker;
   options: SetupOptions;
   signal: AbortSignal;
-  /** For tests: another file than the working folder's. */
+  /** For tests: another file than `.env` in the working folder. */
   path?: string;
-  /** For tests: time of the service that runs meanwhile. */
+  /** For tests: the time of the service that runs meanwhile. */
   clock?: Clock;
 }
 
-/** What the steps share. */
+/** What the steps of setup share. */
 export interface Talk extends SetupRun {
   draft: Draft;
   path: string;
   say(line: string): void;
-  /** Requests that have gone to the API so far. */
+  /** How many requests were sent to the API so far. */
   sent: number;
   /** Options that were already tried: if one did not work, the person is asked. */
   used: Set<string>;
 }
 
-/** The same command line with the settings as they will be. */
+/** The surroundings of a command that runs with the settings of the draft. */
 export const commandOf = ({ cli, draft }: Talk): Cli => ({ ...cli, env: draft.env() });
 
-/** Sets what was found out. What the environment sets cannot be changed from here. */
+/** Sets a value that was found out, or tells the person if only the environment can be changed. */
 export function setFound({ draft, say }: Talk, name: string, value: string): void {
   if (draft.isFixed(name)) {
     say(`  ! ${name} should be ${printable(value)}, and the environment says otherwise: change it there`);
@@ -67,7 +67,7 @@ export function setFound({ draft, say }: Talk, name: string, value: string): voi
   say(`  → ${name}=${printable(value)}`);
 }
 
-/** Has one setting answered: by the environment, by `option`, by what is set already, or by the person, whom `text` asks. */
+/** Settles one setting: from the environment, from `option`, from its present value, or by asking the person with `text`. */
 export async function settle(
   talk: Talk,
   name: string,
@@ -106,7 +106,7 @@ export async function settle(
     if (problem === null) return;
     if (!asker.isPerson) throw new UsageError(problem, `give it with ${flag}`);
     takeBack?.();
-    // What was typed may be a secret, at the wrong question, so it is not repeated.
+    // The person may have typed a secret at the wrong question, so it is not repeated.
     const [, takes] = problem.split('; takes ');
     say(printable(takes === undefined ? problem : `${name}: takes ${takes}`));
   }
@@ -125,7 +125,7 @@ export async function makeKeys({ draft, say }: Talk): Promise<void> {
   const key = randomBytes(CREDENTIALS_KEY_BYTES).toString('base64');
   const purpose = 'which encrypts what is stored of secrets. Keep a copy of it apart from the database.';
   make('CREDENTIALS_KEY', key, purpose);
-  // Beside a SQLite file the service makes a token of its own, and prints a link that has it.
+  // With a SQLite file the service makes a token itself and prints a link with it.
   if ((await databasePath(draft.config().databaseUrl)) !== null) return;
   const token = randomBytes(OPS_TOKEN_BYTES).toString('hex');
   make('OPS_TOKENS', `operator:operate:${token}`, 'with one token for an operator.');

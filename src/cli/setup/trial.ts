@@ -13,21 +13,21 @@ import { commandOf, type Talk } from './talk.ts';
 export interface Trial {
   /** Null: another process serves the database, and takes new settings when it is started again. */
   service(): Service | null;
-  /** Full syncs up to this number are older than this setup; null: the age does not matter. */
+  /** Full syncs up to this number ran before this setup; null: that does not matter. */
   syncsBefore: number | null;
-  /** The newest delivery's, each as "Name: value"; none where another process serves. */
+  /** Headers of the newest delivery as "Name: value"; none if another process serves. */
   lastHeaders(): string[];
   /** Restarts it with the draft's present settings. */
   restart(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** A channel of Node's own, which tells of every request before it is read. */
+/** Node's diagnostics channel that announces every request before it is read. */
 const REQUESTS = 'http.server.request.start';
 
 /**
- * Starts it with the draft's settings. Its budget is smaller by the requests that setup has sent, so that both together stay within
- * COMPLIANCE_REQUESTS_PER_MINUTE.
+ * Starts the mirror with the draft's settings. The requests that setup has sent are taken off its budget, so that both together stay
+ * within COMPLIANCE_REQUESTS_PER_MINUTE.
  */
 export async function startTrial(talk: Talk): Promise<Trial> {
   const { draft, say, sent, signal, clock } = talk;
@@ -37,13 +37,13 @@ export async function startTrial(talk: Talk): Promise<Trial> {
     const nothing = async () => undefined;
     return { service: () => null, syncsBefore: null, lastHeaders: () => [], restart: nothing, stop: nothing };
   }
-  // Here and not above: the short commands should not load a web server each time.
+  // Imported only here: short commands must not load a web server.
   const { createLogger } = await import('../../platform/logger.ts');
   const { startService } = await import('../../service/service.ts');
-  // On a server's database replicas share the work, so any replica's full sync counts.
+  // On PostgreSQL replicas share the work, so a full sync of any replica counts.
   const path = await databasePath(databaseUrl);
   const syncsBefore = path === null ? null : existsSync(path) ? await newestSync(talk) : 0;
-  // A rejection keeps only the signature header, which may have another name than the one that is set.
+  // A stored rejection has only the configured signature header. The signature may be in another header.
   let headers: string[] = [];
   const note = (message: unknown) => {
     const { request } = message as { request: IncomingMessage };
@@ -82,7 +82,7 @@ export async function startTrial(talk: Talk): Promise<Trial> {
 function withSmallerBudget(config: Config, sent: number): Config {
   if (config.compliance === null) return config;
   const requestsPerMinute = Math.max(1, config.compliance.requestsPerMinute - sent);
-  // Not a copy, which would lose the getters that follow the secrets' files.
+  // Not a copy: the getters, which read the secrets' files again, would be lost.
   return Object.create(config, {
     compliance: { value: { ...config.compliance, requestsPerMinute }, enumerable: true },
   }) as Config;
@@ -95,17 +95,14 @@ async function newestSync(talk: Talk): Promise<number> {
 
 export interface KindsSeen {
   summary: StoreSummary;
-  /** Kinds in sync, by a full sync of this setup where that is known, or with nothing outstanding but what is new. */
+  /** Kinds that a full sync of this setup has read and that are in sync, or have only new changes outstanding. */
   verified: KindStatus[];
 }
 
-/** Syncs that may be newer than the last complete one of a kind; each ends within seconds or is the newest. */
+/** How many of the newest sync runs are searched for a complete one of each kind. */
 const NEWEST_SYNCS = 100;
 
-/**
- * `since`: ISO 8601; of a service in which something always changes, only what changed after it may be outstanding; null:
- * nothing may.
- */
+/** `since` (ISO 8601): later changes may be outstanding, for services in which something always changes; null: nothing may be. */
 export async function kindsSeen(
   talk: Talk,
   { syncsBefore }: Trial,
@@ -123,12 +120,17 @@ export async function kindsSeen(
   });
 }
 
-/** Everything that was outstanding at `since` has been read, and nothing but new changes of what was read is. Pure. */
+/** Whether everything that was outstanding at `since` has been read, and only new changes of known records are outstanding. Pure. */
 export function isKeepingUp(
   status: Pick<
     KindStatus,
-    | ('verdict' | 'readable_since' | 'open_gaps')
-    | ('records' | 'verified' | 'unverified' | 'oldest_unverified_at')
+    | 'verdict'
+    | 'readable_since'
+    | 'open_gaps'
+    | 'records'
+    | 'verified'
+    | 'unverified'
+    | 'oldest_unverified_at'
   >,
   since: string,
 ): boolean {
@@ -140,10 +142,10 @@ export function isKeepingUp(
   return unverified === 0 || (haveAllRows && oldest !== null && oldest > since);
 }
 
-/** How often what is waited for is looked at. Milliseconds. */
+/** Between two calls of `look`. Milliseconds. */
 const LOOK_EVERY_MS = 250;
 
-/** Looks until `look` has something, time is over, or the person goes on without. */
+/** Calls `look` until it resolves with something, time is up, or the person presses Enter. */
 export async function waitUntil<T>(
   { asker, signal }: Talk,
   trial: Trial,

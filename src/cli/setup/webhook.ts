@@ -11,7 +11,7 @@ import { printable } from '../text.ts';
 import { commandOf, save, setFound, settle, type Talk } from './talk.ts';
 import { type Trial, waitUntil } from './trial.ts';
 
-/** This answer, instead of an address, means: it is registered by other means. */
+/** The answer for a webhook that is registered by other means. */
 const BY_OTHER_MEANS = '-';
 
 /** The address to register, or null: nothing is registered from here. */
@@ -40,7 +40,7 @@ export async function askForHook(talk: Talk): Promise<string | null> {
   }
 }
 
-/** Of a registration that is made by other means. True: it was asked for. */
+/** Asks for the signing secret of a webhook that is registered by other means. False: it is known, or nobody can be asked. */
 async function askForSecret(talk: Talk): Promise<boolean> {
   const { draft, asker, options } = talk;
   const isKnown = options.webhookSecretsFile !== undefined || draft.held('WEBHOOK_SECRETS') !== undefined;
@@ -60,7 +60,7 @@ async function registeredUrl(talk: Talk): Promise<string | undefined> {
       return held.findLast(({ expiresWall }) => expiresWall === null)?.url;
     });
   } catch (error) {
-    // No database yet, or one that the service will migrate.
+    // There is no database yet, or the service will migrate it.
     if (error instanceof MirrorError) return undefined;
     throw error;
   }
@@ -74,7 +74,7 @@ export async function registerHook(talk: Talk, trial: Trial, first: string): Pro
       talk.sent += 1;
       return;
     } catch (error) {
-      // It is registered, and lacks nothing but its secret.
+      // It is registered, but its secret cannot be used.
       if (error instanceof DifferenceFound) {
         if (await settleSecret(talk, url, error)) await applySettings(talk, trial);
         return;
@@ -96,8 +96,8 @@ const FLAG = '--secret-at';
 const NOWHERE = 'nowhere';
 
 /**
- * The registration of `url` was made, but, as `failure` says, no secret of it can be used. Reads the secret in another encoding,
- * takes it from the answer, or has it typed. True: a setting was changed. Rejects with `failure` if nobody can be asked.
+ * Settles the secret of a registration that was made without a usable one, as `failure` says: sets another encoding, takes the secret
+ * from the answer, or asks for it. True: a setting was changed. Rejects with `failure` if nobody can be asked.
  */
 async function settleSecret(talk: Talk, url: string, failure: MirrorError): Promise<boolean> {
   const { asker, draft, options, say, used } = talk;
@@ -126,8 +126,8 @@ async function settleSecret(talk: Talk, url: string, failure: MirrorError): Prom
 }
 
 /**
- * `fits`: the encodings in which a secret makes a key that makes none in the present one. `places`: where in the answer a secret
- * may be.
+ * What can be done about the secret of a registration. `fits`: encodings that make a key of it, if the present one makes none.
+ * `places`: where the secret may be in the answer.
  */
 async function heldSecret(
   talk: Talk,
@@ -164,8 +164,6 @@ async function askForText({ asker, draft }: Talk): Promise<boolean> {
   throw new MirrorError('unusable_secret', problem);
 }
 
-/** How a delivery is signed is found out in steps: the header's name, then what is signed. */
-const RECIPE_STEPS = 4;
 /** Writes the settings and restarts the mirror with them. False: the service that runs is not ours. */
 async function applySettings(talk: Talk, trial: Trial): Promise<boolean> {
   await save(talk);
@@ -182,13 +180,13 @@ async function arrivals(talk: Talk) {
   return await withStore(commandOf(talk), 'read', async (store) => {
     const [lastRejected = null] = await store.list('rejections', { limit: 1 });
     const { last_delivery_at: lastAccepted } = await store.summary();
-    // Deliveries fit: one was accepted, and none was rejected after it.
+    // One delivery was accepted, and none was rejected after it.
     const isProven = lastAccepted !== null && (lastRejected === null || lastRejected.at <= lastAccepted);
     return { lastAccepted, lastRejected, isProven };
   });
 }
 
-/** Waits for a delivery that is accepted. A rejected one shows how it is signed, and what it shows is set. */
+/** Waits for an accepted delivery. A rejected one shows how the sender signs, and the settings are changed to that. */
 export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
   const { say, asker, options } = talk;
   const before = await arrivals(talk);
@@ -199,9 +197,9 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
   say(
     `Waiting for a first delivery: change something in the compliance service${asker.isPerson ? '. Enter skips it' : ''}.`,
   );
-  // Deliveries that came before the secret explain nothing: nothing of them was kept.
+  // A delivery that came before the secret explains nothing, because nothing of it was kept.
   let examined = before.lastRejected?.reason === 'no_signing_secret' ? before.lastRejected.id : 0;
-  // By then a secret that was stored just now is in use.
+  // At this time the mirror uses a secret that was stored just now.
   const takenUpAt = performance.now() + 2 * SECRETS_LOOK_MS;
   const shown = new Set<string>();
   const until = performance.now() + options.wait;
@@ -230,12 +228,15 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
   }
 }
 
-/** Whether settings were found under which the delivery fits, or comes nearer. */
+/** What a delivery shows is found out in steps: first the header's name, then what is signed. */
+const RECIPE_STEPS = 4;
+
+/** Sets what a rejected delivery shows. Resolves with whether a setting was changed. */
 async function examine(talk: Talk, trial: Trial, id: number, shown: Set<string>): Promise<boolean> {
   const { draft } = talk;
   let hasBegun = false;
   const say = (line: string) => {
-    // Senders try again, and each attempt shows the same.
+    // The sender tries again, and each attempt shows the same.
     if (shown.has(line)) return;
     shown.add(line);
     if (!hasBegun) talk.say('A delivery came, and was rejected. What it shows:');
