@@ -9,7 +9,7 @@ import { templateText } from './diagnosis-search.ts';
 const RELEASE =
   'What it was about is read from the API. Look at the body, then release it: "quarantine release".';
 
-/** By reason. Other reasons are readable as they are. */
+/** What is wrong, by reason. Other reasons are clear by their names. */
 const QUARANTINED: Readonly<Record<string, string>> = {
   empty_body: 'The body is empty.',
   invalid_utf8: 'The body is not UTF-8.',
@@ -20,7 +20,7 @@ const QUARANTINED: Readonly<Record<string, string>> = {
   conflicting_content: 'An event with the same id came before, and said something else.',
 };
 
-/** Why a delivery is in quarantine. The signature of everything there was right. Pure. */
+/** Why a delivery is in quarantine. Its signature was right. Pure. */
 export function explainQuarantined({ reason, received_at, released_at }: QuarantineReport): Diagnosis {
   const released = released_at === null ? '' : `; it was released at ${released_at}`;
   const remedy = released_at === null ? `Tell the sender. ${RELEASE}` : 'Tell the sender.';
@@ -32,13 +32,13 @@ export function explainQuarantined({ reason, received_at, released_at }: Quarant
   };
 }
 
-/** Of a delivery whose signature is right. */
+/** What is wrong with a correctly signed delivery. */
 function unusableText(reason: string): string {
   const what = QUARANTINED[reason] ?? `The body is not an event: ${reason.replaceAll('_', ' ')}.`;
   return `Its signature is right. ${what}`;
 }
 
-/** Why the service would reject a delivery whose signature is right, or null. */
+/** Why the service would reject this correctly signed body; null: it would not. */
 export function bodyCause(body: Uint8Array, { webhook, idPointers }: Config): Cause | null {
   if (body.length > webhook.maxBodyBytes) {
     const what = `The body has ${body.length} bytes, and ${webhook.maxBodyBytes} are allowed: it is answered 413, unread.`;
@@ -52,7 +52,7 @@ export function bodyCause(body: Uint8Array, { webhook, idPointers }: Config): Ca
   return { code: reason, what, remedy: ASK_SENDER };
 }
 
-/** What became of an accepted delivery, and what is not stored of it: its header and the secret that fitted. Pure. */
+/** What became of an accepted delivery. Its header, and which secret fitted, are not stored. Pure. */
 export function explainEvent(
   event: EventReport,
   webhook: Config['webhook'],

@@ -1,9 +1,9 @@
-/** Work that can be stopped between any two of its steps, each of which takes a few milliseconds at most. */
+/** Work that can pause at each `yield`. Between two of them it takes a few milliseconds at most. */
 export type Steps<Result> = Generator<undefined, Result, undefined>;
 
-/** What a body may have been when it was signed, and what happened to it since. */
+/** A form that a body may have had when it was signed. */
 export interface BodyForm {
-  /** Null: as received. */
+  /** What has happened to the body since; null: nothing. */
   fault: BodyFault | null;
   /** For people: the form that the signature fits. */
   name: string;
@@ -20,14 +20,14 @@ export type BodyFault =
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /**
- * A form that is so many times as long as what was received is not tried: indented or escaped, a real event grows to
- * three times its length, and only a body made for it to twenty.
+ * A form that is longer than this many times the received body is not tried. Indented or escaped, a real event grows to
+ * three times its length; a body that an attacker made for this could grow to twenty.
  */
 const MAX_GROWTH = 8;
-/** For bodies so short that everything is many times as long. Characters. */
+/** Forms up to about this length are tried anyway, because they can be many times as long as a short body. Characters. */
 const SHORT_CHARACTERS = 1024;
 
-/** Each distinct form once. What changes least comes first, so that the plainest explanation is found first. */
+/** Every distinct form once. Smaller changes come first, so that the simplest explanation is found first. */
 export function* bodyForms(received: Uint8Array): Steps<BodyForm[]> {
   const bytes = Buffer.from(received);
   const forms: BodyForm[] = [{ fault: null, name: 'as received', bytes }];
@@ -44,7 +44,7 @@ export function* bodyForms(received: Uint8Array): Steps<BodyForm[]> {
   if (hasBom) add('bom_added', 'without the byte order mark', bare);
   else add('bom_removed', 'with a byte order mark', Buffer.concat([BOM, bytes]));
 
-  // As Latin-1, where every byte is one character: a body that is no UTF-8 comes through unharmed.
+  // In Latin-1 every byte is one character, so a body that is not UTF-8 stays intact.
   const text = bytes.toString('latin1');
   const unix = text.replaceAll('\r\n', '\n');
   const latin1 = (changed: string) => Buffer.from(changed, 'latin1');
@@ -62,7 +62,7 @@ export function* bodyForms(received: Uint8Array): Steps<BodyForm[]> {
   for (const [order, ordered] of orders(tree.value)) {
     for (const [spacing, layout] of LAYOUTS) {
       yield;
-      // Before it is printed: only indenting makes a short body very long.
+      // Checked before printing: only indenting makes a short body very long.
       if (typeof layout === 'string' && layout.length * tree.indents > longest) continue;
       const printed = print(ordered, layout);
       if (printed.length > longest) continue;
@@ -78,26 +78,26 @@ export function* bodyForms(received: Uint8Array): Steps<BodyForm[]> {
   return forms;
 }
 
-/** By hand: a pattern anchored at the end tries every line end on the way to it, and each to the end of its run. */
+/** Not by a regular expression, which would take quadratic time for a body of many line ends. */
 function withoutFinalLineEnds(text: string): string {
   let end = text.length;
   while (text[end - 1] === '\n' || text[end - 1] === '\r') end -= 1;
   return text.slice(0, end);
 }
 
-/** No event is deeper, and what goes down here calls itself. */
+/** No event is deeper, and the functions below are recursive. */
 const MAX_DEPTH = 64;
-// The last quote is optional although JSON always has it: a search that cannot fail takes linear time on any text.
+// JSON always has the last quote. It is optional here because a search that cannot fail takes linear time on any text.
 const STRING = /"((?:[^"\\]|\\.)*)"?/g;
 const STRING_OR_MARK = /"(?:[^"\\]|\\.)*"?|[[\]{},:]/g;
 
-// What is newer than the language's types here.
+// The types that TypeScript knows here do not have these functions yet.
 const { rawJSON, isRawJSON } = JSON as unknown as {
   rawJSON(text: string): object;
   isRawJSON(value: unknown): boolean;
 };
 
-/** `indents`: how many units of indentation all lines have together, if it is printed in lines; not less. */
+/** `indents`: how many units of indentation all lines would have together, or a few more. */
 function parse(text: string): { value: unknown; indents: number } | null {
   try {
     JSON.parse(text);
@@ -109,14 +109,14 @@ function parse(text: string): { value: unknown; indents: number } | null {
       if (depth > MAX_DEPTH) return null;
       if (token.length === 1 && token !== ':') indents += depth;
     }
-    // Keys that look like numbers would come first: with a character in front they keep their places.
+    // An object puts keys that look like numbers first. With a "=" in front they keep their places.
     return { value: JSON.parse(text.replace(STRING, '"=$1"'), exactly), indents };
   } catch {
     return null;
   }
 }
 
-/** Numbers keep the digits they came with: a parsed and printed 1.0 is 1, and has another signature. */
+/** Keeps the digits of numbers: 1.0 would be printed as 1, which has another signature. */
 function exactly(_key: string, value: unknown, { source }: { source?: string } = {}): unknown {
   return typeof value === 'number' && source !== undefined ? rawJSON(source) : value;
 }
@@ -124,7 +124,7 @@ function exactly(_key: string, value: unknown, { source }: { source?: string } =
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isRawJSON(value);
 
-/** As the specification lists an event's fields. */
+/** The order in which the specification lists an event's fields. */
 const ENVELOPE_ORDER = ['=id', '=type', '=created', '=data'];
 
 function orders(tree: unknown): [string, unknown][] {
@@ -148,7 +148,7 @@ function enveloped(value: unknown): unknown {
   return Object.fromEntries([...first, ...Object.entries(value)]);
 }
 
-/** A layout is what a line is indented by, or what makes it of JSON without blanks. */
+/** The indentation of a line, or a function that makes the layout from JSON without blanks. */
 type Layout = string | ((compact: string) => string);
 
 /** How the common libraries print: JavaScript and Go, Python, and the usual pretty printers. */
@@ -173,7 +173,7 @@ const unicode = (character: string) => `\\u${character.charCodeAt(0).toString(16
 const ascii = (json: string) => json.replace(/[^\u0000-\u007e]/g, unicode);
 const slashed = (json: string) => json.replaceAll('/', '\\/');
 
-/** Of printed JSON as a whole: outside of strings it has none of these characters. */
+/** Applied to the whole JSON: outside of strings it has none of these characters. */
 const ESCAPES: readonly (readonly [string, (json: string) => string])[] = [
   ['', (json) => json],
   ['non-ASCII as \\u', ascii],

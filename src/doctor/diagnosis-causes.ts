@@ -43,26 +43,26 @@ export type CauseCode =
   | 'clock_ahead';
 
 export interface Cause {
-  /** A CauseCode, or the recorded reason of a delivery that was kept. */
+  /** A CauseCode, or the recorded reason of a stored delivery. */
   code: string;
   what: string;
   remedy: string;
-  /** The settings under which it would be accepted, where there are any; proven as far as a signature was found to fit. */
+  /** Settings that would accept the delivery, if there are any. A signature that fits proves them. */
   settings?: Readonly<Record<string, string>>;
 }
 
-/** For what no setting can accept. */
+/** The remedy if no setting can accept the delivery. */
 export const ASK_SENDER = 'Only the sender can change this: show it what this says.';
 
 export const cause = (code: CauseCode, what: string, remedy = ASK_SENDER): Cause => ({ code, what, remedy });
 
-/** For what one setting corrects. */
+/** A cause that one setting corrects. */
 const settingCause = (code: CauseCode, what: string, name: string, value: string): Cause => ({
   ...cause(code, what, `Set ${name}=${value}.`),
   settings: { [name]: value },
 });
 
-/** What a fitting signature shows, by how it differs from the settings. */
+/** The differences between a signature that fits and the settings. */
 export function fitCauses(fit: Fit, settings: DiagnosisSettings): Cause[] {
   const { secret, secretReading, template, algorithm, body } = fit;
   const causes: Cause[] = [];
@@ -140,7 +140,7 @@ export function missingHeader({ headers }: Specimen, settings: DiagnosisSettings
   return cause('header_missing', `The delivery came without the header ${settings.header}.`, remedy);
 }
 
-/** What is wrong with the form of the header; null: nothing, or a fault that another cause names. `fit`: which signature is right. */
+/** What is wrong with the form of the header; null: nothing, or something that another cause names. */
 export function formCause(
   strict: ReturnType<typeof parseSignatureHeader>,
   signatures: readonly ClaimedSignature[],
@@ -164,7 +164,7 @@ export function formCause(
     return cause('signature_not_hex', 'The signature is written in base64, and v1 is hex.');
   if (reason === 'no_timestamp') return cause('no_timestamp', 'The header holds no t.');
   if (reason === 'malformed_signature') {
-    // A signature of another length is that of another hash, which another cause names.
+    // The length shows another hash, which another cause names.
     if (fit !== null && fit.algorithm !== algorithm) return null;
     const hash = hashByLength(signatures);
     if (hash !== null && hash !== algorithm) {
@@ -175,7 +175,7 @@ export function formCause(
   return cause('header_malformed', FORM_FAULTS[reason] ?? 'The header is not in its form.', FORM_REMEDY);
 }
 
-/** If the body was never read, only the signature's length shows the hash. */
+/** The hash by the length of the signature, the only sign of it if the body was not read. */
 function hashByLength(signatures: readonly ClaimedSignature[]): string | null {
   const own = signatures.filter(({ key, text }) => key === 'v1' && /^[0-9a-f]+$/i.test(text));
   const [length, ...others] = new Set(own.map(({ text }) => text.length));
@@ -197,7 +197,7 @@ const FORM_FAULTS: Partial<Record<BadSignatureHeader['reason'], string>> = {
 /** No real header has more elements, and each one costs comparisons. */
 const MAX_ELEMENTS = 32;
 
-/** What a header says, read less strictly than the receiver does. */
+/** The parts of a header, read less strictly than the receiver reads it. */
 export function looseElements(value: string): { t: string | null; signatures: ClaimedSignature[] } {
   let t: string | null = null;
   const signatures: ClaimedSignature[] = [];
@@ -214,7 +214,7 @@ export function looseElements(value: string): { t: string | null; signatures: Cl
 const SECONDS = /^(0|[1-9]\d{0,10})$/;
 const MILLISECONDS = /^[1-9]\d{12}$/;
 
-/** What is wrong with the time in the header, as far as it is one; null: nothing. */
+/** What is wrong with the time in the header; null: nothing, or there is none. */
 export function timeCause(
   t: string | null,
   fit: Fit | null,
@@ -229,7 +229,7 @@ export function timeCause(
     return cause('timestamp_unreadable', what);
   }
   const ageSeconds = receivedSeconds - Number(t);
-  // An unsigned time says nothing: somebody may have typed it.
+  // Only a signature that fits proves the time: somebody may have typed it.
   if (fit === null || Math.abs(ageSeconds) <= toleranceSeconds) return null;
   const isBehind = ageSeconds > 0;
   const what = `It was signed ${spanText(Math.abs(ageSeconds))} ${isBehind ? 'before' : 'after'} it arrived, by the two clocks; ${toleranceSeconds} s are allowed (WEBHOOK_TOLERANCE_SECONDS).`;

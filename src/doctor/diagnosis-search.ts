@@ -9,10 +9,10 @@ import {
 } from '../platform/signing-secret.ts';
 import { type BodyForm, bodyForms, type Steps } from './diagnosis-bodies.ts';
 
-/** A secret to try, as text: what it means as bytes is one of the questions. */
+/** A secret to try, as text. Which bytes it means is found out. */
 export interface CandidateSecret {
   text: string;
-  /** False: known, but retired or not configured. */
+  /** False: the secret is retired or not configured. */
   isInUse: boolean;
   /** For people, such as "WEBHOOK_SECRETS, the 2nd": never the secret itself. */
   name: string;
@@ -29,7 +29,7 @@ export interface ClaimedSignature {
 
 export interface Fit {
   secret: CandidateSecret;
-  /** `encoding` null: no setting reads it so. */
+  /** `encoding` null: no setting reads the secret in this way. */
   secretReading: { name: string; encoding: SecretEncoding | null; isTooShort: boolean };
   template: { text: string; parts: readonly TemplatePart[]; isConfigured: boolean };
   algorithm: HashName;
@@ -39,7 +39,7 @@ export interface Fit {
 
 interface SearchInput {
   signatures: readonly ClaimedSignature[];
-  /** Null: the header holds none, so nothing with a time in it can have been signed. */
+  /** Null: the header has no time, so the signed content had none either. */
   t: string | null;
   body: Uint8Array;
   headerOf: (name: string) => string | undefined;
@@ -47,11 +47,11 @@ interface SearchInput {
   configured: { template: readonly TemplatePart[]; algorithm: HashName; secretEncoding: SecretEncoding };
 }
 
-/** Beyond this many differences from the settings at once, nobody could make use of the explanation. */
+/** An explanation with more differences from the settings than this would help nobody. */
 const MAX_DIFFERENCES = 3;
-/** About a second of work in all: an event is small, and a large body is tried with fewer combinations. Bytes. */
+/** Limits the work to about a second: a large body is tried with fewer combinations. Bytes. */
 const MAX_HASHED_BYTES = 300_000_000;
-/** What a MAC costs besides its bytes, as so many more of them. */
+/** The fixed cost of one MAC, as if it were this many more bytes. */
 const MAC_COST_BYTES = 1024;
 
 export const DIGEST_BYTES: Readonly<Record<HashName, number>> = {
@@ -62,7 +62,7 @@ export const DIGEST_BYTES: Readonly<Record<HashName, number>> = {
 };
 const HASHES = Object.keys(DIGEST_BYTES) as HashName[];
 
-/** What senders sign, seen in public documentation and in mistakes made from it. */
+/** What senders sign, by public documentation and the usual mistakes in following it. */
 const TEMPLATES = [
   '{t}.{body}',
   '{t},{body}',
@@ -83,58 +83,64 @@ const TEMPLATES = [
 ] as const;
 
 /**
- * The combination nearest to the settings under which one of the signatures is right, or null. Pure. A match is
- * proof: nobody finds another one by chance.
+ * The combination, nearest to the settings, that makes one of the signatures; null: none does. Pure. A match is proof, because
+ * it cannot happen by chance.
  */
 export function* searchFit(input: SearchInput): Steps<Fit | null> {
   const digests = input.signatures.flatMap(digestsIn);
   const hashes = HASHES.filter((hash) => digests.some(({ bytes }) => bytes.length === DIGEST_BYTES[hash]));
   const bodies = yield* bodyForms(input.body);
-  const templates = templatesFor(input);
+  const combinations = combinationsOf(input, hashes);
   let hashed = 0;
 
   for (let differences = 0; differences <= MAX_DIFFERENCES; differences++) {
-    for (const secret of input.secrets) {
-      for (const reading of readingsOf(secret.text, input.configured.secretEncoding)) {
-        for (const template of templates) {
-          for (const algorithm of hashes) {
-            yield;
-            for (const body of bodies) {
-              const cost =
-                Number(!secret.isInUse) +
-                Number(!reading.isConfigured) +
-                Number(!template.isConfigured) +
-                Number(algorithm !== input.configured.algorithm) +
-                Number(body.fault !== null);
-              if (cost !== differences) continue;
-              hashed += body.bytes.length + MAC_COST_BYTES;
-              if (hashed > MAX_HASHED_BYTES) return null;
-              yield;
-              const hmac = createHmac(algorithm, reading.bytes);
-              for (const part of template.parts) hmac.update(bytesOf(part, body.bytes, input));
-              const mac = hmac.digest();
-              const claimed = digests.find(({ bytes }) => bytes.equals(mac));
-              if (claimed === undefined) continue;
-              const { key, encoding } = claimed;
-              return {
-                secret,
-                template,
-                algorithm,
-                body,
-                signature: { key, encoding },
-                secretReading: {
-                  name: reading.name,
-                  encoding: reading.encoding,
-                  isTooShort: reading.bytes.length < MIN_SIGNING_KEY_BYTES,
-                },
-              };
-            }
-          }
-        }
+    for (const { secret, reading, template, algorithm, differing } of combinations) {
+      yield;
+      for (const body of bodies) {
+        if (differing + Number(body.fault !== null) !== differences) continue;
+        hashed += body.bytes.length + MAC_COST_BYTES;
+        if (hashed > MAX_HASHED_BYTES) return null;
+        yield;
+        const hmac = createHmac(algorithm, reading.bytes);
+        for (const part of template.parts) hmac.update(bytesOf(part, body.bytes, input));
+        const mac = hmac.digest();
+        const claimed = digests.find(({ bytes }) => bytes.equals(mac));
+        if (claimed === undefined) continue;
+        const { name, encoding, bytes } = reading;
+        return {
+          secret,
+          template,
+          algorithm,
+          body,
+          signature: { key: claimed.key, encoding: claimed.encoding },
+          secretReading: { name, encoding, isTooShort: bytes.length < MIN_SIGNING_KEY_BYTES },
+        };
       }
     }
   }
   return null;
+}
+
+/** Everything that can be tried on a body. `differing`: how many parts differ from the settings. */
+function combinationsOf(input: SearchInput, hashes: readonly HashName[]) {
+  const templates = templatesFor(input);
+  const { algorithm: configuredHash, secretEncoding } = input.configured;
+  return input.secrets.flatMap((secret) =>
+    readingsOf(secret.text, secretEncoding).flatMap((reading) =>
+      templates.flatMap((template) =>
+        hashes.map((algorithm) => {
+          const isAsConfigured = [
+            secret.isInUse,
+            reading.encoding === secretEncoding,
+            template.isConfigured,
+            algorithm === configuredHash,
+          ];
+          const differing = isAsConfigured.filter((is) => !is).length;
+          return { secret, reading, template, algorithm, differing };
+        }),
+      ),
+    ),
+  );
 }
 
 function bytesOf(part: TemplatePart, body: Uint8Array, input: SearchInput): Uint8Array {
@@ -144,7 +150,7 @@ function bytesOf(part: TemplatePart, body: Uint8Array, input: SearchInput): Uint
   return Buffer.from(input.headerOf(part.name) ?? '', 'latin1');
 }
 
-/** 64 hex digits are also the base64 of 48 bytes: every reading counts. */
+/** Every way to read the signature: 64 hex digits can also be the base64 of 48 bytes. */
 function digestsIn({ key, text }: ClaimedSignature) {
   const found: { key: string; encoding: 'hex' | 'base64'; bytes: Buffer }[] = [];
   if (/^([0-9a-f]{2})+$/i.test(text)) found.push({ key, encoding: 'hex', bytes: Buffer.from(text, 'hex') });
@@ -165,11 +171,11 @@ function templatesFor({ configured, headerOf, t }: SearchInput): Fit['template']
     isConfigured: false,
   }));
   const all = lacks ? others : [{ text: own, parts: configured.template, isConfigured: true }, ...others];
-  // With an empty time in its place `{t}{body}` would pass for what is the body alone.
+  // Without a time, `{t}{body}` would be the same as the body alone.
   return t === null ? all.filter(({ parts }) => parts.every(({ kind }) => kind !== 'timestamp')) : all;
 }
 
-/** As WEBHOOK_SIGNED_CONTENT is written. */
+/** The template as WEBHOOK_SIGNED_CONTENT has it. */
 export function templateText(parts: readonly TemplatePart[]): string {
   return parts
     .map((part) => {
@@ -182,15 +188,14 @@ export function templateText(parts: readonly TemplatePart[]): string {
 
 interface Reading {
   name: string;
-  /** The setting's word for it; null: no setting reads it so. */
+  /** The value of WEBHOOK_SECRET_ENCODING; null: no value reads the secret in this way. */
   encoding: SecretEncoding | null;
-  isConfigured: boolean;
   bytes: Buffer;
 }
 
-/** What a secret's text may mean, the configured meaning first. */
+/** The bytes that a secret's text may mean, the configured reading first. */
 function readingsOf(text: string, configured: SecretEncoding): Reading[] {
-  const readings: Omit<Reading, 'isConfigured'>[] = [];
+  const readings: Reading[] = [];
   for (const prefix of ['', ...prefixesOf(text)]) {
     const rest = text.slice(prefix.length);
     const without = prefix === '' ? [] : [`without "${prefix}"`];
@@ -198,7 +203,7 @@ function readingsOf(text: string, configured: SecretEncoding): Reading[] {
       const encoding = `${prefix}${form}` as SecretEncoding;
       readings.push({
         name: [...without, ...how].join(', '),
-        // Laxer than a setting is, for what a sender's own decoder may have made of it.
+        // `bytes` may exist without one: a sender's decoder may be laxer than a setting.
         encoding: decodeSigningSecret(text, encoding).flaw === null ? encoding : null,
         bytes: Buffer.from(rest, form),
       });
@@ -212,7 +217,6 @@ function readingsOf(text: string, configured: SecretEncoding): Reading[] {
     readings.push({ name: 'without the blanks around it', encoding: null, bytes: Buffer.from(trimmed) });
   }
   readings.push({ name: 'with a line end behind it', encoding: null, bytes: Buffer.from(`${trimmed}\n`) });
-  return readings
-    .map((reading) => ({ ...reading, isConfigured: reading.encoding === configured }))
-    .sort((a, b) => Number(b.isConfigured) - Number(a.isConfigured));
+  const isConfigured = ({ encoding }: Reading) => Number(encoding === configured);
+  return readings.sort((a, b) => isConfigured(b) - isConfigured(a));
 }

@@ -16,21 +16,21 @@ import {
 import { type CandidateSecret, DIGEST_BYTES, type Fit, searchFit } from './diagnosis-search.ts';
 
 export interface Diagnosis {
-  /** The service would accept it, as far as its signature goes; of one that was kept: it has had its effect. */
+  /** The service would accept its signature; of a stored delivery: it has had its effect. */
   healthy: boolean;
   /** Every reason why not; empty when healthy. */
   causes: Cause[];
-  /** What the signature fits; null: nothing that was tried. */
+  /** The combination that makes the signature; null: none that was tried. */
   fit: ReturnType<typeof describe> | null;
-  /** What else is known of a delivery that was kept, in sentences. */
+  /** Sentences with what else is known of a stored delivery. */
   known?: string[];
 }
 
 const rejectedFor = (...causes: Cause[]): Diagnosis => ({ healthy: false, causes, fit: null });
 
 /**
- * Why a delivery is rejected, or that it is not. Pure. Tries what senders and the machines between are known to do, and names what
- * fits. If nothing fits, it says what can still be the cause.
+ * Why a delivery is rejected, or that it is not. Pure. Tries what senders and proxies are known to do, and names what fits. If
+ * nothing fits, it says what can still be the cause.
  */
 export function* diagnose(
   specimen: Specimen,
@@ -62,7 +62,7 @@ export function* diagnose(
     ...(fit === null ? [] : fitCauses(fit, settings)),
     timeCause(t, fit, specimen, settings),
   ].filter((each) => each !== null);
-  // If the header is broken too, nobody can say whether its secret was right.
+  // If the header itself is broken, nothing can be said about the secret.
   if (fit === null && (strict.ok || secrets.length === 0)) {
     causes.push(secrets.length === 0 ? NO_SECRET : nothingFits(specimen, secrets, settings));
   }
@@ -75,7 +75,7 @@ const NO_SECRET = cause(
   'Set WEBHOOK_SECRETS, register the webhook, or give one with --secret.',
 );
 
-/** A secret is called wrong only if everything that it would have signed could be tried. */
+/** Calls the secret wrong only if every signed header is known. */
 function nothingFits(
   { headers }: Specimen,
   secrets: readonly CandidateSecret[],
@@ -107,8 +107,8 @@ function describe(fit: Fit) {
 }
 
 /**
- * Why a stored delivery was rejected. Pure. Without its body only its form can be judged. `headers`: its other headers, as far as
- * somebody knows them, because they are not stored.
+ * Why a stored delivery was rejected. Pure. Without its body only the form of its header can be judged. `headers`: its other headers
+ * that somebody knows, because they are not stored.
  */
 export function* diagnoseRejection(
   rejection: Pick<RejectionReport, 'at' | 'reason' | 'bytes' | 'header' | 'body_base64'>,
@@ -142,10 +142,10 @@ const CAME_TOO_EARLY: Cause = {
     'Register the webhook, or set WEBHOOK_SECRETS. It was answered 503, so that the sender tries again; what it does not send again, a full sync finds.',
 };
 
-/** The longest time for which the event loop may be blocked: a delivery that arrives meanwhile waits as long. */
+/** How long a slice may block the event loop, and with it a delivery. */
 const SLICE_MS = 5;
 
-/** For a process that has nothing else to do. */
+/** Does the work at once, for a process that has nothing else to do. */
 export function allAtOnce<Result>(steps: Steps<Result>): Result {
   for (;;) {
     const step = steps.next();
@@ -153,7 +153,7 @@ export function allAtOnce<Result>(steps: Steps<Result>): Result {
   }
 }
 
-/** The same beside deliveries and probes: after each slice, whatever has arrived meanwhile goes first. */
+/** Does the work in slices. Deliveries and probes that arrive are answered after each slice. */
 export async function inSlices<Result>(steps: Steps<Result>): Promise<Result> {
   for (;;) {
     const until = performance.now() + SLICE_MS;

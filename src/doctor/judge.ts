@@ -6,22 +6,22 @@ import { isLoopback } from '../platform/addresses.ts';
 import type { RejectionReport, StoreSummary } from '../store/reports.ts';
 import type { StoredRegistration } from '../store/store.ts';
 
-/** What was found, not judged yet. Null: it could not be looked at. Times are wall-clock milliseconds. */
+/** What was found, before it is judged. Null: it could not be looked at. Times are wall-clock milliseconds. */
 export interface Findings {
   now: number;
   warnings: readonly string[];
   database: {
-    /** The file, or the server and where on it. */
+    /** The file; or the server, its database and schema. */
     path: string;
     isServer?: boolean;
     problem: string | null;
     remedy: string | null;
-    /** The problem is one of the settings: "serve" ends with exit code 2 for it. */
+    /** The problem is in the settings: "serve" would end with exit code 2. */
     isSetting?: boolean;
-    /** What others can do on the way there, and which setting prevents it. */
+    /** What others on the way to the server can do, and the setting that prevents it. */
     exposure: { says: string; remedy: string } | null;
   };
-  /** The one that holds the file, or how many share the server's database. Null: none runs. Undefined: it cannot be known. */
+  /** The service that holds the file, or how many share the PostgreSQL database. Null: none runs. Undefined: not known. */
   service: { pid: number; opsUrl: string | null } | { replicas: number } | null | undefined;
   upstream: UpstreamFindings | null;
   settings: { silenceMs: number; fullSyncMs: number; toleranceSeconds: number };
@@ -44,7 +44,7 @@ export interface StoredFindings {
   sealed: { open: number; closed: readonly string[] };
   /** Of the deliveries that were rejected last, in any order. */
   rejections: readonly Pick<RejectionReport, 'id' | 'at' | 'reason' | 't'>[];
-  /** Where ids were found that no setting names. */
+  /** Places of ids that no setting names. */
   toSet: readonly { kind: Kind; path: string; setting: string }[];
 }
 
@@ -54,16 +54,16 @@ export interface UpstreamFindings {
   reads: readonly Read[];
   /** Some answer came, whatever it said. */
   answered: boolean;
-  /** Their clock minus ours, as far as a Date header tells. */
+  /** The service's clock minus ours, by a Date header; null: there was none. */
   skewMs: number | null;
   /** The lists whose paging does not fit. */
   paging: readonly { kind: Kind; finding: PagingFinding }[];
-  /** The one that was asked for; null: none is known. */
+  /** The assessment that was asked for; null: none is known. */
   assessment: { id: string; outcome: 'found' | 'missing' | 'failed' } | null;
   write: WriteScope;
 }
 
-/** `granted` null: only a POST would show it. `why`: the scopes that were granted, or what the refusal says. */
+/** `granted` null: only a POST would show it. `why`: the granted scopes, or what the service says. */
 export type WriteScope = { granted: boolean | null; why: string | null };
 
 export interface Read {
@@ -81,7 +81,7 @@ export interface Check {
   remedy: string | null;
 }
 
-/** Clocks this far apart are worth a warning long before deliveries are rejected. */
+/** Clocks this far apart are worth a warning, long before deliveries are rejected. */
 const SKEW_WARNING_MS = 5_000;
 /** A full sync is late when two of its intervals have passed without a complete one. */
 const LATE_AFTER_SYNC_RUNS = 2;
@@ -103,7 +103,7 @@ const EVENTS_ONLY = 'events only: COMPLIANCE_BASE_URL is not set';
 const NO_DATABASE = 'the database cannot be read';
 const NOT_ACCEPTED = 'not known while the credentials are not accepted';
 
-/** A check of the API, where there is one. `isAccepted`: some read shows that the credentials are. */
+/** A check of the API; skipped without one. `isAccepted`: a read shows that the credentials are accepted. */
 function ofUpstream(
   check: (upstream: UpstreamFindings & { isAccepted: boolean }, found: Findings) => Verdict,
 ): Judge {
@@ -115,7 +115,7 @@ function ofUpstream(
   };
 }
 
-/** A check of what the database says, where it can be read. */
+/** A check of what the database says; skipped if it cannot be read. */
 function ofStored(check: (stored: StoredFindings, found: Findings) => Verdict): Judge {
   return (found) => (found.stored === null ? skipped(NO_DATABASE) : check(found.stored, found));
 }
@@ -176,7 +176,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     if (write.granted === null) {
       return skipped(`not known from what was granted${write.why === null ? '' : ` (${write.why})`}`);
     }
-    // Mirroring only reads.
+    // A mirror only reads.
     if ((stored?.registrations ?? []).length > 0)
       return ok('not granted, and not needed: the webhook is registered; creates would be refused');
     const how = auth === 'oauth' ? 'run "login --write"' : 'allow the service account the scope "write"';
@@ -199,7 +199,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     const route = 'GET /risk-assessments/{id}';
     if (assessment === null) return skipped(`no assessment is known yet, so ${route} was not tried`);
     const { id, outcome } = assessment;
-    // Every other read has the same fault, which already has its line.
+    // Another check has said so already.
     if (!isAccepted) return skipped(NOT_ACCEPTED);
     if (outcome === 'found') return ok(`${route} answers, for ${id}`);
     if (outcome === 'missing') {
@@ -238,7 +238,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
       return wrong(joined('what'), joined('remedy'));
     }
     const isClosed = database?.sealed.closed.some((place) => place.startsWith('registrations ')) ?? false;
-    // A running service goes on with what it has open. To register again would make a second registration.
+    // Not "register" as below: that would make a second registration.
     if (configured + stored === 0 && isClosed)
       return wrong('none that opens with CREDENTIALS_KEY', 'see “stored secrets”, just above');
     if (configured === 0 && database === null && service === undefined)
@@ -255,12 +255,12 @@ const CHECKS: Readonly<Record<string, Judge>> = {
         ? warning('none that was made from here', remedy)
         : wrong('the webhook is not registered', remedy);
     }
-    // Each address by itself: which of them leads here is not known, and one does not get what another gets.
+    // Each address by itself: it is not known which of them leads here, and only that one counts.
     const addresses = [...Map.groupBy(registrations, ({ url }) => url)].map(([url, held]) => ({
       url,
       ...aimOf(url, receiver),
       ids: held.map(({ upstreamId }) => upstreamId).join(', '),
-      // A registration that expires was replaced.
+      // A registration expires only after it was replaced.
       isReplaced: held.every(({ expiresWall }) => expiresWall !== null),
       missing: coverageOf(held.flatMap(({ delivers }) => delivers)).missing,
     }));
@@ -316,7 +316,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     return isSinceAccepted ? wrong(detail, remedy) : warning(`${detail}; others were accepted since`, remedy);
   }),
 
-  // These wait for a person. Until then something may be missing.
+  // The next two wait for a person. Until then something may be missing.
   'failed events': ofStored(({ summary: { events } }) =>
     events.failed === 0 ? ok('none') : wrong(`${events.failed} could not be processed`, EVENTS_REMEDY),
   ),
@@ -383,7 +383,7 @@ const QUARANTINE_REMEDY = 'see "quarantine list", then "quarantine release"';
 
 const EVERY_ADDRESS = new Set(['0.0.0.0', '::', '']);
 
-/** Whether deliveries to `url` come to `receiver`, as far as this machine can know. Pure. */
+/** Whether deliveries to `url` reach `receiver`, as far as this machine can know. Pure. */
 function aimOf(url: string, { host, port }: Findings['receiver']): { isElsewhere: boolean; says: string } {
   const { hostname, port: given, protocol } = new URL(url);
   const elsewhere = (says: string) => ({ isElsewhere: true, says });
@@ -394,14 +394,14 @@ function aimOf(url: string, { host, port }: Findings['receiver']): { isElsewhere
   const isOfThisMachine = isLoopback(hostname);
   const isEither = EVERY_ADDRESS.has(host) || host === 'localhost' || bare === 'localhost';
   if (bare !== host && !(isOfThisMachine && isEither)) {
-    // By a name or another address deliveries pass a proxy, which may lead anywhere.
+    // Another name or address belongs to a proxy, which may lead anywhere.
     return isOfThisMachine
       ? elsewhere(`this receiver listens at ${host}`)
       : maybeHere('host and port cannot be compared from here');
   }
   if (protocol === 'https:')
     return maybeHere('a proxy for https on this machine, whose aim cannot be compared from here');
-  // 0: whichever is free at the start.
+  // Port 0 becomes any free port at the start.
   if (port === 0) return maybeHere('PORT is 0, so the port cannot be compared');
   return Number(given || 80) === port
     ? maybeHere('this receiver')
@@ -410,7 +410,7 @@ function aimOf(url: string, { host, port }: Findings['receiver']): { isElsewhere
 
 const lastDeliveryOf = ({ summary }: StoredFindings) => Date.parse(summary.last_delivery_at ?? '') || 0;
 
-/** The newest one that was rejected for such a reason. */
+/** The newest rejection for a reason that `isIt` accepts. */
 function newestRejection(stored: StoredFindings, isIt: (reason: string) => boolean) {
   const [newest] = stored.rejections
     .filter(({ reason }) => isIt(reason))

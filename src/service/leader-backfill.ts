@@ -7,19 +7,19 @@ import type { Lease, RepairStore, Store } from '../store/store.ts';
 import type { Replicas } from './replicas.ts';
 
 /**
- * Repairs and full syncs among several replicas. The leader does all of them: the request budget bounds them, so more
- * replicas would read no more, and what is known of the upstream (its failures, what was seen alive, which records a full
- * sync reads itself) stays in one place. The others pass on what they are asked for, and show what the leader says.
+ * Repairs and full syncs among several replicas. The leader does all of them: the request budget limits them, so more
+ * replicas could not read more, and what is known of the upstream (its failures, what was seen alive, which records a full
+ * sync reads itself) stays in one place. The other replicas pass on requests and show what the leader reports.
  */
 
-/** Whoever holds it reads the API. */
+/** The replica that holds this lease is the leader. */
 export const READER_LEASE = 'backfill';
-/** What the leader says of itself, for the pages of the others. */
+/** What the leader reports, for the pages of the other replicas. */
 const LIVE_FACT = 'backfill_live';
-/** Written this often even if nothing has changed, and not believed for longer than this. */
+/** The leader's report is written this often even without changes, and is believed for this long. */
 const WRITE_AGAIN_MS = 5_000;
 const BELIEVED_MS = 15_000;
-/** Of what a stranger can cause, all replicas together ask no more often than one alone would. */
+/** The reason that a stranger can cause: all replicas together request full syncs for it no more often than one alone would. */
 const FORGEABLE = 'rejected deliveries';
 
 interface Live {
@@ -29,9 +29,9 @@ interface Live {
 }
 
 export interface LeaderBackfill extends Backfill {
-  /** Passes requests on, takes those of other replicas, and learns their state. `isNotified`: another replica has announced work. */
+  /** Passes requests on, or as the leader takes them, and exchanges the report. `isNotified`: another replica has announced work. */
   look(isNotified: boolean): Promise<void>;
-  /** As `requestFullSync`, and stored when it resolves. */
+  /** As `requestFullSync`, but the request is stored when this resolves. */
   askForFullSync(kinds: readonly Kind[], reason: string): Promise<void>;
 }
 
@@ -47,17 +47,17 @@ export function createLeaderBackfill(options: {
 }): LeaderBackfill {
   const { store, replicas, clock, create } = options;
   const now = () => momentOf(clock);
-  /** For dry runs while another replica leads. Never run. */
+  /** Only for dry runs while another replica is the leader. */
   const idle = create(store, []);
   let leading: Backfill | null = null;
   let startReason = options.isFirst ? 'start' : 'takeover';
   let paused = false;
-  const asked: { kinds: readonly Kind[]; reason: string }[] = [];
+  const asked = new Set<{ kinds: readonly Kind[]; reason: string }>();
   let live: Live | null = null;
   let written = { at: Number.NEGATIVE_INFINITY, text: '' };
 
   async function lead({ lease, signal }: { lease: Lease | null; signal: AbortSignal }): Promise<void> {
-    // The leader before has lost its lease: what it left open is over.
+    // The previous leader has lost its lease, so the sync runs that it left open are over.
     const interrupted = await store.interruptSyncRuns(now());
     const own = create(lease === null ? store : underLease(store, lease, clock), interrupted);
     if (paused) own.pause();
@@ -72,17 +72,15 @@ export function createLeaderBackfill(options: {
   }
 
   async function passOn(): Promise<void> {
-    for (let at = 0; at < asked.length; ) {
-      const { kinds, reason } = asked[at]!;
+    for (const request of asked) {
+      const { kinds, reason } = request;
       const isForgeable = reason === FORGEABLE;
-      if (isForgeable && !(await replicas.takeTurn(`sync:${FORGEABLE}`, options.forgeableDistanceMs))) {
-        // Put off, not dropped.
-        at += 1;
+      // Without a turn it is tried again later.
+      if (isForgeable && !(await replicas.takeTurn(`sync:${FORGEABLE}`, options.forgeableDistanceMs)))
         continue;
-      }
       await store.requestSyncRuns(kinds, reason, now());
       if (leading === null) replicas.notify('work');
-      asked.splice(at, 1);
+      asked.delete(request);
     }
   }
 
@@ -116,9 +114,9 @@ export function createLeaderBackfill(options: {
       replicas.lookNow();
     },
     requestFullSync(kinds, reason) {
-      // Of those that wait for their turn one is enough, however long they wait.
-      if (reason !== FORGEABLE || !asked.some((other) => other.reason === reason))
-        asked.push({ kinds, reason });
+      // One waiting request of this reason is enough.
+      const isWaiting = [...asked].some((other) => other.reason === reason);
+      if (reason !== FORGEABLE || !isWaiting) asked.add({ kinds, reason });
       replicas.lookNow();
     },
     async refetch(kind, ids) {
@@ -144,9 +142,9 @@ export function createLeaderBackfill(options: {
   };
 }
 
-/** The store as the leader uses it: the database refuses what cannot be undone, once another holds the lease. */
+/** The store for the leader. The database refuses its deletions once another replica holds the lease. */
 function underLease(store: Store, lease: Lease, clock: Clock): RepairStore {
-  // Another replica's clock may be this much behind: read later, so that the read covers what that one accepted.
+  // Another replica's clock may be this much behind. A read that is later by it covers what that replica has accepted.
   const marginMs = () => 2 * (clock.marginMs?.() ?? 0);
   return {
     ...store,

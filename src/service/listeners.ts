@@ -6,12 +6,10 @@ import { type Listener, type ListenOptions, listen } from '../receive/server.ts'
 
 type Fetch = ListenOptions['fetch'];
 
-/** A start takes seconds, a migration of a large database minutes. */
+/** A start takes seconds, but the migration of a large database takes minutes. */
 const RETRY_AFTER = { 'retry-after': '5' };
 
-/**
- * Answers until the database is open: a probe can tell a start from a crash, and a sender tries again later.
- */
+/** Answers until the database is open: a probe can tell a start from a crash, and a sender tries again later. */
 export function createStartup(publicUrl: URL | null) {
   /** The step of the start, for `/readyz`. */
   let state: 'starting' | 'migrating' = 'starting';
@@ -99,10 +97,10 @@ export async function openListeners(config: Pick<Config, 'host' | 'port' | 'ops'
   };
 }
 
-/** A page takes a few milliseconds: at most one is served before a waiting delivery, however many are requested. */
+/** A page takes a few milliseconds. Only one is served before a waiting delivery, however many are requested. */
 const OPERATORS_TURNS = { perTurn: 1, canWait: () => true };
 
-/** As senders write it. Any other spelling only waits for its turn. */
+/** The usual spelling of the path. A delivery with another one only waits for its turn. */
 const isForWebhooks = (target: string | undefined) => target?.split('?', 1)[0] === '/webhooks';
 const isDelivery = (request: Request) => pathOf(request) === '/webhooks';
 const pathOf = (request: Request) => new URL(request.url).pathname;

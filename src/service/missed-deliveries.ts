@@ -7,30 +7,30 @@ import type { BackfillStore, DirtyTiming, GapKey, GapReason, OperatorStore } fro
 
 /** After this long without a heartbeat the sender may have given up on deliveries. */
 const DOWNTIME_AFTER_MS = 30_000;
-/** Anyone can replay a captured delivery or invent a signature: full syncs because of either are at least this far apart. */
+/** Anyone can replay a captured delivery or invent a signature. Full syncs for such reasons are at least this far apart. */
 const FORGEABLE_FULL_SYNC_DISTANCE_MS = 10 * 60_000;
-/** Deliveries that the database did not take for so long are no hiccup: it takes heartbeats, perhaps, and no events. */
+/** If the database takes no deliveries for this long it is a failure, even if it takes heartbeats. */
 const UNKEPT_AFTER_MS = 6_000;
-/** What the last of them showed still holds for so long: a sender that found another replica comes here no more. */
+/** The failure counts for this long after the last such delivery: the sender may have found another replica. */
 const UNKEPT_HOLDS_MS = 60_000;
-/** Rejections for their time are told of for so long after the last: a full sync has read by then what they said. */
+/** Deliveries at a wrong time are reported for this long after the last one: by then a full sync has read what they said. */
 const UNTIMELY_HOLDS_MS = 10 * 60_000;
-/** So many rejections in a row look like a rotated secret, or a wrong clock, rather than a stranger. */
+/** This many rejections in a row are a sign of a rotated secret or a wrong clock rather than of a stranger. */
 const REJECTED_BURST = 5;
 
-/** Deliveries from which the usual pause is computed. More would include what was usual long ago. */
+/** How many of the last deliveries show the usual pause. More would show what was usual long ago. */
 const USUAL_AMONG = 200;
-/** Silence counts after this many times the longest usual pause … */
+/** Silence opens a gap after this many times the longest usual pause, */
 const USUAL_TIMES = 4;
-/** … but never before this: a quiet hour is nothing. */
+/** but never before this: a quiet hour means nothing. */
 const USUAL_AT_LEAST_MS = 3_600_000;
 
 const gapOf = (reason: GapReason): GapKey => ({ reason, kind: null, recordId: null });
 
 /**
- * What every start must do before any stage runs, because the last process may have ended anywhere: full syncs that it left
- * open are over, nothing unverified counts as settled, and the time without a service is a gap. Returns how far those
- * full syncs had come. A replica that joins others leaves them their work.
+ * What every start does before any stage runs, because the last process may have ended anywhere: it ends the full syncs that were
+ * left open, marks unverified records dirty, and opens a gap for the time without a service. Returns how far those full syncs had
+ * come. A replica that joins others leaves them their work.
  */
 export async function recover(options: {
   store: BackfillStore & Pick<OperatorStore, 'readFact'>;
@@ -43,17 +43,17 @@ export async function recover(options: {
 }): Promise<{ kind: Kind; pages: number }[]> {
   const { store, clock, others } = options;
   const now = momentOf(clock);
-  // Among several, full syncs are over when another takes the lease.
+  // Among several replicas, the next leader ends the open full syncs.
   const interrupted = others === undefined ? await store.interruptSyncRuns(now) : [];
-  // Others have gone on by the same clock, and their due times hold.
+  // Other replicas went on by the same clock, so the due times are still right.
   if ((others ?? 0) === 0) await store.markUnverifiedDirty(now, options.timing);
   await noteDowntime(options, 'the service was not running');
   return interrupted;
 }
 
 /**
- * Opens a gap when the last heartbeat is too long ago, or too far ahead. Called before each one, not only at a start: a machine that
- * slept, a stopped process and a full disk come back without a start.
+ * Opens a gap if the last heartbeat is too long ago, or too far in the future. Called before each heartbeat and not only at a start,
+ * because a sleeping machine, a stopped process and a full disk come back without a start.
  */
 export async function noteDowntime(
   options: {
@@ -64,29 +64,29 @@ export async function noteDowntime(
   },
   what: string,
 ): Promise<void> {
-  // Without the API nothing could ever resolve it.
+  // Without the API nothing could resolve the gap.
   if (options.eventsOnly) return;
   const last = await options.store.readFact('heartbeat');
   const ms = last === null ? 0 : options.clock.wall() - Date.parse(last);
   if (Math.abs(ms) < DOWNTIME_AFTER_MS) return;
   const seconds = Math.round(Math.abs(ms) / 1000);
-  // After a clock was set back, `complete_through` would be an instant to come until there are full syncs by the present one.
+  // After a clock was set back, `complete_through` would be in the future until the next full syncs.
   const why = ms > 0 ? `${what} for ${seconds} s` : `the clock was set back by ${seconds} s`;
   await options.gaps.open(gapOf('downtime'), why);
 }
 
-/** How far apart full syncs are that a stranger can cause. Milliseconds. */
+/** The shortest time between full syncs that a stranger can cause. Milliseconds. */
 export function forgeableDistanceMs(fullSyncMs: number): number {
   return Math.max(FORGEABLE_FULL_SYNC_DISTANCE_MS, fullSyncMs);
 }
 
 export type DeliveryWatch = ReturnType<typeof createDeliveryWatch>;
 
-/** Learns from the deliveries themselves what is missing. */
+/** Opens and resolves gaps by what the outcomes of deliveries show. */
 export function createDeliveryWatch(options: {
   store: Pick<BackfillStore, 'lastDelivery'>;
   gaps: GapKeeper;
-  /** Null: events only, so that nothing can be read again. */
+  /** Null: events only, so nothing can be read again. */
   backfill: Pick<Backfill, 'requestFullSync' | 'wake'> | null;
   clock: Clock;
   /** Wall-clock milliseconds. */
@@ -103,14 +103,14 @@ export function createDeliveryWatch(options: {
   let burstIsOver = false;
   let lastBurstFullSync = Number.NEGATIVE_INFINITY;
   let lackedSecret = false;
-  /** The last process may have left gaps open that only an accepted delivery closes. */
+  /** The first accepted delivery resolves gaps that the last process may have left open. */
   let isFirst = true;
   let rejectedTimestamp: string | null = null;
-  /** Correctly signed ones rejected for their time, since one came in time. `since`: wall; `last`: steady. */
+  /** Correctly signed deliveries at a wrong time, since the last one at a right time. `since`: wall; `last`: steady. */
   let untimely: { since: number; last: number; count: number } | null = null;
   let lastReplayFullSync = Number.NEGATIVE_INFINITY;
   let wasSilent = false;
-  /** Deliveries that could not be kept, since one was; steady, but for `wall`. */
+  /** Deliveries that could not be stored, since the last one that was. Only `wall` is by the wall clock. */
   let unkept: { wall: number; since: number; last: number; isTold: boolean } | null = null;
 
   const open = (reason: GapReason, error: string) => void gaps.open(gapOf(reason), error).catch(onError);
@@ -129,9 +129,9 @@ export function createDeliveryWatch(options: {
   }
 
   function onAccepted(): void {
-    // No stranger can cause this: it takes a new secret, and a delivery signed with it.
+    // A stranger cannot cause this: it takes a new secret and a delivery that is signed with it.
     if (lackedSecret) readAgain();
-    // What was rejected before a start is read by the start's full sync.
+    // The full sync at the start has read what was rejected before it.
     if (lackedSecret || isFirst) resolve('no_signing_secret');
     lackedSecret = false;
     if (isRejecting()) burstIsOver = true;
@@ -143,7 +143,7 @@ export function createDeliveryWatch(options: {
 
   const isRejecting = () => rejectedInARow >= REJECTED_BURST;
 
-  /** Reads again what a burst of rejections may have said. The gap stays open until then. */
+  /** After a burst of rejections, requests a full sync and resolves the gap. */
   function endBurst(): void {
     if (!burstIsOver || isRejecting() || clock.steady() - lastBurstFullSync < distanceMs) return;
     burstIsOver = false;
@@ -158,14 +158,14 @@ export function createDeliveryWatch(options: {
     unkept.last = steady;
   }
 
-  /** The sender may give them up, as when the service is away. Of those until the end as well, once it is over. */
+  /** Opens a gap for deliveries that could not be stored, because the sender may give them up; and again when that is over. */
   async function openUnkept(isOver: boolean): Promise<void> {
     if (unkept === null) return;
     const ms = unkept.last - unkept.since;
     const isNews = ms >= DOWNTIME_AFTER_MS && (isOver || !unkept.isTold);
     unkept.isTold ||= isNews;
     if (isOver) unkept = null;
-    // Without the API nothing could ever resolve it.
+    // Without the API nothing could resolve the gap.
     if (!isNews || backfill === null) return;
     await gaps.open(gapOf('downtime'), `deliveries could not be kept for ${Math.round(ms / 1000)} s`);
     backfill.wake();
@@ -192,7 +192,7 @@ export function createDeliveryWatch(options: {
       }
     },
 
-    /** Wall-clock milliseconds since which no delivery could be kept; null: the last one was, or none comes. */
+    /** Since when no delivery could be stored, in wall-clock milliseconds; null: the last one was stored, or none comes. */
     unkeptSince(): number | null {
       if (unkept === null || clock.steady() - unkept.last >= UNKEPT_HOLDS_MS) return null;
       return unkept.last - unkept.since < UNKEPT_AFTER_MS ? null : unkept.wall;
@@ -201,13 +201,13 @@ export function createDeliveryWatch(options: {
     /** Several deliveries in a row were rejected for their signature, and none has been accepted since. */
     isRejecting,
 
-    /** Wall-clock milliseconds since which each of several correctly signed deliveries was rejected for its time; null: they are not. */
+    /** Since when all correctly signed deliveries come at a wrong time, in wall-clock milliseconds; null: they do not, or are too few. */
     untimelySince(): number | null {
       if (untimely === null || untimely.count < REJECTED_BURST) return null;
       return clock.steady() - untimely.last < UNTIMELY_HOLDS_MS ? untimely.since : null;
     },
 
-    /** A correctly signed delivery came at the wrong time, so what it said is lost: put off where it comes too soon, not dropped. */
+    /** A correctly signed delivery came at a wrong time, so its event is lost. Opens a gap, now or later. */
     onRejectedTimestamp(reason: string): void {
       rejectedTimestamp = reason;
       const { since, count } = untimely ?? { since: clock.wall(), count: 0 };
@@ -215,7 +215,7 @@ export function createDeliveryWatch(options: {
       openRejectedTimestamp().catch(onError);
     },
 
-    /** Checks whether deliveries have stopped, and opens gaps that were deferred. Called by the heartbeat. */
+    /** Checks whether deliveries have stopped, and opens gaps that were put off. Called by the heartbeat. */
     async check(): Promise<void> {
       await openRejectedTimestamp();
       await openUnkept(false);
@@ -232,7 +232,7 @@ export function createDeliveryWatch(options: {
   };
 }
 
-/** After how long without a delivery something may be wrong: as configured, or sooner where deliveries usually are close. Pure. */
+/** How long silence may last: as configured, or less if the usual pauses are short. Pure. */
 function silenceLimitMs(configuredMs: number, longestPauseMs: number | null): number {
   if (longestPauseMs === null) return configuredMs;
   return Math.min(configuredMs, Math.max(USUAL_AT_LEAST_MS, USUAL_TIMES * longestPauseMs));

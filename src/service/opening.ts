@@ -11,18 +11,18 @@ import { type Listeners, openListeners } from './listeners.ts';
 import { databaseClock } from './replicas.ts';
 import { createSigningSecrets } from './signing-secrets.ts';
 
-/** A start waits this long for a database that does not answer, as when a whole site starts; then it has failed. */
+/** A start fails after this long without an answer of the database, which may be starting too. */
 const DATABASE_PATIENCE_MS = 60_000;
 const DATABASE_AGAIN_MS = 1_000;
 
 export interface ServiceOptions {
   config: Config;
   logger: Logger;
-  /** Log lines that found no room since the start. Default: none is ever lost. */
+  /** How many log lines were lost since the start. Default: none ever is. */
   logLinesLost?: () => number;
-  /** Ends a start that waits for its database: `startService` rejects with its reason. Afterwards there is `stop`. */
+  /** Ends a start that waits for its database: `startService` rejects with its reason. A service that runs is ended by `stop`. */
   signal?: AbortSignal;
-  /** For tests: time, which no thread of its own keeps to, and chance. */
+  /** For tests: time and chance. With a clock the database gets no thread, because threads have their own time. */
   clock?: Clock;
   random?: () => number;
 }
@@ -31,8 +31,8 @@ export interface ServiceOptions {
 export type Opened = Awaited<ReturnType<typeof open>>;
 
 /**
- * Locks the database and opens everything. Rejects with UsageError for a database that another service holds, and for an address
- * or a database that cannot be used, and with the signal's reason. Whatever it rejects with, nothing stays open.
+ * Locks the database and opens everything. Rejects with UsageError if another service holds the database, or if an address or the
+ * database cannot be used, and with the signal's reason. Whatever it rejects with, nothing stays open.
  */
 export async function open(options: ServiceOptions) {
   const { config } = options;
@@ -42,7 +42,7 @@ export async function open(options: ServiceOptions) {
   fatal.promise.catch(() => undefined);
   let listeners: Listeners | null = null;
   let store: Store | null = null;
-  /** Closes whatever is open; requests under way are cut. */
+  /** Closes whatever is open, and cuts requests that are under way. */
   const close = async () => {
     try {
       await Promise.all([listeners?.receiver.close(0), listeners?.ops?.close(0)]);
@@ -60,7 +60,7 @@ export async function open(options: ServiceOptions) {
     const base = baseOn({ ...options, addresses, store, clock }, fatal.reject);
     const secrets = createSigningSecrets(base);
     await secrets.refresh();
-    // `failed` rejects with what `fail` was called with first: the service cannot go on. It never resolves.
+    // `failed` never resolves. It rejects with the first error that `fail` is called with: the service cannot go on.
     const { promise: failed, reject: fail } = fatal;
     return { base, listeners, lock, secrets, fail, failed, close };
   } catch (error) {
@@ -70,8 +70,8 @@ export async function open(options: ServiceOptions) {
 }
 
 /**
- * The store, migrated. Rejects with UsageError for a database that cannot be used, with the signal's reason once that
- * aborts, and otherwise once patience has run out. `onLost`: the store that was opened has been lost for good.
+ * Opens and migrates the store. Rejects with UsageError if the database cannot be used, with the signal's reason when that
+ * aborts, and with the last error when patience has run out. `onLost` is called if the opened store is lost for good.
  */
 async function openWithPatience(
   options: ServiceOptions,
@@ -94,7 +94,7 @@ async function openWithPatience(
         onBackup: (path) => log.info({ outcome: 'backed_up', path }, 'migration'),
       });
     } catch (error) {
-      // A file that cannot be opened now will not be in a minute.
+      // Waiting does not help a file that cannot be opened.
       const mayCome = isPostgres(config.databaseUrl) && error instanceof StoreUnavailable && !error.fatal;
       if (!mayCome || clock.steady() >= until) throw error;
       log.warn({ outcome: 'failed', error: describeError(error) }, 'waiting for the database');
@@ -104,7 +104,7 @@ async function openWithPatience(
   }
 }
 
-/** What every part of the service needs, and is made of nothing but settings, database and time. */
+/** What every part of the service needs, made of the settings, the database and time. */
 export type Base = ReturnType<typeof baseOn>;
 
 function baseOn(
@@ -126,9 +126,9 @@ function baseOn(
     /** Wall-clock milliseconds. */
     startedAt: clock.wall(),
     metrics: createMetrics({ logLinesLost: options.logLinesLost }),
-    /** For failures that nobody waits for. */
+    /** Reports failures that nobody waits for. */
     onError(error: unknown): void {
-      // Only our own signals abort anything: a stop, or a lease that went to another replica.
+      // Not a failure: only a stop, or the loss of a lease, aborts work.
       if (error instanceof Error && error.name === 'AbortError') return;
       const reason = error instanceof MirrorError ? error.code : null;
       if (lines.admits(log, 'error', 'stage failed', { outcome: 'failed', reason }))
@@ -138,7 +138,7 @@ function baseOn(
   };
 }
 
-/** How events are processed, by the settings. */
+/** The rules for processing events, by the settings. */
 export function rulesOf(config: Config): ProvisionalRules {
   return {
     pointers: config.idPointers,

@@ -36,7 +36,7 @@ interface OperatorsOptions extends Base {
   secrets: Pick<SigningSecrets, 'keys' | 'facts'>;
   telemetry: Pick<Telemetry, 'traffic' | 'answerTimes'>;
   watch: Pick<DeliveryWatch, 'unkeptSince' | 'isRejecting' | 'untimelySince'>;
-  /** Their listener, as they reach it. */
+  /** The address at which operators reach their listener. */
   operatorsUrl: string;
   receiverUrl: string;
   /** Aborts when the service drains. */
@@ -45,7 +45,7 @@ interface OperatorsOptions extends Base {
 
 export type Operators = ReturnType<typeof createOperators>;
 
-/** What answers at the operators' listener. Its app imports no stage: what operators may see and do is passed to it. */
+/** Makes the app of the operators' listener. The app imports no stage, so what operators may see and do is passed to it. */
 export function createOperators(options: OperatorsOptions) {
   const { config, addresses, store, clock, metrics, logger, lines, telemetry, replicas } = options;
   const made = config.ops.tokens.length > 0 ? null : madeToken(config, options.operatorsUrl);
@@ -74,12 +74,12 @@ export function createOperators(options: OperatorsOptions) {
   return {
     app: createOps(context, snapshots),
     verdict: async () => (await snapshots.current()).verdict,
-    /** Of the token that was made because OPS_TOKENS is not set; null: it is. The link has the token in it: never to be logged. */
+    /** The token that was made because OPS_TOKENS is not set; null: it is set. The link holds the token and must never be logged. */
     signIn: made?.signIn ?? null,
   };
 }
 
-/** What of the running service its database does not hold. */
+/** Facts about the running service that its database does not hold. */
 function liveFacts(running: OperatorsOptions): LiveFacts {
   const { config, state, repairs, secrets, telemetry, watch, clock } = running;
   const own = state.facts();
@@ -135,11 +135,8 @@ function upstreamFacts({ config, repairs, clock }: OperatorsOptions): LiveFacts[
   };
 }
 
-/** What is known of the upstream's credentials without asking it. Null: there are none. */
-async function credentialFacts({
-  config,
-  repairs,
-}: Pick<OperatorsOptions, 'config' | 'repairs'>): Promise<CredentialFacts | null> {
+/** What is known of our credentials without asking the API; null: there are none. */
+async function credentialFacts({ config, repairs }: OperatorsOptions): Promise<CredentialFacts | null> {
   if (config.compliance === null) return null;
   const standing = await repairs.credentials?.standing?.();
   return {
@@ -149,7 +146,7 @@ async function credentialFacts({
   };
 }
 
-/** Beside a SQLite file a token can be made and kept; replicas must be given the same one. */
+/** @throws UsageError without OPS_TOKENS on PostgreSQL: only beside a SQLite file can a token be made and kept. */
 export function requireTokens(config: Config): void {
   if (config.ops.tokens.length > 0 || !isPostgres(config.databaseUrl)) return;
   throw new UsageError(
@@ -167,7 +164,7 @@ function madeToken(config: Config, url: string) {
   };
 }
 
-/** The store as operators reach it: what they change makes work, so the backfill is woken. */
+/** The store for operators. It wakes the backfill after a change that makes work. */
 function operatorsStore({ store, rules, repairs }: OperatorsOptions): OpsContext['store'] {
   return {
     ...store,
@@ -205,27 +202,27 @@ function operatorsActions({ store, clock, repairs, state, replicas }: OperatorsO
     async pause() {
       state.setPause(await beginPause(store, clock.wall()));
       replicas.notify('work');
-      // Not seconds later, by the heartbeat.
+      // At once: the heartbeat would show it seconds later.
       await state.beat();
     },
     async resume() {
       await endPause(store);
       state.setPause(null);
       replicas.notify('work');
-      // Until then the page would call every kind blocked.
+      // At once: until then the page would show every kind as blocked.
       await state.beat();
     },
   };
 }
 
-/** Of a rejected delivery only the signature's own header is kept. */
+/** Of a rejected delivery only the signature header is stored. */
 const NO_HEADERS: ReadonlyMap<string, string> = new Map();
-/** Examinations that may wait for the one under way: each is an operator who looks at a page. */
+/** How many examinations may wait for the one under way. Each is an operator who looks at a page. */
 const MAX_WAITING = 8;
 
 /**
- * What `doctor` says of a rejected delivery. A body made for it takes a second of work, and anyone can send one: so it is
- * done in slices, between deliveries, and one at a time. Null: the rejection is not kept. `busy`: too many wait already.
+ * What `doctor` says of a rejected delivery; null: it is not stored. A stranger can send a body that takes a second to examine. So
+ * examinations run one at a time, in slices between deliveries. `busy`: too many of them wait already.
  */
 export function rejectionDiagnoses(
   config: Pick<Config, 'webhook' | 'credentialsKey'>,

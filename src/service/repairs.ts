@@ -15,7 +15,7 @@ import type { Telemetry } from './telemetry.ts';
 
 export type Repairs = Awaited<ReturnType<typeof createRepairs>>;
 
-/** What asks the API, within one budget and with one kind of credentials, and what repairs the mirror by it. */
+/** Makes everything that asks the API, within one budget, and that repairs the mirror with the answers. */
 export async function createRepairs(
   options: Base &
     Pick<BackfillOptions, 'gaps' | 'riskIds' | 'interrupted' | 'onReachability'> & {
@@ -44,13 +44,13 @@ export async function createRepairs(
   const access = settings === null ? () => '' : accessPrint(settings, () => epoch);
   const repairs = {
     budget,
-    /** The print of the credentials and the address that requests use now. Without credentials always the same. */
+    /** The fingerprint of the present credentials and address. Without credentials it never changes. */
     access,
-    /** Reads the epoch in that print again: if the database was restored under the running service, it is another. */
+    /** Reads the epoch, a part of that fingerprint, again: it changes if the database is restored while the service runs. */
     async renewAccess() {
       epoch = await store.epoch();
     },
-    /** By how much the API's clock was ahead of ours in its last answer with a date, in milliseconds; null: none had one. */
+    /** How far the API's clock was ahead of ours by its last answer with a date, in milliseconds; null: no answer had one. */
     skewMs: () => skewMs,
   };
   // Without credentials events are all there is.
@@ -75,7 +75,7 @@ export async function createRepairs(
       telemetry.requested(request);
     },
   });
-  /** With several replicas, made again with each lease. */
+  /** Called once by a process that is alone, and by one of several replicas for each lease. */
   const create = (over: RepairStore, interrupted: BackfillOptions['interrupted']) =>
     createBackfill({
       store: over,
@@ -97,7 +97,7 @@ export async function createRepairs(
       onFullSync: telemetry.synced,
       onProgress: (fullSync) => telemetry.syncing(fullSync, budget.left().left),
     });
-  /** The backfill of one among several replicas; null: this process is alone. */
+  /** The backfill of one of several replicas; null: this process is alone. */
   const leader = replicas.isAlone
     ? null
     : createLeaderBackfill({
@@ -123,7 +123,7 @@ export async function readRiskIds(path: string): Promise<string[]> {
   return ids;
 }
 
-/** Reads the file now (UsageError if it cannot) and again at each call; if that fails later, the last ids are used. Null: no file is set. */
+/** Reads the file now (rejects with UsageError) and again at each call, which falls back on the last ids. Null: no file is set. */
 export async function openRiskIds(
   path: string | null,
   log: Logger,

@@ -4,32 +4,32 @@ import { type Clock, createNap, momentOf, sharedClock, systemClock } from '../pl
 import type { Lease, Notice, Store } from '../store/store.ts';
 
 /**
- * Work that one replica does at a time is leased for this long, and prolonged four times within it. When a replica is
- * killed, another takes over after at most this and one look more.
+ * How long the lease of work that only one replica does lasts. The holder prolongs it four times within that time. When a replica
+ * is killed, another takes over after at most this time and one look.
  */
 const LEASE_MS = 10_000;
 const PROLONG_EVERY_MS = LEASE_MS / 4;
 /** How often a replica looks for a free lease, and for work whose notice was lost. */
 const LOOK_EVERY_MS = 1_000;
-/** A replica that could not prolong its lease stops this long before its end, because clocks differ. */
+/** A replica that could not prolong its lease stops this long before the lease ends, because clocks differ. */
 const SAFETY_MS = 1_000;
 
 /** A replica without a heartbeat (every 5 s) for this long counts as dead. */
 export const REPLICA_LIFE_MS = 15_000;
 
-/** Events that a killed replica had claimed are taken over after this. A batch takes well under a second. */
+/** Other replicas take over the claimed events of a killed replica after this. A batch takes well under a second. */
 const CLAIM_LEASE_MS = 15_000;
 /** How often a replica looks for events that another claimed and did not finish. */
 const CLAIM_LOOK_MS = 2_000;
 
-/** Equal notices within this are sent once, so that an accepted delivery does not cost a round trip more. */
+/** Equal notices within this time are sent once, so that not every accepted delivery costs another round trip. */
 const NOTIFY_EVERY_MS = 100;
 
 type Work = (held: { lease: Lease | null; signal: AbortSignal }) => Promise<void>;
 
 export type Replicas = ReturnType<typeof createReplicas>;
 
-/** This process among those that share its database. On SQLite it is alone, and nothing below asks the database. */
+/** This process among the replicas that share its database. On SQLite it is alone, and nothing here asks the database. */
 export function createReplicas(options: {
   store: Pick<
     Store,
@@ -49,8 +49,8 @@ export function createReplicas(options: {
   let isNotified = false;
 
   /**
-   * Runs `work` while this replica holds the lease, again and again until `signal` aborts. The signal of `work` aborts
-   * when the lease is lost: work must end soon then, because another replica may have begun.
+   * Runs `work` whenever this replica holds the lease, until `signal` aborts. The signal of `work` aborts when the lease is
+   * lost: the work must end soon then, because another replica may begin it.
    */
   async function hold(name: string, work: Work, signal: AbortSignal): Promise<void> {
     if (isAlone) return await work({ lease: null, signal });
@@ -103,10 +103,10 @@ export function createReplicas(options: {
     }
   }
 
-  /** Resolves soon, and never fails: others look without a notice too, and report the database's trouble. */
+  /** Never rejects: the other replicas look without a notice too, and errors of the database are reported elsewhere. */
   async function send(notice: Notice): Promise<void> {
     await clock.sleep(NOTIFY_EVERY_MS);
-    // Before sending: what happens from now on needs another notice.
+    // Before it is sent: later events need another notice.
     scheduled.delete(notice);
     await store.notify(notice).catch(() => undefined);
   }
@@ -121,10 +121,10 @@ export function createReplicas(options: {
     isAlone,
     hold,
     lookNow,
-    /** How events are claimed among several replicas; undefined: there are none. */
+    /** How events are claimed among several replicas; undefined: this process is alone. */
     claims: isAlone ? undefined : { owner: `${id}/`, leaseMs: CLAIM_LEASE_MS, lookEveryMs: CLAIM_LOOK_MS },
 
-    /** Says that this process lives, and resolves with how many others do; undefined: it is alone. */
+    /** Shows that this process is alive. Resolves with how many others are; undefined: this process is alone. */
     async beat(): Promise<number | undefined> {
       return isAlone ? undefined : (await store.beatReplica(id, REPLICA_LIFE_MS, now())).others;
     },
@@ -132,11 +132,11 @@ export function createReplicas(options: {
     /** True for the first of all replicas that asks within `everyMs`. */
     async takeTurn(name: string, everyMs: number): Promise<boolean> {
       if (isAlone) return true;
-      // With an owner of its own each time, and never released: the lease is the distance.
+      // A lease with a new owner each time, never released: it ends by itself after `everyMs`.
       return (await store.takeLease(name, `${id}/${randomUUID()}`, everyMs, now())) !== null;
     },
 
-    /** Notifies the other replicas soon. Does not wait and does not fail. */
+    /** Notifies the other replicas soon. Neither waits nor throws. */
     notify(notice: Notice): void {
       if (isAlone || scheduled.has(notice)) return;
       scheduled.add(notice);
@@ -145,8 +145,8 @@ export function createReplicas(options: {
     },
 
     /**
-     * Listens to the other replicas until `signal` aborts: `onEvents` when one has accepted events, `look` for any other
-     * notice (`isNotified`), at each `lookNow`, and once a second in case a notice was lost.
+     * Listens to the other replicas until `signal` aborts. Calls `onEvents` when one has accepted events. Calls `look` after
+     * other notices and `lookNow` (`isNotified` is true), and once a second in case a notice was lost.
      */
     async listen(
       { onEvents, look }: { onEvents: () => void; look: (isNotified: boolean) => Promise<void> },
@@ -177,7 +177,7 @@ export function createReplicas(options: {
   };
 }
 
-/** The database's time if several processes share it; else null. */
+/** The database's time; null: no other process shares the database. */
 export async function databaseClock(store: Pick<Store, 'sharedTime'>): Promise<Clock | null> {
   if ((await store.sharedTime(null)) === null) return null;
   const read = async (atLeast: number | null) => {

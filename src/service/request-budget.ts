@@ -3,37 +3,36 @@ import { type Clock, createNap, momentOf } from '../platform/clock.ts';
 import type { PlacesGiven, ReplicaStore, Store } from '../store/store.ts';
 
 /**
- * The request budget of a process among several, and below it that of a process that is alone.
+ * The request budget of one of several processes, and below it the budget of a process that is alone.
  *
- * A place allows one request in any minute. Each process has some of them and uses them as a budget of its own;
- * together they never have more than the whole. So a request costs no round trip to the database, and the bound holds
- * whatever becomes of a process: the places of one that died are given out again only when nothing it sent can count
- * any more.
+ * A place allows one request in any minute. Each process has some places and uses them as a budget of its own; together the
+ * processes never have more places than the whole budget. So a request costs no round trip to the database. The bound also holds
+ * when a process dies: its places are given out again only after its last requests are more than a minute old.
  */
 
 /**
- * A process that has not asked again for this long sends nothing more: two of its naps, so that one late answer stops
- * nobody. The shorter, the sooner the places of a killed one are free. Milliseconds.
+ * A process that has not asked again for this long sends nothing more. It lasts two naps, so that one late answer does not stop
+ * a process. The shorter it is, the sooner the places of a killed process are free. Milliseconds.
  */
 const GOOD_FOR_MS = 6_000;
-/** Between two questions, while requests wait and while none do. */
+/** The pause before asking for places again, while requests wait and while none wait. Milliseconds. */
 const ASK_WAITING_MS = 300;
 const ASK_IDLE_MS = 3_000;
-/** The part of the budget to have in reserve, so that the next request need not ask. */
+/** The part of the budget that a process has in reserve, so that its next request need not wait. */
 const AT_HAND = 1 / 60;
 /**
- * The part that may be taken at once beyond what is in use: more is given at the next round, 0.3 s later. What a process
- * takes and does not use is lost to the others for over a minute when it is killed.
+ * The part of the budget that a process may take at once beyond what it uses. It gets more at the next round, 0.3 s later. Places
+ * that a killed process did not use are lost to the others for over a minute.
  */
 const STEP = 1 / 20;
-/** Long enough for every other process to ask. */
+/** In this many rounds every other process asks. */
 const ROUNDS_TO_PASS = 4;
 
 export function createSharedBudget(options: {
   store: Pick<ReplicaStore, 'sharePlaces' | 'pausePlaces'>;
   replica: string;
   requestsPerMinute: number;
-  /** No request takes longer until the service has it. */
+  /** No request takes longer to reach the service. */
   requestTimeoutMs: number;
   clock: Clock;
   onError: (error: unknown) => void;
@@ -51,7 +50,7 @@ export function createSharedBudget(options: {
   let given: PlacesGiven = { places: 0, othersWanting: 0, free: 0, pausedUntil: null, lost: [] };
   let goodUntil = Number.NEGATIVE_INFINITY;
   let askedPauseUntil: number | null = null;
-  /** With fewer places than processes that want one they take turns: one that has had a place waits for so many rounds. */
+  /** With fewer places than processes that want one, a process that has used a place leaves it to others for this many rounds. */
   let roundsToPass = 0;
 
   async function exchange(): Promise<void> {
@@ -59,7 +58,7 @@ export function createSharedBudget(options: {
     roundsToPass = inUse > 0 ? ROUNDS_TO_PASS : Math.max(0, roundsToPass - 1);
     const { othersWanting } = given;
     const { uses, ...part } = partOf({ limit, inUse, waiting, othersWanting, passes: roundsToPass > 0 });
-    // What is offered to others is not used here.
+    // Places that are about to be given back are not used any more.
     budget.setPlaces(Math.min(given.places, part.takes, uses));
     const askedAt = clock.steady();
     given = await store.sharePlaces({ replica, limit, ...part, leaseMs, goodForMs: GOOD_FOR_MS }, now());
@@ -68,12 +67,12 @@ export function createSharedBudget(options: {
     if (given.pausedUntil !== null) budget.pauseUntil(given.pausedUntil);
   }
 
-  /** Does `work`, and stops sending when what was given ends before `work` does. */
+  /** Does `work`. Stops sending if the given places expire before it ends. */
   async function stoppingWhenOver(work: () => Promise<void>): Promise<void> {
     const done = new AbortController();
     const over = clock.sleep(Math.max(0, goodUntil - clock.steady()), done.signal).then(() => {
       if (done.signal.aborted) return;
-      // What it may still have is not known: others may have been given it.
+      // Other processes may have got these places by now.
       given = { ...given, places: 0 };
       budget.setPlaces(0);
     });
@@ -106,7 +105,7 @@ export function createSharedBudget(options: {
       const own = budget.left();
       return { ...own, left: own.left + given.free, lost: given.lost };
     },
-    /** What the next process is to know is in the table of places. */
+    /** Nothing to remember: the places are in a table. */
     facts: (): Record<string, string> => ({}),
     /** Asks for places, and gives back what is not needed, until `signal` aborts. Never rejects. */
     async run(signal: AbortSignal): Promise<void> {
@@ -128,19 +127,19 @@ export function createSharedBudget(options: {
 }
 
 /**
- * How many places to take, and how many are wanted. Those in use cannot be given back, and are not used again where
- * `uses` is less. Pure.
+ * How many places to take, how many are wanted, and how many to use. Places in use cannot be given back, but if `uses` is less
+ * they are not used again. Pure.
  */
 export function partOf(state: {
   limit: number;
   inUse: number;
   waiting: number;
   othersWanting: number;
-  /** It had one of too few places a moment ago, and leaves it to others. */
+  /** There are too few places, and this process leaves its own to others now. */
   passes: boolean;
 }): { takes: number; wants: number; uses: number } {
   const { limit, inUse, waiting, othersWanting } = state;
-  // List scans leave a part of any part free. With less than this, a list scan would stop for a minute while places are free.
+  // A list scan leaves a part of the process's places free, so it needs more places than requests.
   const withRoomFor = (requests: number) => Math.ceil(requests / (1 - KEPT_FROM_SCANS));
   const needed = Math.min(limit, waiting > 0 ? withRoomFor(inUse + waiting) : inUse);
   const reachable = withRoomFor(inUse) + Math.max(1, Math.floor(limit * STEP));
@@ -156,7 +155,7 @@ export function partOf(state: {
 const ASKED = 'asked_of_api';
 
 interface Asked {
-  /** Of another service it says nothing. */
+  /** Counts only for the same service. */
   address: string;
   wall: number;
   requests: number;
@@ -164,8 +163,8 @@ interface Asked {
 }
 
 /**
- * The budget of a process that is alone. The process before may have ended a moment ago: its requests still count, and a pause
- * that the service at `address` asked for goes on. What a killed one has sent since its last heartbeat is not known.
+ * The budget of a process that is alone. The process before it may have ended a moment ago: its requests still count, and a pause
+ * that the service at `address` asked for goes on. What a killed process sent after its last heartbeat is not known.
  */
 export async function createRememberedBudget(options: {
   store: Pick<Store, 'readFact'>;
@@ -177,20 +176,20 @@ export async function createRememberedBudget(options: {
   const budget = createBudget(options);
   const before = JSON.parse((await store.readFact(ASKED)) ?? 'null') as Asked | null;
   if (before !== null && before.address === address) {
-    // Never negative, as after a clock that was set back.
+    // Not negative, even if a clock was set back.
     const agoMs = Math.max(0, clock.wall() - before.wall);
     if (agoMs <= WINDOW_MS) budget.alreadySent(before.requests, clock.steady() - agoMs);
     if (agoMs < before.pausedForMs) budget.pauseUntil(clock.steady() + before.pausedForMs - agoMs);
   }
   return {
     ...budget,
-    /** For the heartbeat to write: what the next process is to know. */
+    /** What the heartbeat writes for the next process. */
     facts(): Record<string, string> {
       const { pausedForMs } = budget.left();
       const asked: Asked = { address, wall: clock.wall(), requests: budget.demand().inUse, pausedForMs };
       return { [ASKED]: JSON.stringify(asked) };
     },
-    /** As the shared one has it: nothing needs to run. */
+    /** Nothing needs to run. The shared budget has the same function. */
     run: async (_signal: AbortSignal): Promise<void> => {},
   };
 }

@@ -15,10 +15,10 @@ import { createHeartbeat, createServiceState, readPause } from './state.ts';
 import { createTelemetry } from './telemetry.ts';
 import { keepUp } from './upkeep.ts';
 
-/** How often the database's time is asked for again: what it may be off by grows with the time since. */
+/** How often the database's time is measured: the possible error grows with the time since then. */
 const CLOCK_MEASURED_MS = 5_000;
 
-/** For requests in flight at a stop. With what follows it stays within the 10 s that platforms allow, if the database answers. */
+/** How long a stop waits for requests in flight. If the database answers, the whole stop stays within the 10 s of platforms. */
 const DRAIN_MS = 5_000;
 /** How long a stop waits for operators' requests, after everything else has ended. */
 const OPS_DRAIN_MS = 1_000;
@@ -27,21 +27,21 @@ export interface Service {
   receiverUrl: string;
   opsUrl: string;
   signIn: Operators['signIn'];
-  /** Rejects when the service cannot go on: then the process must end. Never resolves. */
+  /** Rejects when the service cannot go on and the process must end. Never resolves. */
   failed: Promise<never>;
-  /** Stops in the order in which data flows, so that nothing acknowledged is left undone that could be done. */
+  /** Stops in the order in which data flows, so that accepted deliveries are stored and work under way is finished. */
   stop(): Promise<void>;
 }
 
 /**
- * The composition root. Holds the database, or rejects with UsageError naming who does; and rejects with UsageError
- * for settings it cannot run with. Whatever it rejects with, nothing stays open behind it.
+ * The composition root. Rejects with UsageError if another process holds the database, which it names, or if it cannot run
+ * with the settings. Whatever it rejects with, nothing stays open.
  */
 export async function startService(options: ServiceOptions): Promise<Service> {
   requireTokens(options.config);
   const opened = await open(options);
   const stopping = new AbortController();
-  /** Ends what operators have open: streams, and requests that wait. */
+  /** Ends what operators have open: streams and waiting requests. */
   const leaving = new AbortController();
   try {
     const built = await build(opened, leaving.signal);
@@ -65,8 +65,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 }
 
 /**
- * Every stage, wired once, from the end of the data's way to its beginning. What the last process left is put in order
- * first; nothing works yet, and nobody is answered.
+ * Makes every stage, from the end of the data's way to its beginning, after it has put in order what the last process left. No
+ * stage works yet, and nobody is answered.
  */
 async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) {
   const { config, rules, store, metrics, logger } = base;
@@ -135,7 +135,7 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
 
 type Built = Awaited<ReturnType<typeof build>>;
 
-/** The tables first, so that they say that it runs; then answers; then work. Resolves with all that runs until `signal` aborts. */
+/** Writes the state into the tables, opens the apps, and starts the work. Resolves with all that runs until `signal` aborts. */
 async function start(opened: Opened, built: Built, signal: AbortSignal): Promise<unknown[]> {
   const { base, listeners, secrets } = opened;
   const { store, clock, onError } = base;
@@ -144,14 +144,14 @@ async function start(opened: Opened, built: Built, signal: AbortSignal): Promise
   const readPauseAgain = async () => state.setPause(await readPause(store));
   await readPauseAgain();
   await state.beat();
-  // With several replicas, the one that takes the lease begins with this.
+  // Among several replicas, the one that takes the lease requests it.
   if (replicas.isAlone) repairs.backfill?.requestFullSync(KINDS, 'start');
 
   listeners.open({
     receiver: (request, env) => receiver.fetch(request, env as never),
     ops: (request, env) => operators.app.fetch(request, env),
   });
-  // The last that can fail: what works from here on, only a stop ends.
+  // This is the last step that can fail. Only a stop ends what starts after it.
   opened.lock.announce(listeners.opsUrl);
 
   async function every(ms: () => number, work: () => Promise<void>): Promise<void> {
@@ -177,7 +177,7 @@ async function start(opened: Opened, built: Built, signal: AbortSignal): Promise
     worker.run(signal),
     repairs.backfill?.run(signal),
     built.heart.run(beat, signal),
-    // Not in the heartbeat, which waits for its turn to write.
+    // Not in the heartbeat: that may wait for its turn to write.
     every(
       () => CLOCK_MEASURED_MS,
       async () => await clock.measure?.(),
@@ -198,7 +198,7 @@ async function start(opened: Opened, built: Built, signal: AbortSignal): Promise
   return runs;
 }
 
-/** In the order in which data flows: the way in, the work, the operators who watch it, the database. */
+/** Stops in the order in which data flows: receiving, the work, the operators' listener, the database. */
 async function stop(
   { base, listeners, close }: Opened,
   { inbox, state, telemetry, replicas }: Built,
@@ -207,18 +207,18 @@ async function stop(
 ): Promise<void> {
   const { onError } = base;
   state.at('draining');
-  // On one listener for both they would delay its close until it cuts them.
+  // On a shared listener, open streams of operators would delay its close.
   if (listeners.ops === null) leaving.abort();
-  // Nothing new comes in. A delivery under way is answered, after its commit.
+  // From here on nothing new comes in. A delivery under way is answered after its commit.
   await listeners.receiver.close(DRAIN_MS);
   await inbox.drain();
-  // Each finishes what it is doing; the rest of the work stays in the database.
+  // Each stage finishes what it is doing. The rest of the work stays in the database.
   stopping.abort();
   await Promise.allSettled(runs);
-  // Until now operators and probes saw that it drains.
+  // Until now operators and probes could see that the service drains.
   leaving.abort();
   await listeners.ops?.close(OPS_DRAIN_MS);
-  // The next start counts from here how long the service was away.
+  // From this instant the next start counts the downtime.
   await state.beat().catch(onError);
   await telemetry.traffic.flush().catch(onError);
   await replicas.leave();

@@ -14,15 +14,15 @@ import {
 } from '../platform/signing-secret.ts';
 import type { OperatorStore, StoredRegistration } from '../store/store.ts';
 
-/** How soon a change of the registrations counts: commands are processes of their own. */
+/** How often registrations are read again, because commands change them in processes of their own. */
 export const SECRETS_LOOK_MS = 500;
-/** The same while one is being made: deliveries may follow its answer at once. */
+/** The same while a registration is being made: deliveries may follow its answer at once. */
 export const AWAITED_LOOK_MS = 20;
 
-/** Until when, by the wall clock, a registration that is being made may bring a secret; empty: none is. */
+/** Until when, by the wall clock, a registration that is being made may bring a secret; empty: none is being made. */
 export const AWAITED_FACT = 'registration_awaited_until';
 
-/** What a registration's secret is good for. `unreadable`: it does not open with CREDENTIALS_KEY, or there is no such key. */
+/** Whether a registration's secret verifies, or why not. `unreadable`: CREDENTIALS_KEY is not set or does not open it. */
 export type SecretState = 'verifies' | 'not_stored' | 'expired' | 'unreadable' | SecretFlaw;
 
 const isOver = ({ expiresWall }: StoredRegistration, now: number) =>
@@ -31,7 +31,7 @@ const isOver = ({ expiresWall }: StoredRegistration, now: number) =>
 const secretOf = (key: Uint8Array, sealedSecret: string, { upstreamId }: StoredRegistration) =>
   openSecret(key, sealedSecret, { table: 'registrations', row: upstreamId });
 
-/** `fits`: the settings of WEBHOOK_SECRET_ENCODING under which it would make a key. */
+/** `fits`: the values of WEBHOOK_SECRET_ENCODING that make a key of the secret. */
 export function stateOfSecret(
   registration: StoredRegistration,
   { key, encoding, now }: { key: Uint8Array | null; encoding: SecretEncoding; now: number },
@@ -45,7 +45,7 @@ export function stateOfSecret(
   return { state: flaw ?? 'verifies', fits: fittingEncodings(text) };
 }
 
-/** Null: none is stored, or not under this key. */
+/** Null: no secret is stored, or this key does not open it. */
 function readableSecret(key: Uint8Array | null, registration: StoredRegistration): string | null {
   const { sealedSecret } = registration;
   if (key === null || sealedSecret === null) return null;
@@ -57,7 +57,7 @@ function readableSecret(key: Uint8Array | null, registration: StoredRegistration
   }
 }
 
-/** For `doctor`: every secret that can be read, those of expired registrations too, each by the name under which an operator knows it. */
+/** For `doctor`: every readable secret, also of expired registrations, with a name that an operator understands. */
 export function candidateSecrets(
   { webhook, credentialsKey }: Pick<Config, 'webhook' | 'credentialsKey'>,
   registrations: readonly StoredRegistration[],
@@ -92,11 +92,11 @@ interface SecretsBase {
   logger: Logger;
 }
 
-/** All secrets that may verify a delivery: the configured ones, then those of registrations, which are opened in memory only. */
+/** All secrets that may verify a delivery: the configured ones, then those of registrations, which are decrypted only in memory. */
 export function createSigningSecrets({ config, store, clock, logger }: SecretsBase) {
   const log = stage(logger, 'service');
   const encoding = config.webhook.secretEncoding;
-  /** By the registration's id. `key` null: the secret makes none. */
+  /** By the registration's id. `key` null: the encoding makes no key of the secret. */
   let opened = new Map<string, { sealed: string; key: Uint8Array | null; expiresWall: number }>();
   let reported = new Set<string>();
   let isFirst = true;
@@ -105,13 +105,13 @@ export function createSigningSecrets({ config, store, clock, logger }: SecretsBa
   let configured: readonly Uint8Array[] = [];
   let stored: readonly { registration: string; key: Uint8Array }[] = [];
   let all: readonly Uint8Array[] = [];
-  // By its bytes: a rotation moves the positions, and the old secret's use must not be taken for the new one's.
+  // By the secret's bytes and not by its position, which a rotation changes.
   const lastUsed = new Map<string, number>();
   const nameOf = (secret: Uint8Array) => Buffer.from(secret).toString('base64');
-  // Nearly every delivery is signed with the secret of the one before.
+  // Nearly every delivery is signed with the same secret as the one before.
   let latest: { secret: Uint8Array; name: string } | null = null;
 
-  /** Leaves out what has expired by now. */
+  /** Collects the keys that have not expired. */
   function settle(): void {
     const now = clock.wall();
     const living = [...opened].filter(([, { expiresWall }]) => expiresWall > now);
@@ -137,28 +137,28 @@ export function createSigningSecrets({ config, store, clock, logger }: SecretsBa
       return { sealed: sealedSecret, key: decoded.key };
     } catch (error) {
       if (isFirst || !(error instanceof MirrorError)) throw error;
-      // Encrypted with a key that is not here yet. Its text is not remembered, so that it is tried again.
+      // It may be encrypted with a key that this process does not have yet. It is tried again at the next refresh.
       report(error.message);
       return before;
     }
   }
 
   return {
-    /** One that expires is left out at that instant. */
+    /** Without expired ones: a secret is left out from the instant at which it expires. */
     keys,
 
-    /** A registration is being made, and its secret is not here yet. */
+    /** Whether a registration is being made whose secret is not here yet. */
     isAwaited: () => clock.wall() < awaitedUntil,
 
     /**
-     * Looks again: `register`, `registrations` and `credentials` run in processes of their own. Rejects with MirrorError
-     * `secret_unreadable` when, the first time, a stored secret cannot be opened; later, what was open stays in use.
+     * Reads the registrations, which commands change in processes of their own. The first call rejects with MirrorError
+     * `secret_unreadable` if a stored secret cannot be opened. In later calls such a secret stays in use as it was.
      */
     async refresh(): Promise<void> {
-      // Asked for each time: its file may have another key by now.
+      // Read each time, because its file may have another key by now.
       const key = config.credentialsKey;
       if (key === null) return;
-      // First: `register` clears this after its secret is written, so none is missed.
+      // Read before the registrations: `register` clears this after it has written the secret, so no secret is missed.
       const until = Number(await store.readFact(AWAITED_FACT));
       const now = clock.wall();
       const next: typeof opened = new Map();
@@ -168,7 +168,7 @@ export function createSigningSecrets({ config, store, clock, logger }: SecretsBa
         if (isOver(registration, now)) continue;
         const found = open(key, registration, (problem) => {
           problems.add(`${upstreamId} ${problem}`);
-          // Once, as long as it stays so.
+          // The same problem is logged once.
           if (reported.has(`${upstreamId} ${problem}`)) return;
           log.warn(
             { outcome: 'unusable', target: upstreamId, reason: problem },
@@ -185,13 +185,13 @@ export function createSigningSecrets({ config, store, clock, logger }: SecretsBa
       awaitedUntil = until;
     },
 
-    /** This one has verified a delivery. */
+    /** Notes that this secret has verified a delivery. */
     used(secret: Uint8Array): void {
       if (latest?.secret !== secret) latest = { secret, name: nameOf(secret) };
       lastUsed.set(latest.name, clock.wall());
     },
 
-    /** Each with its last use since this start. */
+    /** Every secret, with its last use since this start. */
     facts: (): SecretFacts[] =>
       keys().map((key, index) => ({
         position: index + 1,

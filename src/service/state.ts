@@ -12,16 +12,16 @@ import type { Base } from './opening.ts';
 import type { Repairs } from './repairs.ts';
 import type { Replicas } from './replicas.ts';
 
-/** In the database, so that a pause survives a restart and holds for every replica. An instant, or nothing. */
+/** When the pause began; empty: there is none. In the database it survives a restart and counts for every replica. */
 const PAUSED_SINCE = 'paused_since';
 
-/** Since when an operator has stopped processing and repairs, in wall-clock milliseconds; null: nobody has. */
+/** Since when processing and repairs are paused, in wall-clock milliseconds; null: they are not. */
 export async function readPause(facts: Pick<Store, 'readFact'>): Promise<number | null> {
   const since = Date.parse((await facts.readFact(PAUSED_SINCE)) ?? '');
   return Number.isNaN(since) ? null : since;
 }
 
-/** Pauses as of `wall`, or leaves a pause as it is. Resolves with its beginning. */
+/** Begins a pause at `wall`, unless there is one. Resolves with the beginning of the pause. */
 export async function beginPause(
   facts: Pick<Store, 'readFact' | 'writeFact'>,
   wall: number,
@@ -37,7 +37,7 @@ export async function endPause(facts: Pick<Store, 'writeFact'>): Promise<void> {
 
 export type ServiceState = ReturnType<typeof createServiceState>;
 
-/** How this process is, and how its tables learn of it. */
+/** The state of this process, and how it gets into the tables. */
 export function createServiceState(
   options: Pick<Base, 'config' | 'store' | 'clock' | 'rules' | 'startedAt' | 'logger'> & {
     gaps: GapKeeper;
@@ -59,7 +59,7 @@ export function createServiceState(
   const noteOthersSettings = createSettingsWatch(stage(options.logger, 'service'));
 
   async function write(): Promise<void> {
-    // At a start it was noted already.
+    // A start has noted it already.
     if (phase !== 'starting')
       await noteDowntime({ store, gaps, clock, eventsOnly }, 'the service stood still, or could not write,');
     const access = repairs.access();
@@ -76,9 +76,9 @@ export function createServiceState(
     });
     noteOthersSettings(differing);
     await repairs.renewAccess();
-    // Nothing is known of what other credentials may read until they have read it. After a new consent they may read again.
-    const areOthers = (writtenWith !== null && writtenWith !== access) || (wasRefused && !isRefused);
-    if (areOthers) backfill?.requestFullSync(KINDS, 'credentials');
+    // What other credentials may read is not known until they have read it. After a new consent the old ones may read again.
+    const hasOthers = (writtenWith !== null && writtenWith !== access) || (wasRefused && !isRefused);
+    if (hasOthers) backfill?.requestFullSync(KINDS, 'credentials');
     writtenWith = access;
     wasRefused = isRefused;
   }
@@ -97,12 +97,15 @@ export function createServiceState(
     },
     /** Pauses processing and repairs; null: resumes them. */
     setPause(to: number | null): void {
-      const wasPaused = pausedSince !== null;
+      const isSame = (pausedSince === null) === (to === null);
       pausedSince = to;
-      if (wasPaused === (to !== null)) return;
-      for (const each of [worker, backfill]) to === null ? each?.resume() : each?.pause();
+      if (isSame) return;
+      for (const each of [worker, backfill]) {
+        if (to === null) each?.resume();
+        else each?.pause();
+      }
     },
-    /** Writes the current state: every few seconds, and when it changes. Shows other replicas that this one is alive. */
+    /** Writes the current state, and shows other replicas that this one is alive. Called every few seconds and after changes. */
     async beat(): Promise<void> {
       try {
         await replicas.beat();
@@ -126,7 +129,7 @@ const SETTINGS: Readonly<Record<ReadingFact, string>> = {
   settle_ms: 'SYNC_SETTLE_SECONDS',
 };
 
-/** Says once which settings the replica that reads the API has otherwise than this one. */
+/** Logs once which settings differ from those of the replica that reads the API. */
 function createSettingsWatch(log: Logger): (differing: readonly ReadingFact[]) => void {
   let last = '';
   let said = '';
@@ -136,7 +139,7 @@ function createSettingsWatch(log: Logger): (differing: readonly ReadingFact[]) =
       ? differing.filter((fact) => fact !== 'access')
       : differing;
     const setting = facts.map((fact) => SETTINGS[fact]).join(', ');
-    // A file that holds a setting is not read by all at the same moment.
+    // Only the second time: not all replicas read a setting's file at the same moment.
     if (setting === last && setting !== said) {
       said = setting;
       if (setting !== '')
@@ -149,11 +152,11 @@ function createSettingsWatch(log: Logger): (differing: readonly ReadingFact[]) =
   };
 }
 
-/** How often the service says that it lives: the resolution of what counts as downtime. */
+/** How often the service shows that it is alive. Downtime is measured with this precision. */
 const HEARTBEAT_MS = 5_000;
-/** After a repair the next beat comes sooner, but not before this: a beat is a commit, and repairs come in bursts. */
+/** After a repair the next beat comes sooner, but at least this long after the last: a beat is a commit, and repairs come in bursts. */
 const SOONEST_MS = 500;
-/** And not before this many times the duration of the last one: with 100,000 records outstanding the verdict takes 60 ms. */
+/** It also waits for this many times the duration of the last beat: with 100,000 records outstanding the verdict takes 60 ms. */
 const REST_IN_BEATS = 20;
 
 export function createHeartbeat({
@@ -167,12 +170,12 @@ export function createHeartbeat({
   let soonestMs = SOONEST_MS;
   const nap = createNap(clock);
   return {
-    /** The tables have something else to say: they may be in sync from now on, or the API is unreachable. */
+    /** Makes the next beat come sooner, because the verdict may have changed. */
     hurry(): void {
       isHurried = true;
       nap.wake();
     },
-    /** Beats until `signal` aborts. After a `beat` that rejects the next comes in its time. */
+    /** Beats until `signal` aborts, also after a `beat` that rejects. */
     async run(beat: () => Promise<void>, signal: AbortSignal): Promise<void> {
       while (!signal.aborted) {
         await clock.sleep(soonestMs, signal);

@@ -12,8 +12,8 @@ import type { Base } from './opening.ts';
 export type Telemetry = ReturnType<typeof createTelemetry>;
 
 /**
- * Logs, metrics and charts of what the stages did, so that the stages need to know none of them. The lines of events, full
- * syncs and gaps have the fields of a delivery's line, null where there is nothing to say.
+ * Logs, metrics and charts of what the stages did, so that the stages need not know them. The lines of events, full syncs
+ * and gaps have the same fields as a delivery's line; a field without a value is null.
  */
 export function createTelemetry({
   store,
@@ -50,7 +50,7 @@ export function createTelemetry({
       process[level]({ ...namesOf(event), outcome, reason: error, duration_ms }, 'event');
     },
 
-    /** `delay_ms` null: it is not tried again. */
+    /** `delay_ms` null: the event is not tried again. */
     retried(event: ClaimedEvent, reason: string, delay_ms: number | null): void {
       if (delay_ms === null) metrics.eventsProcessed.inc('failed');
       else metrics.eventRetries.inc();
@@ -116,7 +116,7 @@ export function createTelemetry({
       );
     },
 
-    /** `budget_left`: requests that the current minute still allows. */
+    /** `budget_left`: how many requests the budget still allows. */
     syncing(
       { kind, id: sync_run_id, reason, pages, seen, ...run }: RunningSyncRun,
       budget_left: number,

@@ -7,9 +7,9 @@ import { createTrim } from '../retention/retention.ts';
 import type { FieldLook } from '../store/store.ts';
 import type { Base } from './opening.ts';
 
-/** Retention is counted in days: what is an hour late is not late. */
+/** Retention is counted in days, so an hour does not matter. */
 const TRIM_EVERY_MS = 60 * 60_000;
-/** Not at once: a start has a backlog and full syncs to see to first. But early enough for one that restarts often. */
+/** Not at once, because a start has a backlog and full syncs first; but early enough for a service that restarts often. */
 const TRIM_FIRST_MS = 60_000;
 
 interface UpkeepOptions extends Pick<Base, 'store' | 'clock' | 'random' | 'metrics' | 'logger' | 'onError'> {
@@ -20,7 +20,7 @@ interface UpkeepOptions extends Pick<Base, 'store' | 'clock' | 'random' | 'metri
   stopping: AbortSignal;
 }
 
-/** What one of the replicas does for all, until `signal` aborts: retention, notifications, typed columns. */
+/** The work that one replica does for all, until `signal` aborts: retention, notifications, typed columns. */
 export async function keepUp(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
   await Promise.all([
     keepTrimmed(options, signal),
@@ -82,16 +82,16 @@ async function keepNotifying(options: UpkeepOptions, signal: AbortSignal): Promi
   );
 }
 
-/** How soon a new field is in the views. Milliseconds. */
+/** How often new fields are looked for. Milliseconds. */
 const LOOK_EVERY_MS = 1_000;
-/** One look at this many rows takes some milliseconds; smaller looks cost more in all. */
+/** Rows in one look, which takes some milliseconds. Smaller looks would cost more in total. */
 const LOOK_ROWS = 500;
-/** How far it has looked is stored after this many rows without news: at most these are looked at again after a start. */
+/** After this many rows without a new field, the place is stored: a start looks again at no more rows than these. */
 const KEEP_AFTER = 10_000;
 
 /**
- * Gives the views `…_flat` a column for each field that records show, until `signal` aborts. It looks at what was written since
- * it looked last, so that no delivery pays for it. What a long look saw is learned at its end: a column's type is then that of all.
+ * Gives the views `…_flat` a column for each field of the records, until `signal` aborts. It looks at the changes since its last
+ * look, so deliveries are not slowed. It learns only at the end of a look, so that a column's type fits all values that were seen.
  */
 async function keepFields(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
   const { store, clock, onError } = options;
@@ -116,16 +116,14 @@ async function keepFields(options: UpkeepOptions, signal: AbortSignal): Promise<
 
   let isFailing = false;
   while (!signal.aborted) {
-    await lookOn().then(
-      () => {
-        isFailing = false;
-      },
-      (error: unknown) => {
-        // A reader may hold a view for an hour: once is enough.
-        if (!isFailing) onError(error);
-        isFailing = true;
-      },
-    );
+    try {
+      await lookOn();
+      isFailing = false;
+    } catch (error) {
+      // Reported once: a query may keep a view locked for an hour.
+      if (!isFailing) onError(error);
+      isFailing = true;
+    }
     await clock.sleep(LOOK_EVERY_MS, signal);
   }
 }
