@@ -1,8 +1,9 @@
 import { Command } from 'commander';
-import { openSecret, sealSecret } from '../compliance/secrets.ts';
+import { sealSecret } from '../compliance/secrets.ts';
 import { momentOf } from '../platform/clock.ts';
 import { readCredentialsKey } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
+import { openedText } from '../service/signing-secrets.ts';
 import type { SealedText, Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { clockOf, configHere, withStore } from './database.ts';
@@ -59,10 +60,10 @@ async function reseal(store: Store, key: Uint8Array, fresh: Uint8Array): Promise
   const patientUntil = clock.steady() + RENEWAL_PATIENCE_MS;
   for (;;) {
     const present = await store.listSealed();
-    const isFresh = (text: SealedText) => opened(text, fresh) !== null;
+    const isFresh = (text: SealedText) => openedText(text, fresh) !== null;
     // After an earlier rotation, "register" or "login" may still have stored something with the old key.
     const old = present.filter((text) => !isFresh(text));
-    const closed = old.filter((text) => opened(text, key) === null);
+    const closed = old.filter((text) => openedText(text, key) === null);
     if (closed.length > 0) {
       throw new UsageError(
         `these do not open with CREDENTIALS_KEY, and nothing was changed: ${closed.map(nameOf).join(', ')}`,
@@ -71,7 +72,7 @@ async function reseal(store: Store, key: Uint8Array, fresh: Uint8Array): Promise
     }
     if (old.length === 0 && present.length > 0) return null;
     const resealed = present.map((text) =>
-      isFresh(text) ? text.sealed : sealSecret(fresh, opened(text, key) ?? '', text),
+      isFresh(text) ? text.sealed : sealSecret(fresh, openedText(text, key) ?? '', text),
     );
     const entry = { actor: 'cli', action: 'rotate_key', outcome: `ok:${old.length}`, target: null };
     const outcome = await store.reseal(present, resealed, entry, momentOf(clock));
@@ -87,13 +88,3 @@ async function reseal(store: Store, key: Uint8Array, fresh: Uint8Array): Promise
 }
 
 export const nameOf = ({ table, row }: SealedText): string => `${table} ${row}`;
-
-/** The plaintext; null: the key does not open it. */
-export function opened(text: SealedText, key: Uint8Array): string | null {
-  try {
-    return openSecret(key, text.sealed, text);
-  } catch (error) {
-    if (error instanceof MirrorError) return null;
-    throw error;
-  }
-}

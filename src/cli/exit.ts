@@ -31,16 +31,11 @@ const isWrongKey = (error: unknown): boolean =>
 export function explain(error: unknown, options: { debug: boolean }): string {
   // Commander has written its own message already.
   if (error instanceof CommanderError) return '';
-  const message = describeLines(error);
+  // A list of wrong settings, or of differences, may be longer than one log line; it is not cut.
+  const isList = error instanceof UsageError || error instanceof DifferenceFound;
+  const message = printableLines(isList ? error.message : describeError(error));
   const remedy =
     error instanceof MirrorError && error.remedy !== undefined ? ` (${printable(error.remedy)})` : '';
   const stack = options.debug && error instanceof Error ? `\n${printableLines(error.stack ?? '')}` : '';
   return `compliance-mirror: ${message}${remedy}${stack}\n`;
-}
-
-function describeLines(error: unknown): string {
-  // A list of wrong settings, or of differences, may be longer than one log line; it is not cut.
-  const text =
-    error instanceof UsageError || error instanceof DifferenceFound ? error.message : describeError(error);
-  return printableLines(text);
 }

@@ -10,12 +10,12 @@ import { systemClock } from '../platform/clock.ts';
 import { type ComplianceSettings, type Config, configWarnings } from '../platform/config.ts';
 import { describeError, MirrorError, NotMigrated, UsageError } from '../platform/errors.ts';
 import { readRiskIds } from '../service/repairs.ts';
-import { stateOfSecret } from '../service/signing-secrets.ts';
+import { openedText, stateOfSecret } from '../service/signing-secrets.ts';
 import { readPause } from '../service/state.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
 import type { Cli } from './cli.ts';
 import { commandClient } from './client.ts';
-import { nameOf, opened as openedWith } from './credentials.ts';
+import { nameOf } from './credentials.ts';
 import {
   databasePath,
   engines,
@@ -65,7 +65,7 @@ async function storedIn(
   const summary = await store.summary();
   const sealed = await store.listSealed();
   const closed = sealed.filter(
-    (text) => credentialsKey === null || openedWith(text, credentialsKey) === null,
+    (text) => credentialsKey === null || openedText(text, credentialsKey) === null,
   );
   return {
     summary,

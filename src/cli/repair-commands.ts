@@ -36,11 +36,9 @@ export function refetchCommand(cli: Cli): Command {
           await answered(api.records[':kind'].refetch.$post({ param: { kind }, json }));
         }
         const what = isAll ? `All of ${kind}` : wanted.length === 1 ? '1 record' : `${wanted.length} records`;
-        const when = !isServed
-          ? 'as soon as the service runs'
-          : service.paused
-            ? 'after "resume": the mirror is paused'
-            : 'now';
+        let when = 'now';
+        if (!isServed) when = 'as soon as the service runs';
+        else if (service.paused) when = 'after "resume": the mirror is paused';
         cli.out.write(`${what} will be read again ${when}.\n`);
       }),
     );

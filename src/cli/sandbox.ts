@@ -131,16 +131,15 @@ async function ask({ env }: Cli, flags: TriggerFlags, body: object): Promise<Tri
   const password = address.password === '' ? token : decodeURIComponent(address.password);
   address.username = '';
   address.password = '';
+  const headers = new Headers({ 'content-type': 'application/json' });
+  if (password !== undefined) {
+    // Basic, because a bearer token cannot hold every character.
+    headers.set('authorization', `Basic ${Buffer.from(`trigger:${password}`).toString('base64')}`);
+  }
   try {
     const response = await fetch(address, {
       method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        // Basic, because a bearer token cannot hold every character.
-        ...(password === undefined
-          ? {}
-          : { authorization: `Basic ${Buffer.from(`trigger:${password}`).toString('base64')}` }),
-      },
+      headers,
       body: JSON.stringify(body),
       redirect: 'error',
       signal: AbortSignal.timeout(TIMEOUT_MS),

@@ -94,13 +94,13 @@ function stateOf({ state, attempts, error, processed_at, next_attempt_at, kind, 
 }
 
 function failureOf({ error, id, kind, record_id }: EventReport): Cause {
-  const isNameless = kind !== null && record_id === null;
-  const failure = isNameless ? 'does not say which record it is about' : 'could not be processed';
-  return {
-    code: isNameless ? 'no_record_id' : 'failed_event',
-    what: `Its signature is right, and it ${failure}: ${error ?? 'no error was kept'}.`,
-    remedy: isNameless
-      ? `Set ${pointersSettingOf(kind)} to where the id stands in its data ("events show ${id}"), and start again; or events discard ${id}.`
-      : `Its record is read from the API instead. When the cause is mended: events retry ${id}, or events discard ${id}.`,
-  };
+  const why = error ?? 'no error was kept';
+  if (kind !== null && record_id === null) {
+    const what = `Its signature is right, and it does not say which record it is about: ${why}.`;
+    const remedy = `Set ${pointersSettingOf(kind)} to where the id stands in its data ("events show ${id}"), and start again; or events discard ${id}.`;
+    return { code: 'no_record_id', what, remedy };
+  }
+  const what = `Its signature is right, and it could not be processed: ${why}.`;
+  const remedy = `Its record is read from the API instead. When the cause is mended: events retry ${id}, or events discard ${id}.`;
+  return { code: 'failed_event', what, remedy };
 }

@@ -27,20 +27,26 @@ const USUAL_AT_LEAST_MS = 3_600_000;
 
 const gapOf = (reason: GapReason): GapKey => ({ reason, kind: null, recordId: null });
 
+interface DowntimeOptions {
+  store: Pick<OperatorStore, 'readFact'>;
+  gaps: Pick<GapKeeper, 'open'>;
+  clock: Clock;
+  eventsOnly: boolean;
+}
+
 /**
  * What every start does before any stage runs, because the last process may have ended anywhere: it ends the full syncs that were
  * left open, marks unverified records dirty, and opens a gap for the time without a service. Returns how far those full syncs had
  * come. A replica that joins others leaves them their work.
  */
-export async function recover(options: {
-  store: BackfillStore & Pick<OperatorStore, 'readFact'>;
-  gaps: Pick<GapKeeper, 'open'>;
-  clock: Clock;
-  timing: DirtyTiming;
-  eventsOnly: boolean;
-  /** Other replicas that are alive; absent: only this process has the database. */
-  others?: number | undefined;
-}): Promise<{ kind: Kind; pages: number }[]> {
+export async function recover(
+  options: DowntimeOptions & {
+    store: BackfillStore;
+    timing: DirtyTiming;
+    /** Other replicas that are alive; absent: only this process has the database. */
+    others?: number | undefined;
+  },
+): Promise<{ kind: Kind; pages: number }[]> {
   const { store, clock, others } = options;
   const now = momentOf(clock);
   // Among several replicas, the next leader ends the open full syncs.
@@ -55,15 +61,7 @@ export async function recover(options: {
  * Opens a gap if the last heartbeat is too long ago, or too far in the future. Called before each heartbeat and not only at a start,
  * because a sleeping machine, a stopped process and a full disk come back without a start.
  */
-export async function noteDowntime(
-  options: {
-    store: Pick<OperatorStore, 'readFact'>;
-    gaps: Pick<GapKeeper, 'open'>;
-    clock: Clock;
-    eventsOnly: boolean;
-  },
-  what: string,
-): Promise<void> {
+export async function noteDowntime(options: DowntimeOptions, what: string): Promise<void> {
   // Without the API nothing could resolve the gap.
   if (options.eventsOnly) return;
   const last = await options.store.readFact('heartbeat');

@@ -12,7 +12,7 @@ import {
   type SecretEncoding,
   type SecretFlaw,
 } from '../platform/signing-secret.ts';
-import type { OperatorStore, StoredRegistration } from '../store/store.ts';
+import type { OperatorStore, SealedText, StoredRegistration } from '../store/store.ts';
 
 /** How often registrations are read again, because commands change them in processes of their own. */
 export const SECRETS_LOOK_MS = 500;
@@ -28,8 +28,15 @@ export type SecretState = 'verifies' | 'not_stored' | 'expired' | 'unreadable' |
 const isOver = ({ expiresWall }: StoredRegistration, now: number) =>
   expiresWall !== null && expiresWall <= now;
 
-const secretOf = (key: Uint8Array, sealedSecret: string, { upstreamId }: StoredRegistration) =>
-  openSecret(key, sealedSecret, { table: 'registrations', row: upstreamId });
+/** The plaintext of a stored secret; null: the key does not open it. */
+export function openedText(text: SealedText, key: Uint8Array): string | null {
+  try {
+    return openSecret(key, text.sealed, text);
+  } catch (error) {
+    if (error instanceof MirrorError) return null;
+    throw error;
+  }
+}
 
 /** `fits`: the values of WEBHOOK_SECRET_ENCODING that make a key of the secret. */
 export function stateOfSecret(
@@ -47,14 +54,9 @@ export function stateOfSecret(
 
 /** Null: no secret is stored, or this key does not open it. */
 function readableSecret(key: Uint8Array | null, registration: StoredRegistration): string | null {
-  const { sealedSecret } = registration;
+  const { sealedSecret, upstreamId } = registration;
   if (key === null || sealedSecret === null) return null;
-  try {
-    return secretOf(key, sealedSecret, registration);
-  } catch (error) {
-    if (error instanceof MirrorError) return null;
-    throw error;
-  }
+  return openedText({ table: 'registrations', row: upstreamId, sealed: sealedSecret }, key);
 }
 
 /** For `doctor`: every readable secret, also of expired registrations, with a name that an operator understands. */
@@ -131,7 +133,7 @@ export function createSigningSecrets({ config, store, clock, logger }: SecretsBa
     const before = opened.get(upstreamId);
     if (sealedSecret === null || before?.sealed === sealedSecret) return before;
     try {
-      const text = secretOf(key, sealedSecret, registration);
+      const text = openSecret(key, sealedSecret, { table: 'registrations', row: upstreamId });
       const decoded = decodeSigningSecret(text, encoding);
       if (decoded.flaw !== null) report(flawText(decoded.flaw, encoding));
       return { sealed: sealedSecret, key: decoded.key };
