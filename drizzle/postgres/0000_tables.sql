@@ -377,6 +377,8 @@ CREATE INDEX "risk_assessments_deleted" ON "risk_assessments" USING btree ("id")
 CREATE INDEX "risk_assessments_outstanding" ON "risk_assessments" USING btree ("id") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "sync_runs_kind" ON "sync_runs" USING btree ("kind","id");--> statement-breakpoint
 CREATE INDEX "sync_runs_running" ON "sync_runs" USING btree ("kind") WHERE finished_at IS NULL;--> statement-breakpoint
+CREATE INDEX "sync_runs_complete" ON "sync_runs" USING btree ("kind","number","id") WHERE outcome = 'complete';--> statement-breakpoint
+CREATE INDEX "sync_runs_completed" ON "sync_runs" USING btree ("kind","finished_at") WHERE outcome = 'complete';--> statement-breakpoint
 CREATE INDEX "trimmed_events_received" ON "trimmed_events" USING btree ("received_at");--> statement-breakpoint
 CREATE INDEX "vendors_unverified" ON "vendors" USING btree ("unverified_since") WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "vendors_name" ON "vendors" USING btree (left(lower(name COLLATE "C"), 200),"id");--> statement-breakpoint

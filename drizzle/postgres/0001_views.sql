@@ -287,15 +287,16 @@ WITH kinds AS (
     last.finished_at AS last_full_sync_at,
     round(extract(epoch FROM last.finished_at - last.started_at), 1) AS last_full_sync_seconds,
     last.seen AS listed,
-    -- Of what became unverified before its end and still is, the full sync may have read another version than is held.
-    (SELECT s.started_at - service.settle FROM sync_runs s WHERE s.kind = k.kind AND s.outcome = 'complete'
-      AND (k.unread_since IS NULL OR s.finished_at < k.unread_since) ORDER BY s.id DESC LIMIT 1) AS complete_through,
+    CASE WHEN k.unread_since IS NULL THEN last.started_at
+      -- Of what became unverified before its end and still is, the full sync may have read another version than is held.
+      ELSE (SELECT s.started_at FROM sync_runs s WHERE s.kind = k.kind AND s.outcome = 'complete' AND s.finished_at < k.unread_since
+        ORDER BY s.finished_at DESC LIMIT 1) END - service.settle AS complete_through,
     gap.*,
     -- Of a long backlog only its head is looked at: it then counts as every kind's.
     ((SELECT count FROM event_counts WHERE state = 'pending') > 1000 OR EXISTS (SELECT 1 FROM
       (SELECT events.kind AS about FROM events WHERE state = 'pending' ORDER BY seq LIMIT 1000) head WHERE about = k.kind OR about IS NULL)) AS backlog
   FROM kinds k CROSS JOIN service
-  LEFT JOIN LATERAL (SELECT s.finished_at, s.started_at, s.seen FROM sync_runs s WHERE s.kind = k.kind AND s.outcome = 'complete' ORDER BY s.id DESC LIMIT 1) last ON true
+  LEFT JOIN LATERAL (SELECT s.finished_at, s.started_at, s.seen FROM sync_runs s WHERE s.kind = k.kind AND s.outcome = 'complete' ORDER BY s.number DESC, s.id DESC LIMIT 1) last ON true
   CROSS JOIN LATERAL (SELECT coalesce(sum(open), 0)::bigint AS open_gaps,
     coalesce(sum(open) FILTER (WHERE g.reason IN ('credentials_rejected', 'deletions_unproven', 'unreadable_answer', 'unproven_id')
       OR (g.reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment')

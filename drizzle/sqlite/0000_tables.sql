@@ -324,6 +324,8 @@ CREATE TABLE `sync_runs` (
 --> statement-breakpoint
 CREATE INDEX `sync_runs_kind` ON `sync_runs` (`kind`,`id`);--> statement-breakpoint
 CREATE INDEX `sync_runs_running` ON `sync_runs` (`kind`) WHERE finished_at IS NULL;--> statement-breakpoint
+CREATE INDEX `sync_runs_complete` ON `sync_runs` (`kind`,`number`,`id`) WHERE outcome = 'complete';--> statement-breakpoint
+CREATE INDEX `sync_runs_completed` ON `sync_runs` (`kind`,`finished_at`) WHERE outcome = 'complete';--> statement-breakpoint
 CREATE TABLE `tokens` (
 	`name` text PRIMARY KEY NOT NULL,
 	`sealed` text NOT NULL,

@@ -208,14 +208,15 @@ WITH kinds AS (
     (SELECT read_at FROM kind_state s WHERE s.kind = k.kind AND (s.read_with = service.access
       OR (s.probed_with = service.access AND (SELECT known - deleted FROM record_counts c WHERE c.kind = k.kind) = 0
         AND EXISTS (SELECT 1 FROM kind_state o WHERE o.read_with = service.access)))) AS readable_since,
-    (SELECT finished_at FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sync_at,
+    (SELECT finished_at FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1) AS last_full_sync_at,
     (SELECT round((julianday(finished_at) - julianday(started_at)) * 86400, 1) FROM sync_runs
-      WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last_full_sync_seconds,
-    (SELECT seen FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS listed,
-    (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', started_at, '-' || (settle_ms / 1000.0) || ' seconds') FROM sync_runs
-      WHERE sync_runs.kind = k.kind AND outcome = 'complete'
-        -- Of what became unverified before its end and still is, the full sync may have read another version than is held.
-        AND (k.unread_since IS NULL OR finished_at < k.unread_since) ORDER BY id DESC LIMIT 1) AS complete_through,
+      WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1) AS last_full_sync_seconds,
+    (SELECT seen FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1) AS listed,
+    strftime('%Y-%m-%dT%H:%M:%fZ', CASE WHEN k.unread_since IS NULL
+      THEN (SELECT started_at FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1)
+      -- Of what became unverified before its end and still is, the full sync may have read another version than is held.
+      ELSE (SELECT started_at FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' AND finished_at < k.unread_since
+        ORDER BY finished_at DESC LIMIT 1) END, '-' || (settle_ms / 1000.0) || ' seconds') AS complete_through,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')) AS open_gaps,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')
       AND (reason IN ('credentials_rejected', 'deletions_unproven', 'unreadable_answer', 'unproven_id') OR (reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment')

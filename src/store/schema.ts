@@ -233,6 +233,8 @@ export function tablesOf(engine: Vocabulary) {
       (t) => [
         index('sync_runs_kind').on(t.kind, t.id),
         index('sync_runs_running').on(t.kind).where(sql`finished_at IS NULL`),
+        index('sync_runs_complete').on(t.kind, t.number, t.id).where(sql`outcome = 'complete'`),
+        index('sync_runs_completed').on(t.kind, t.finishedAt).where(sql`outcome = 'complete'`),
       ],
     ),
 

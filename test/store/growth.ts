@@ -200,7 +200,13 @@ export function describeGrowth(
 
     it('to tell how it stands, each heartbeat and on each page', async () => {
       const since = "unverified_since = '2026-12-31T00:00:00.000Z'";
+      const run = 'kind, reason, started_at, number, began_at';
       for (const { sql } of stored) {
+        // Long ago a last one was complete, and long before that a record was read.
+        for (const outcome of ['complete', 'incomplete'])
+          await sql(
+            `INSERT INTO sync_runs (${run}, finished_at, outcome) SELECT ${run}, '2027-01-01T00:00:00.000Z', '${outcome}' FROM sync_runs`,
+          );
         await sql(`UPDATE record_state SET ${since}, dirty_at = 1, first_dirty_at = 1, due_at = 1`);
         for (const table of ['policies', 'risk_assessments', 'vendors'])
           await sql(`UPDATE ${table} SET ${since}`);

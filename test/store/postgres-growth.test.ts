@@ -36,7 +36,7 @@ async function open(size: number): Promise<Stored> {
     store: storeOver(pool),
     async sql(text) {
       await pool.sql.query(sql.raw(text));
-      const [, table] = /^UPDATE (\w+)/.exec(text) ?? [];
+      const [, table] = /^(?:UPDATE|INSERT INTO) (\w+)/.exec(text) ?? [];
       if (table !== undefined) await pool.sql.query(sql.raw(`VACUUM ANALYZE ${table}`));
     },
     async costOf(work) {

@@ -145,7 +145,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
           AND body IS NOT NULL AND (kind <> 'policy' OR NOT EXISTS (SELECT 1 FROM gaps WHERE gaps.resolved_at IS NULL
             AND gaps.reason = 'no_record_id' AND gaps.kind = 'policy' AND gaps.record_id IS NULL) OR EXISTS (SELECT 1 FROM
             (SELECT number, started_at FROM sync_runs
-              WHERE kind = 'policy' AND outcome = 'complete' ORDER BY id DESC LIMIT 1) AS last
+              WHERE kind = 'policy' AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1) AS last
             WHERE last.number >= events.seq
               AND ${statements.dialect.millisecondsBetween(sql`events.received_at`, sql`last.started_at`)} > ${settleMs - 1}))
           ORDER BY next_attempt_at LIMIT ${limit}`,

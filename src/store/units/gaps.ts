@@ -179,7 +179,7 @@ export async function resolveAfterFullSync(
 
 /** The last complete full sync of a kind, found without the many before it: what it does not resolve, none of those does. */
 const lastComplete = (kind: Kind) =>
-  sql`(SELECT number, began_at FROM sync_runs WHERE kind = ${kind} AND outcome = 'complete' ORDER BY id DESC LIMIT 1)`;
+  sql`(SELECT number, began_at FROM sync_runs WHERE kind = ${kind} AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1)`;
 
 /** Whether a gap is open that a complete list of the kind resolves. */
 export async function hasUnnamed({ query }: Sql, kind: Kind): Promise<boolean> {
