@@ -157,7 +157,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
       'Accepted events have no record’s id at any place where ID_POINTERS_* look, so their changes may be missing here. The API is asked for values that look like an id; the error has the result.',
     check: 'The body of one of these events: where in its data is the id?',
     command: `${CLI} events retry --failed-for no_record_id`,
-    note: 'Before it, set ID_POINTERS_POLICY, ID_POINTERS_RISK_ASSESSMENT or ID_POINTERS_VENDOR to that place and restart. “events discard ID” is for one without meaning. The next full sync repairs policies and vendors; risk assessments have no list, and stay out of sync until each such event is retried or discarded. If the error names the quarantine, nothing can be retried: “quarantine list”, then “quarantine release NUMBER”.',
+    note: 'Before it, set ID_POINTERS_POLICY, ID_POINTERS_RISK_ASSESSMENT or ID_POINTERS_VENDOR to that place and restart. “events discard ID” is for an event without meaning. The next full sync repairs policies and vendors; risk assessments have no list, and stay out of sync until each such event is retried or discarded. If the error names the quarantine, nothing can be retried: “quarantine list”, then “quarantine release NUMBER”.',
   },
   unusable_delivery: {
     title: 'A signed delivery is not a usable event',
@@ -227,7 +227,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
       'More than a fifth of a kind’s records, or the last one, are gone from the compliance service at once. It may be a fault there.',
     check: 'The ids on the full sync’s page, all or some of them, in the compliance service itself.',
     command: `${CLI} deletions approve NUMBER`,
-    note: 'It shows the ids and asks; in a script, --yes DIGEST with the digest that it prints. Good for exactly these ids and for one hour; rejected if others wait by then. A full sync looks again after 1, 2, 4 … minutes: records that are back no longer wait.',
+    note: 'It shows the ids and asks. In a script, add --yes DIGEST, with the digest that it prints. The approval is for exactly these ids and for one hour. It is rejected if other deletions wait by then. A full sync looks again after 1, 2, 4 … minutes: records that are back no longer wait.',
   },
   restored: {
     title: 'A copy of the database was put back',

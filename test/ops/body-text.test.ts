@@ -137,11 +137,11 @@ test('minutes are gathered into the bars of an hour and of a day, and those outs
 });
 
 test('what a form did is told with how many it could not be done to', () => {
-  expect(noticeOf({ what: 'retried', done: 1, not: 0 })).toEqual({
+  expect(noticeOf({ what: 'retried', done: 1, failed: 0 })).toEqual({
     text: '1 event processed.',
     isBad: false,
   });
-  expect(noticeOf({ what: 'discarded', done: 12, not: 2 })).toEqual({
+  expect(noticeOf({ what: 'discarded', done: 12, failed: 2 })).toEqual({
     text: '12 events discarded. 2 could not be: the state had changed.',
     isBad: true,
   });

@@ -35,7 +35,7 @@ export function createFeed({ store, clock, signal }: ApiContext) {
   const places = createPlaces(WAITING_MAX, WAITING_MAX_OF_ONE);
 
   /** Waits until the counter has passed `seen`, until `until` (steady), or until `ended` aborts. */
-  async function pastNumber(seen: number, until: number, ended: AbortSignal): Promise<void> {
+  async function waitForChange(seen: number, until: number, ended: AbortSignal): Promise<void> {
     while (clock.steady() < until && !ended.aborted) {
       await clock.sleep(Math.min(LOOK_MS, until - clock.steady()), ended);
       if (ended.aborted || (await counter.current()) > seen) return;
@@ -89,7 +89,7 @@ export function createFeed({ store, clock, signal }: ApiContext) {
           if (items.length > 0 || clock.steady() >= until || ended.aborted) {
             return c.json({ epoch, items, next: `${epoch}.${through}` }, 200);
           }
-          if (through === from.seq) await pastNumber(seen, until, ended);
+          if (through === from.seq) await waitForChange(seen, until, ended);
           // A backup that is put back during the wait brings another epoch.
           from = { seq: through, epoch };
         }

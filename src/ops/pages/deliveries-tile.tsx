@@ -1,4 +1,4 @@
-import { scaleBand, scaleLinear } from 'd3-scale';
+import { scaleLinear } from 'd3-scale';
 import { stack } from 'd3-shape';
 import type { LiveFacts } from '../context.ts';
 import type { Snapshot } from '../snapshot.ts';
@@ -115,11 +115,10 @@ function Chart({ range, points, total }: TrafficSeries) {
   const most = Math.max(...bars.map(({ values }) => values.reduce((sum, value) => sum + value, 0)));
   const peak = `at most ${figure(most)} in ${step}`;
   const width = bars.length * PITCH - GAP;
-  const places = scaleBand(bars.keys(), [0, width]).paddingInner(GAP / PITCH);
-  const height = scaleLinear([0, Math.max(most, Number.MIN_VALUE)], [0, HEIGHT - HEADROOM]).clamp(true);
-  const drawn = ({ values }: (typeof bars)[number], layer: number) =>
-    values[layer]! <= 0 ? 0 : Math.max(BAR_MIN, Math.round(height(values[layer]!)));
-  const heaps = stack<unknown, (typeof bars)[number], number>().keys(LAYERS.keys()).value(drawn)(bars);
+  const scale = scaleLinear([0, most], [0, HEIGHT - HEADROOM]);
+  const heightOf = ({ values }: (typeof bars)[number], layer: number) =>
+    values[layer] === 0 ? 0 : Math.max(BAR_MIN, Math.round(scale(values[layer]!)));
+  const heaps = stack<unknown, (typeof bars)[number], number>().keys(LAYERS.keys()).value(heightOf)(bars);
   return (
     <figure class="chart">
       <svg
@@ -136,18 +135,19 @@ function Chart({ range, points, total }: TrafficSeries) {
         {bars.map(({ values, words }, index) => {
           // An empty bar would say nothing, and most bars of a quiet week are empty.
           if (values.every((value) => value === 0)) return null;
-          const x = places(index);
+          const x = index * PITCH;
           return (
             <g class="bar">
               <rect class="hit" x={x} y="0" width={PITCH} height={HEIGHT} />
               {heaps.map((heap, layer) => {
-                const [bottom, top] = heap[index]!.map((at) => Math.min(at, HEIGHT)) as [number, number];
+                const [bottom, end] = heap[index]!;
+                const top = Math.min(end, HEIGHT);
                 return top > bottom ? (
                   <rect
                     class={LAYERS[layer]!.className}
                     x={x}
                     y={HEIGHT - top}
-                    width={places.bandwidth()}
+                    width={PITCH - GAP}
                     height={top - bottom}
                   />
                 ) : null;

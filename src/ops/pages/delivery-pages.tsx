@@ -152,11 +152,11 @@ function whyIgnored({ record_id }: EventReport): string {
 function whyNoChange({ state, record_id }: EventReport): string {
   switch (state) {
     case 'processed':
-      return 'Nothing: it showed nothing of the record, or nothing newer than what was there. Or the change is older than RETENTION_HISTORY_DAYS.';
+      return 'Nothing: it said nothing about the record, or nothing newer than the row. Or the change is older than RETENTION_HISTORY_DAYS.';
     case 'ignored':
       return record_id === null
         ? 'Nothing.'
-        : 'Nothing by itself: what the API showed since is in the record’s history.';
+        : 'Nothing by itself. What the API has shown since then is in the record’s history.';
     case 'pending':
       return 'Nothing yet: it waits to be processed.';
     case 'failed':

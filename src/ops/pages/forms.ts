@@ -47,7 +47,7 @@ export function createForms(
     /** For all events that failed because they name no record. */
     async '/actions/retry'(actor) {
       const { processed, failed } = await operations.retryWithoutRecord(actor);
-      return { to: '/events?state=failed', what: 'retried', done: processed, not: failed };
+      return { to: '/events?state=failed', what: 'retried', done: processed, failed };
     },
 
     /** From the sync runs' page: a full sync or a dry run of the ticked kinds. */
@@ -72,18 +72,18 @@ export function createForms(
       if (ids.length > MAX_TICKED) throw invalid(`Tick at most ${MAX_TICKED} events.`);
       const change = verb === 'retry' ? operations.retryEvent : operations.discardEvent;
       let done = 0;
-      let not = 0;
+      let failed = 0;
       for (const id of ids) {
         try {
           await change(actor, id);
           done += 1;
         } catch (error) {
           if (!(error instanceof HTTPException)) throw error;
-          not += 1;
+          failed += 1;
         }
       }
       const what = verb === 'retry' ? 'retried' : 'discarded';
-      return { to: fields.get('back') ?? '/events', what, done, not };
+      return { to: fields.get('back') ?? '/events', what, done, failed };
     },
 
     async '/actions/refetch'(actor, fields) {
@@ -115,8 +115,8 @@ export function createForms(
   return Object.entries(forms).map(([path, form]) => [
     path,
     async (c) => {
-      const { to, what, done = 1, not = 0 } = await form(c.get('identity').name, await formFields(c));
-      if (what !== undefined) leaveOutcome(c, context.publicUrl, { what, done, not });
+      const { to, what, done = 1, failed = 0 } = await form(c.get('identity').name, await formFields(c));
+      if (what !== undefined) leaveOutcome(c, context.publicUrl, { what, done, failed });
       return c.redirect(pathHere(to), 303);
     },
   ]);
@@ -137,8 +137,8 @@ const invalid = (detail: string) =>
 export interface Outcome {
   what: 'retried' | 'discarded' | 'queued' | 'compared' | 'refetched' | 'released' | 'approved' | 'resolved';
   done: number;
-  /** How many were not possible any more. */
-  not: number;
+  /** How many changes were not possible any more. */
+  failed: number;
 }
 
 export interface Notice {
@@ -152,8 +152,8 @@ const COOKIE_AGE = 60;
 
 /** The next page shows the outcome, and deletes its cookie, so that a reload does not show it again. */
 function leaveOutcome(c: OpsHandlerContext, publicUrl: URL | null, outcome: Outcome): void {
-  const { what, done, not } = outcome;
-  setCookie(c, COOKIE, `${what}.${done}.${not}`, { ...cookieOptions(publicUrl), maxAge: COOKIE_AGE });
+  const { what, done, failed } = outcome;
+  setCookie(c, COOKIE, `${what}.${done}.${failed}`, { ...cookieOptions(publicUrl), maxAge: COOKIE_AGE });
 }
 
 export function takeOutcome(c: OpsHandlerContext, publicUrl: URL | null): Outcome | null {
@@ -161,15 +161,15 @@ export function takeOutcome(c: OpsHandlerContext, publicUrl: URL | null): Outcom
   if (left === undefined) return null;
   deleteCookie(c, COOKIE, cookieOptions(publicUrl));
   // A browser may send any text.
-  const [, what = '', done, not] = /^([a-z]+)\.(\d{1,6})\.(\d{1,6})$/.exec(left) ?? [];
+  const [, what = '', done, failed] = /^([a-z]+)\.(\d{1,6})\.(\d{1,6})$/.exec(left) ?? [];
   if (!Object.hasOwn(SENTENCES, what)) return null;
-  return { what: what as Outcome['what'], done: Number(done), not: Number(not) };
+  return { what: what as Outcome['what'], done: Number(done), failed: Number(failed) };
 }
 
-export function noticeOf({ what, done, not }: Outcome): Notice {
+export function noticeOf({ what, done, failed }: Outcome): Notice {
   const why = WHY_NOT[what] ?? 'the state had changed';
-  const rest = not === 0 ? '' : ` ${figure(not)} could not be: ${why}.`;
-  return { text: `${SENTENCES[what](done)}${rest}`, isBad: not > 0 };
+  const rest = failed === 0 ? '' : ` ${figure(failed)} could not be: ${why}.`;
+  return { text: `${SENTENCES[what](done)}${rest}`, isBad: failed > 0 };
 }
 
 /** As `noticeOf`, on the page of a single event: it says the new state. */

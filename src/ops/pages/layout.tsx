@@ -112,7 +112,7 @@ export function Frame({ title, current, stream = null, children }: FrameOf) {
           {identity === null ? null : (
             <span>
               {identity.name}
-              {identity.role === 'read' ? ', may read' : ''}
+              {identity.role === 'read' ? ', may only read' : ''}
             </span>
           )}
           {identity === null || identity.csrf === null ? null : (
@@ -149,13 +149,13 @@ interface OneThingOf {
 }
 
 /** The page of one thing: its name, facts about it, and `children`. */
-export function OneThing({ title, heading = title, children, ...of }: PropsWithChildren<OneThingOf>) {
+export function OneThing({ title, heading = title, children, ...rest }: PropsWithChildren<OneThingOf>) {
   return (
-    <Frame title={title} current={of.current}>
-      <Title note={of.note} say={of.say}>
+    <Frame title={title} current={rest.current}>
+      <Title note={rest.note} say={rest.say}>
         {heading}
       </Title>
-      <Facts facts={of.facts} />
+      <Facts facts={rest.facts} />
       {children}
     </Frame>
   );

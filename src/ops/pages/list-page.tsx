@@ -120,15 +120,15 @@ interface ListPageOf extends Links {
 }
 
 /** A page with a list: what it is, its filters, its rows or why there are none, and the way to older rows. */
-export function ListPage({ name, title = name, stream = null, form, children, ...of }: ListPageOf) {
+export function ListPage({ name, title = name, stream = null, form, children, ...rest }: ListPageOf) {
   return (
     <Frame title={title} current={name} stream={stream}>
-      <Title note={of.note}>{title}</Title>
+      <Title note={rest.note}>{title}</Title>
       {form}
       {stream === null ? null : <NewRows words={null} href="" />}
-      {of.empty === null ? children : <Empty>{of.empty}</Empty>}
-      {of.foot}
-      <Pager next={of.next} first={of.first} words={of.more} />
+      {rest.empty === null ? children : <Empty>{rest.empty}</Empty>}
+      {rest.foot}
+      <Pager next={rest.next} first={rest.first} words={rest.more} />
     </Frame>
   );
 }
