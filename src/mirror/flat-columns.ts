@@ -45,7 +45,7 @@ export function widened(one: FieldType, other: FieldType): FieldType {
 }
 
 /** A kind's known fields, so that new ones are recognised quickly. */
-export interface KnownFields {
+interface KnownFields {
   types: ReadonlyMap<string, FieldType>;
   isFull: boolean;
 }

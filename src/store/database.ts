@@ -3,9 +3,9 @@ import type { Column, SQL, Table } from './drizzle.ts';
 import type { StoreSummary } from './reports.ts';
 import type { Field, GapChange } from './values.ts';
 
-/** What a verb runs on: the same on both engines, so that each is written once. */
+/** What verbs use of a database. It is the same on both engines, so that each verb is written once. */
 
-/** The durable counter within one unit. Every number that orders anything comes from here. */
+/** The durable counter within one unit. All numbers that order anything come from it. */
 export function numbersFrom(start: number) {
   let value = start;
   return {
@@ -19,52 +19,51 @@ export function numbersFrom(start: number) {
 
 export type Numbers = ReturnType<typeof numbersFrom>;
 
-/** What the two engines write differently. */
+/** SQL that the two engines write differently. */
 export interface Dialect {
-  /** The column's value is one of these: a single parameter, however many they are. */
+  /** The column has one of these values. They are passed as one parameter. */
   isAmong(column: Column, values: readonly (string | number)[]): SQL;
-  /** A value for a column of JSON. Null stays null. */
+  /** A value for a JSON column. Null stays null. */
   json(value: unknown): SQL;
-  /** Such a column's value, as it was. */
+  /** The value that a JSON column holds. */
   fromJson(stored: unknown): unknown;
-  /** A value within JSON is this one, in whatever order an object has its fields. */
+  /** A value within JSON equals this one. The order of an object's fields does not matter. */
   isJson(found: SQL, value: unknown): SQL;
-  /** An instant, where nothing else tells that a text is one. */
+  /** An instant, where PostgreSQL would take it for a text. */
   instant(iso: string): SQL;
-  /** As a table `listed` with columns `id` and `nth`, which is their order. */
+  /** These ids as a table `listed`, with the columns `id` and `nth` (their order). */
   listed(ids: readonly string[]): SQL;
-  /** Rows of texts, as a table `given` with these columns. */
+  /** These rows as a table `given`. All columns are text. */
   given<Column extends string>(
     columns: readonly Column[],
     rows: readonly Readonly<Record<Column, string | null>>[],
   ): SQL;
-  /** At the end of a SELECT: until the unit ends, nobody else changes its rows or reads them in this way. */
+  /** At the end of a SELECT: locks its rows until the unit ends. */
   readonly forUpdate: SQL;
-  /** When the hour of an instant began, as such a column holds it. */
+  /** The beginning of an instant's hour. */
   hourOf(column: Column): SQL;
-  /** From one instant in text to another. */
   millisecondsBetween(earlier: SQL, later: SQL): SQL;
-  /** A hint for one engine's planner, behind a table's name, null: to walk the table itself; nothing for the other's. */
+  /** After a table's name, for SQLite's planner: the index to use; null: none. */
   indexedBy(index: string | null): SQL;
-  /** A name as its index has it: letters in either case, ASCII only. */
+  /** A name as its index has it: ASCII letters without their case. */
   folded(text: Column | string): SQL;
-  /** The name begins with `text`, in either case, where it is known not to lie before it. */
+  /** The name begins with `text`, ignoring case. Only for names whose `folded` is at or after that of `text`. */
   beginsWith(column: Column, text: string): SQL;
-  /** A text of any length as its index has it, which is as far as the engine can take it. */
+  /** A text of any length as its index has it: PostgreSQL's holds only the beginning. */
   indexed(text: Column | string): SQL;
-  /** The name holds `text`, in either case. */
+  /** The name contains `text`, ignoring case. */
   holds(column: Column, text: string): SQL;
-  /** The column, of text or of bytes, holds this text, letter for letter. */
+  /** The column, of text or of bytes, contains exactly this text. */
   contains(column: Column, text: string): SQL;
-  /** After `place` in the order of an index. */
+  /** The row comes after `place` in the order of an index. */
   isBehind(order: readonly [SQL, Column], place: readonly [SQL, string]): SQL;
-  /** What gives the view `…_flat` of the kind these columns, which are those that `fields` has. */
+  /** Statements that make the view `…_flat` of the kind with these typed columns, which are all in the table `fields`. */
   flatView(kind: Kind, fields: readonly Field[]): SQL[];
-  /** An object of JSON, each of its values replaced by this number. */
+  /** A JSON object with this number in the place of each value. */
   withEach(object: Column, value: number): SQL;
-  /** Numbers of the rows about one record, through their index. */
+  /** Numbers of rows about one record, found by their index. */
   numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]>;
-  /** Numbers of the last processed event about each of these, through the same index. None is above `through`. */
+  /** The number of the last processed event about each record, found by the same index. None is above `through`. */
   lastProcessed(
     from: Sql,
     kind: Kind,
@@ -75,86 +74,85 @@ export interface Dialect {
 
 export interface RowsOfRecord {
   table: 'events' | 'changes';
-  /** Null: of any kind; only of events. */
+  /** Null: any kind. Only for events. */
   kind: Kind | null;
   id: string;
-  /** Neither of the two is included. */
+  /** Both are exclusive. */
   above?: number;
   below?: number;
-  /** Only rows that fulfil it. */
-  among?: SQL;
+  condition?: SQL;
   order: 'ASC' | 'DESC';
   limit: number;
 }
 
 /**
- * A page of records or changes ends once their JSON has so many bytes together, with one row at least. In memory it takes six to ten
- * times as much until it is sent, and several are made at once. Room for 500 rows of 8 KiB.
+ * A page of records or changes ends when its JSON has this size, but has at least one row. Until a page is sent it takes six to ten
+ * times as much memory, and several are made at once. 500 rows of 8 KiB fit.
  */
 export const PAGE_BYTES = 4_194_304;
 
 export interface Sql {
   readonly dialect: Dialect;
-  /** Rows, their columns as the port types them; what is true or false comes as either engine has it. */
+  /** Rows, with columns as the port types them; only booleans come as the engine has them, in SQLite 0 or 1. */
   query<Row>(statement: SQL): Promise<Row[]>;
   /**
-   * The first rows, `limit` at most, as far as these columns, of JSON, have so many bytes together. Default: `PAGE_BYTES`. `isFull`: more
-   * may follow. No more are read than that, if the statement gives them in the order of an index or of `listed`.
+   * The first rows: at most `limit`, and only until these JSON columns have `maxBytes` together (default: `PAGE_BYTES`). `isFull`: more
+   * rows may follow. Those are not read if the statement returns its rows in the order of an index or of `listed`.
    */
   page<Row>(
     statement: SQL,
     json: readonly Column[],
     limit: number,
-    most?: number,
+    maxBytes?: number,
   ): Promise<{ rows: Row[]; isFull: boolean }>;
-  /** How many rows were changed. */
+  /** Returns how many rows were changed. */
   change(statement: SQL): Promise<number>;
 }
 
-/** One atomic unit that holds the counter. */
+/** One atomic unit, which has the counter locked. */
 export interface Unit extends Sql {
-  /** Writes, without waiting for it. If it fails, the whole unit fails, and nothing of it is kept. */
+  /** Writes without waiting for the answer. If the statement fails, the unit fails and is rolled back. */
   send(statement: SQL): void;
   numbers: Numbers;
-  /** What it has done to gaps, in order. */
+  /** The gaps that it opened or resolved, in order. */
   gapChanges: GapChange[];
 }
 
 export interface Database {
-  /** Single statements, each seeing what is committed as it begins. */
+  /** Single statements. Each sees what is committed when it begins. */
   readonly sql: Sql;
-  /** The counter. No number up to this one is given again, whatever happens to the engine. */
+  /** The counter. No number up to this one is given out again, even after a crash. */
   currentNumber(): Promise<number>;
-  /** Statements that only read, and see what was committed at one moment. */
+  /** Statements that only read, and all see the same committed state. */
   atOneMoment<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
-  /** The same for what people ask: fewer at once, where they need connections. */
+  /** The same for reports. On PostgreSQL these have a few connections of their own. */
   readonly reports?: Pick<Database, 'sql' | 'currentNumber' | 'atOneMoment'>;
   /**
-   * One atomic unit that writes, one after another over all processes: number order is commit order. What fails may run
-   * again, so `work` changes nothing but the database. What is read first is asked for along with the lock, by `first`.
+   * One atomic unit that writes. The units of all processes run one after another, so number order is commit order. A failed unit
+   * may run again, so `work` changes nothing but the database. `first` reads what `work` needs, in the same round trip as the lock.
    */
   transact<T, First = undefined>(
     work: (unit: Unit, read: First) => Promise<T>,
     first?: (sql: Sql) => Promise<First>,
   ): Promise<T>;
-  /** One atomic unit without numbers. With a table, one after another among those that name it. */
+  /** One atomic unit without numbers. Units that name the same table run one after another. */
   transactApart<T>(table: Table | null, work: (unit: Sql) => Promise<T>): Promise<T>;
 }
 
-/** One after the other, in the order of calls; a failure is its caller's alone. */
+/** Runs one call after another, in order. If one fails, only its own caller is told. */
 export function turns(): <T>(work: () => Promise<T>) => Promise<T> {
   let last: Promise<void> = Promise.resolve();
   return async (work) => {
     const mine = last.then(work);
     last = mine.then(nothing, nothing);
-    // Not the promise that is waited for here: a failure that its caller leaves alone would go unnoticed.
+    // A new promise: `mine` counts as handled, so Node would not report a failure that its caller ignores.
     return await mine;
   };
 }
 
 /**
- * The same in two queues, one from each in turn where both wait: whoever calls on the one waits for the work of the other
- * once at most, however much of it there is.
+ * The same with two queues, which take turns while both have calls: a long queue delays each call of the other by one of its calls
+ * at most.
  */
 export function alternatingTurns(): readonly [InTurn, InTurn] {
   const queues: [Job[], Job[]] = [[], []];

@@ -2,16 +2,16 @@ import { readMigrationFiles } from 'drizzle-orm/migrator';
 import { UsageError } from '../platform/errors.ts';
 import { packagePath } from '../platform/package.ts';
 
-/** A step of the schema, as the table `__drizzle_migrations` notes it: the hash of its text, and its number in the order of steps. */
+/** A row of the table `__drizzle_migrations`: a step of the schema, by the hash of its text and its number in the order of steps. */
 export interface TakenStep {
   hash: string;
   created_at: number;
 }
 
 export interface Steps {
-  /** How many the database has taken. */
+  /** How many steps the database has taken. */
   taken: number;
-  /** What brings it up to this version, in one transaction; empty: nothing. */
+  /** Statements that bring it up to this version, in one transaction. */
   missing: string[];
 }
 
@@ -19,18 +19,19 @@ const NOTES =
   'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id serial PRIMARY KEY, hash text NOT NULL, created_at bigint)';
 
 /**
- * Throws UsageError for a database that this version must not touch. `hasMirror`: our tables are there; drizzle keeps the notes of
- * every program under one name. Steps that were released never change: an unknown text is of a build before the first release.
+ * Throws UsageError for a database that this version must not touch. `hasMirror`: the database has our tables; without them the notes are
+ * another program's, because drizzle uses one table name for all. Released steps never change, so a step with an unknown hash is from
+ * a build before the first release.
  */
 export function stepsOf(
   engine: 'sqlite' | 'postgres',
   notes: readonly TakenStep[],
   hasMirror: boolean,
-  /** The engine's words: whose the database is then, and where to go instead. */
+  /** The engine's words for the error messages. */
   words: Record<'anothers' | 'backup' | 'useOwn' | 'useNew', string>,
 ): Steps {
   if (notes.length > 0 && !hasMirror) {
-    throw new UsageError(`${words.anothers}: it holds that one's migrations, and no mirror`, words.useOwn);
+    throw new UsageError(`${words.anothers}: it has migrations, but no mirror`, words.useOwn);
   }
   const known = readMigrationFiles({ migrationsFolder: packagePath(`drizzle/${engine}`) });
   const last = notes.at(-1)?.created_at ?? 0;
@@ -43,8 +44,8 @@ export function stepsOf(
   const ours = new Set(known.map(({ hash }) => hash));
   if (notes.some(({ hash }) => !ours.has(hash))) {
     throw new UsageError(
-      'the tables are of an older build of compliance-mirror, from before its first release, and stay as they are',
-      `${words.useNew}: what the API shows is read into it, and the old one keeps its history`,
+      'the tables are from an older build of compliance-mirror, before its first release, and were not changed',
+      `${words.useNew}: the mirror reads everything from the API again, and the old one keeps its history`,
     );
   }
   const missing = known

@@ -20,37 +20,36 @@ import type { Store } from './store.ts';
 export interface OpenOptions extends OpeningOptions {
   /** For a `postgres://` address. */
   postgres?: PostgresSettings;
-  /** For a service: threads read and write the file. `onLost` is called when one ends by itself; then the store is of no use. */
+  /** For a service: threads read and write the file. `onLost` is called when one ends unexpectedly; then every verb rejects. */
   inThread?: { onLost: (error: StoreUnavailable) => void };
 }
 
-/** An older schema is backed up and migrated. Rejects with UsageError for an address that no engine takes. */
+/** Migrates an older schema, after a backup of a SQLite file. Rejects with UsageError for an address that no engine takes. */
 export async function openStore(url: string, options: OpenOptions = {}): Promise<Store> {
   if (isPostgres(url)) {
-    // Loaded only when needed: a mirror in a file does not use it.
+    // Loaded only when needed: a mirror on SQLite does not use pg.
     const { openPostgres } = await import('./postgres/postgres.ts');
     const { readOnly, onMigrating } = options;
     return await openPostgres(url, { ...options.postgres, readOnly, onMigrating });
   }
   const path = sqlitePath(url);
-  // In memory there is nothing to wait for.
-  const { inThread = null } = options.readOnly || path === ':memory:' ? {} : options;
-  return inThread === null
-    ? await openSqlite(path, options)
-    : await openInThread(path, { ...options, ...inThread });
+  const { inThread, readOnly } = options;
+  // A database in memory has no disk that a thread would wait for.
+  if (inThread === undefined || readOnly || path === ':memory:') return await openSqlite(path, options);
+  return await openInThread(path, { ...options, ...inThread });
 }
 
-/** Whether a database can be made or written where `url` names a file; rejects as `openStore` would. Leaves nothing behind. */
+/** Throws as `openStore` would if a SQLite file cannot be made or written at `url`. Leaves nothing behind. */
 export function probePlace(url: string): void {
   if (!isPostgres(url) && sqlitePath(url) !== ':memory:') probePlaceFor(sqlitePath(url));
 }
 
-/** What others could do to the connection to the database. Null: nothing, judged by the address. */
+/** What others could do to the connection to the database, as far as its address tells. Null: nothing. */
 export async function databaseExposure(url: string, settings: PostgresSettings): Promise<Exposure | null> {
   return isPostgres(url) ? (await import('./postgres/address.ts')).exposureOf(url, settings) : null;
 }
 
-/** Whether several processes may serve the database that `url` names. */
+/** PostgreSQL: several processes may serve one database. */
 export function isPostgres(url: string): boolean {
   return /^postgres(ql)?:\/\//.test(url);
 }
@@ -59,7 +58,7 @@ export function isPostgres(url: string): boolean {
 export async function backUpStore(url: string, options: Omit<BackupOptions, 'from'>): Promise<BackupResult> {
   if (isPostgres(url)) {
     throw new UsageError(
-      'this makes a copy of a SQLite file, and DATABASE_URL names a PostgreSQL database',
+      'only a SQLite file can be backed up by this command, and DATABASE_URL names a PostgreSQL database',
       'use pg_dump, or back up the whole server; docs/postgresql.md says how to put a dump back',
     );
   }
@@ -70,7 +69,7 @@ export async function backUpStore(url: string, options: Omit<BackupOptions, 'fro
   return await backUpSqlite({ ...options, from: path });
 }
 
-/** Whether `path` names the database of `url`, or a file that goes with it. Throws UsageError where its folder is not there. */
+/** Whether `path` names the SQLite file of `url`, or a file that belongs to it. Throws UsageError if the folder of `path` is missing. */
 export function isPartOfDatabase(url: string, path: string): boolean {
   if (isPostgres(url)) return false;
   const database = sqlitePath(url);
@@ -81,7 +80,7 @@ export function isPartOfDatabase(url: string, path: string): boolean {
 export function sqlitePath(url: string): string {
   if (url === ':memory:' || url === 'file::memory:') return ':memory:';
   if (url.startsWith('file://')) return decodeURIComponent(new URL(url).pathname);
-  // No path would be a temporary database, gone at the end.
+  // SQLite takes an empty path for a temporary database.
   if (url.startsWith('file:') && url !== 'file:') return url.slice('file:'.length);
   throw new UsageError('DATABASE_URL must be file:PATH', 'for example file:./data/mirror.db');
 }
@@ -101,7 +100,7 @@ export interface FileLock {
   release(): void;
 }
 
-/** A killed process leaves its note behind; only the lock shows whether it runs. */
+/** A killed process leaves its note behind, so only the lock shows whether it still runs. */
 const lockPath = (path: string) => `${withoutLinks(path)}${LOCK_SUFFIX}`;
 const notePath = (path: string) => `${withoutLinks(path)}${HOLDER_SUFFIX}`;
 
@@ -114,7 +113,7 @@ function withoutLinks(path: string): string {
   }
 }
 
-/** Where the file is to be made that a link names; null: it is no link. */
+/** Where a symbolic link to a file that does not exist points; null: `path` is no link. */
 function linkTarget(path: string): string | null {
   try {
     return resolve(dirname(path), readlinkSync(path));
@@ -124,8 +123,8 @@ function linkTarget(path: string): string | null {
 }
 
 /**
- * Makes this process the only one that serves `path`, by an open write transaction on another file: the system ends that
- * with the process, killed or not, which a pid in a file would survive, and readers of the database are not shut out.
+ * Makes this process the only one that serves a SQLite file, by an open write transaction on a lock file beside it. The operating
+ * system ends that transaction with the process, even if it is killed. Readers of the database are not blocked.
  */
 export function lockFile(url: string, startedAt: string): FileLock {
   if (isPostgres(url)) return NOTHING_TO_LOCK;
@@ -161,7 +160,7 @@ export function lockFile(url: string, startedAt: string): FileLock {
   return { announce: note, release };
 }
 
-/** Several processes share a PostgreSQL database, and its own locks keep them apart. */
+/** Several processes may serve a PostgreSQL database: leases keep them apart. */
 const NOTHING_TO_LOCK: FileLock = { announce: () => undefined, release: () => undefined };
 
 /** The running service that has locked the file at `url`, or null; always null for PostgreSQL. */
@@ -169,7 +168,7 @@ export function holderOf(url: string): LockHolder | null {
   if (isPostgres(url)) return null;
   const path = sqlitePath(url);
   const note = readNote(path);
-  // On a read-only file system the note is a copy's and old: a service writes beside its file.
+  // On a read-only file system no service can run: the note was copied there with the file.
   if (note === null || isReadOnly(path)) return null;
   const db = tryLock(path);
   if (db === null) return note;

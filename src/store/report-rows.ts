@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { KINDS } from '../compliance/kinds.ts';
 
 /**
- * The rows that people are shown, each declared once: the port's types (`reports.ts`), the JSON API's document and the
- * columns of an export come from here. Nothing is checked against them on its way out. More fields may come.
+ * The rows that people see, each declared once: the port's types (`reports.ts`), the JSON API's document and the columns of an export
+ * are made from these. Answers are not validated against them.
  */
 
 export const kind = z.enum(KINDS);
@@ -14,14 +14,14 @@ const json = z.record(z.string(), z.unknown());
 
 const senderAddress = text
   .nullable()
-  .describe('Whom it came from; null: not known, or trimmed with the body.');
-const bodyBase64 = text.nullable().describe('The same bytes as they came.');
+  .describe('The address of the sender; null: unknown, or trimmed with the body.');
+const bodyBase64 = text.nullable().describe('The same body in base64, byte for byte.');
 
 export const eventState = z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']);
 export const listedOutcome = z.enum(['accepted', 'duplicate', 'quarantined', 'rejected']);
-/** Of a kind, and of the whole. */
+// biome-ignore format: names side by side
 export const verdictName = z.enum([
-  ...(['in_sync', 'catching_up', 'stale', 'unreachable', 'action_required', 'unverified'] as const),
+  'in_sync', 'catching_up', 'stale', 'unreachable', 'action_required', 'unverified',
 ]);
 
 export const event = z
@@ -29,14 +29,14 @@ export const event = z
     seq: whole.describe('Its number, in the order of commits.'),
     id: text.describe('As the sender gave it.'),
     type: text,
-    created: text.describe('To the millisecond, in UTC. As the sender wrote it, it stands in the body.'),
+    created: text.describe('In UTC, with milliseconds. The body has it as the sender wrote it.'),
     kind: kind.nullable(),
     record_id: text.nullable(),
     received_at: instant,
     deliveries: whole,
     last_delivered_at: instant,
     state: eventState,
-    // Tries, the last one included, since it came or since an operator asked for another.
+    // Tries since the delivery came, or since an operator asked for a retry.
     attempts: whole,
     next_attempt_at: instant.nullable(),
     processed_at: instant.nullable(),
@@ -46,7 +46,7 @@ export const event = z
   })
   .meta({ id: 'Event' });
 
-/** As the tables have it; the API adds what was answered. */
+/** The API adds which answer it got. */
 export const delivery = z.object({
   outcome: listedOutcome,
   number: whole.describe('Its `seq` among the events, or its `id` among those of its outcome.'),
@@ -58,7 +58,7 @@ export const delivery = z.object({
   state: eventState.nullable().describe('Of the event, where it was accepted.'),
   reason: text.nullable().describe('Why it was not accepted, or why its event failed.'),
   address: senderAddress,
-  deliveries: whole.describe('How often it came; of rejections, how many it stands for.'),
+  deliveries: whole.describe('How often it came; for rejections, how many the row counts.'),
 });
 
 export const record = z
@@ -77,7 +77,7 @@ export const record = z
     last_event_at: instant.nullable(),
     cause: text.describe('The event, refetch or sync run that wrote the row.'),
   })
-  // Not `Record`: a client in TypeScript would then have none of its own.
+  // Not `Record`, which would hide TypeScript's own type in a client.
   .meta({ id: 'MirrorRecord' });
 
 export const change = z
@@ -129,7 +129,7 @@ export const syncRun = z
     unchanged: whole,
     outcome: text.nullable(),
     error: text.nullable(),
-    // What no event had announced; null while it runs.
+    // Differences that no event had announced; null while it runs.
     differences: json.nullable(),
   })
   .meta({ id: 'SyncRun' });
@@ -157,8 +157,8 @@ export const rejection = z
     bytes: whole,
     body_sha256: text.nullable(),
     header: text.nullable(),
-    address: text.nullable().describe('Whom it came from; null where that is not known.'),
-    times: whole.describe('How many of that reason, sender and minute it stands for.'),
+    address: text.nullable().describe('The address of the sender; null: unknown.'),
+    times: whole.describe('How many rejections of this reason, sender and minute the row counts.'),
     body: text.nullable().describe('As text; null in lists, and where none was kept.'),
     body_base64: bodyBase64,
   })
@@ -175,7 +175,7 @@ export const auditEntry = z
   })
   .meta({ id: 'AuditEntry' });
 
-/** A row of the view `sync_status`, and what that leaves out. */
+/** A row of the view `sync_status`, with further columns. */
 export const kindStatus = z
   .object({
     kind,
@@ -183,16 +183,16 @@ export const kindStatus = z
     in_sync_since: instant.nullable(),
     records: whole.describe('Live ones.'),
     deleted: whole.describe('Tombstones.'),
-    known: whole.describe('Ids known, those included that the API never showed.'),
+    known: whole.describe('Known ids, including those that the API has never shown.'),
     verified: whole.describe('Live ones with nothing outstanding, as their rows say.'),
-    // With a row or without one; not those that the API does not show.
-    unverified: whole.describe('Ids that a read can verify and has not.'),
+    // With or without a row, but not ids that the API answers as unknown.
+    unverified: whole.describe('Ids that a read can verify, but has not yet.'),
     oldest_unverified_at: instant.nullable(),
     last_full_sync_at: instant.nullable(),
     last_full_sync_seconds: z.number().nullable(),
     complete_through: instant
       .nullable()
-      .describe('All that the upstream held then has been read since, as far as `coverage` goes.'),
+      .describe('Everything that the upstream held then has been read since, as far as `coverage` says.'),
     readable_since: instant
       .nullable()
       .describe('Since when the present credentials have been seen to read it; null: not yet.'),

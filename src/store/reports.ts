@@ -20,12 +20,11 @@ export type KindStatus = z.output<typeof rows.kindStatus>;
 export type DeliveryReport = z.output<typeof rows.delivery>;
 export type PendingDeletionReport = z.output<typeof rows.pendingDeletion>;
 
-/** A record's columns for people, in the order of the tables, which also have internal ones. */
+/** The columns of a record that people see, in the order of the tables. The tables also have internal columns. */
+// biome-ignore format: names side by side
 export const recordColumns = (kind: Kind): readonly (keyof RecordReport)[] => [
-  ...(['id', 'name'] as const),
-  ...(kind === 'policy' ? (['version'] as const) : []),
-  ...(['status', 'data', 'first_seen_at', 'synced_at', 'verified_at', 'unverified_since'] as const),
-  ...(['deleted_at', 'last_event_id', 'last_event_at', 'cause'] as const),
+  'id', 'name', ...(kind === 'policy' ? (['version'] as const) : []), 'status', 'data', 'first_seen_at', 'synced_at', 'verified_at',
+  'unverified_since', 'deleted_at', 'last_event_id', 'last_event_at', 'cause',
 ];
 
 export interface TrimmedChanges {
@@ -35,32 +34,32 @@ export interface TrimmedChanges {
   at: string;
 }
 
-/** Where ids of a kind were found that no setting points at. */
+/** A place in payloads where ids of a kind were found, and which no setting names. */
 export interface LearnedPointerReport {
   kind: Kind;
   /** Dotted, as in a setting. */
   path: string;
-  /** The event that proved it, and the record that it named. */
+  /** The event that proved it, and the record that the event named. */
   event_id: string;
   record_id: string;
   learned_at: string;
-  /** Events are read by it. */
+  /** Events are read with it. */
   used: boolean;
 }
 
 export interface StoreSummary {
   kinds: KindStatus[];
-  /** Events by state, of all that are kept. */
+  /** How many stored events are in each state. */
   events: Record<EventState, number>;
   /** When the oldest pending event was received. */
   oldest_pending_at: string | null;
-  /** When a delivery last came in, new or not. */
+  /** When the last delivery came in, new or not. */
   last_delivery_at: string | null;
   /** Not yet released. */
   quarantined: number;
   open_gaps: number;
   open_gaps_by: OpenGaps[];
-  /** Those that resolved within the last 24 hours. */
+  /** Resolved within the last 24 hours. */
   resolved_gaps_last_day: number;
   learned_pointers: LearnedPointerReport[];
   database_bytes: number;
@@ -69,22 +68,22 @@ export interface StoreSummary {
 
 export type TrafficStep = 'minute' | 'hour';
 
-/** Deliveries or lags of one minute, or of one hour. */
+/** How many deliveries or lags of one sort a minute, or an hour, had. */
 export interface TrafficReport {
-  /** When it began. */
+  /** When the minute or hour began. */
   minute: string;
   /** `accepted`, `duplicate`, `quarantined`, `rejected:REASON` or `lag:verification`. */
   what: string;
   times: number;
-  /** Of lags: their sum and the longest one, milliseconds; else 0. */
+  /** For lags: their sum and the longest one, in milliseconds; otherwise 0. */
   total_ms: number;
   max_ms: number;
 }
 
-/** The `after` to continue behind it. A kind has no slash. */
+/** The `after` that continues a list behind this deletion. A kind has no slash. */
 export const pendingDeletionKey = ({ kind, id }: { kind: Kind; id: string }): string => `${kind}/${id}`;
 
-/** Quarantine reason: a delivery of a known event with other content, answered as a duplicate. */
+/** Quarantine reason: the delivery has a known event's id and other content. It was answered as a duplicate. */
 export const CONFLICTING = 'conflicting_content';
 
 export interface EventFilter extends Period {
@@ -117,12 +116,12 @@ export interface DeliveryFilter extends Period {
   search?: string | undefined;
 }
 
-/** It may hold fewer rows than its limit, or none, and still not be the last. */
+/** A page may have fewer rows than its limit, or none, and still not be the last. */
 export interface Page<Row> {
   items: Row[];
   /** The next `after`; null: nothing older. */
   next: string | null;
-  /** If the page ended at its limit of rows looked at: when the oldest of them was received. */
+  /** If the page ended because it had looked at enough rows: when the oldest of them was received. */
   looked_back_to: string | null;
 }
 
@@ -145,11 +144,11 @@ export interface Paging {
 
 export const PAGE_LIMIT_MAX = 500;
 
-/** Events that one page looks at: a few milliseconds. Filters have no index of their own, for which every delivery would pay. */
+/** How many events one page looks at: a few milliseconds. Filters have no indexes, because every delivery would pay for them. */
 export const EVENTS_LOOKED_AT = 10_000;
 
 export interface RecordFilter {
-  /** First ids that begin with it, then names that begin with it, then names that contain it. Case of names is ignored. */
+  /** Finds ids that begin with this text, then names that begin with it, then names that contain it. The case of names is ignored. */
   search?: string | undefined;
   status?: string | undefined;
   /** A field of `data`, by its path of names, and its value: a text, or JSON for any other type. */
@@ -158,7 +157,7 @@ export interface RecordFilter {
   deleted?: boolean | undefined;
 }
 
-/** `changed`: the last change first, as far as changes are kept. A search, the unverified and the deleted have no order by name. */
+/** `changed`: the latest change first, as far as changes are kept. A search and lists of unverified or deleted records ignore `name`. */
 export type RecordOrder = 'id' | 'name' | 'changed';
 
 export interface RecordPaging extends Paging {
@@ -169,14 +168,14 @@ export interface RecordPaging extends Paging {
 }
 
 export interface RecordPage extends Omit<Page<RecordReport>, 'looked_back_to'> {
-  /** If the page ended at its limit of rows looked at: the id, name or change instant that it reached. */
+  /** If the page ended because it had looked at enough rows: the id, name or change instant that it reached. */
   searched_to: string | null;
 }
 
 /** The `after` to continue behind a record, in a list by id without a filter. */
 export const recordKey = (id: string): string => `0.${id}`;
 
-/** How many records one page looks at, at most; and how many if an index alone answers, which takes about as long. */
+/** How many records one page looks at, at most; and how many if only an index is read, which takes about as long. */
 export const RECORDS_LOOKED_AT = 10_000;
 export const NAMES_LOOKED_AT = 25_000;
 
@@ -188,7 +187,7 @@ export interface StatusCount {
 
 export const STATUS_COUNT_MAX = 10_000;
 
-/** The outcome of an audit entry before its action is done. It stays if the process dies first: the action may be done or not. */
+/** The outcome of an audit entry until its action is done. It stays if the process dies before: then nobody knows whether it was done. */
 export const AUDIT_ASKED = 'asked';
 
 /** Tables whose rows have a number and a time. */

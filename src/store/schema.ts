@@ -6,7 +6,7 @@ const { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } =
 
 type Indexed = Column | SQL;
 
-/** The column types and indexes in SQLite's form; the TypeScript types serve both engines. */
+/** Column types and indexes in SQLite's form. The TypeScript types serve both engines. */
 export const sqlite = {
   table: sqliteTable,
   index,
@@ -27,14 +27,14 @@ export const sqlite = {
   no: 0,
   nameOrder: sql`name COLLATE NOCASE` as Indexed,
   statusOrder: (status: Column): Indexed => status,
-  /** For queries about one record in the order of `seq`, by blocks of numbers: see sqlite/database.ts. */
+  /** An index for queries about one record in the order of `seq`, by blocks of numbers: see `BLOCK_BITS` in sqlite/database.ts. */
   bySeq: (_seq: Column, ...record: Column[]): [Indexed, ...Indexed[]] => [sql`"seq" >> 12`, ...record],
 };
 export type Vocabulary = typeof sqlite;
 
 /**
- * The tables in one engine's types. Columns `…_at` of `record_state` are milliseconds of the steady clock. After a change run
- * `npm run migrations`; generated migrations are append-only once released.
+ * The tables in one engine's types. In `record_state`, columns `…_at` are milliseconds of the steady clock. After a change run
+ * `npm run migrations`. Released migrations never change.
  */
 export function tablesOf(engine: Vocabulary) {
   const { table, index, uniqueIndex, primaryKey, nameOrder, statusOrder, bySeq } = engine;
@@ -57,7 +57,7 @@ export function tablesOf(engine: Vocabulary) {
     changeSeq: number('change_seq').notNull().default(0),
     /** `created` of the newest event whose payload was written, milliseconds since 1970. */
     provisionalCreated: number('provisional_created'),
-    /** Fields of `data` from events that no read covers yet. */
+    /** Fields of `data` that an event has shown, and no read covers yet. */
     shown: json('shown'),
   });
 
@@ -82,7 +82,7 @@ export function tablesOf(engine: Vocabulary) {
       recordIndexes('vendors', t),
     ),
 
-    /** The state of each record besides its content. WITHOUT ROWID in SQLite's migration: one tree, not two. */
+    /** What the mirror knows of each record besides its content. WITHOUT ROWID in SQLite's migration: one tree in place of two. */
     recordState: table(
       'record_state',
       {
@@ -129,7 +129,7 @@ export function tablesOf(engine: Vocabulary) {
       },
       (t) => [
         index('changes_record').on(...bySeq(t.seq, t.kind, t.recordId)),
-        // Grows only at its end: 1.2 to 1.9 % more pages to write. One by record alone would cost 5 to 8 %.
+        // Costs 1.2 to 1.9 % more written pages, since it grows only at its end. An index by record alone would cost 5 to 8 %.
         index('changes_at').on(t.at),
       ],
     ),
@@ -160,8 +160,8 @@ export function tablesOf(engine: Vocabulary) {
       },
       (t) => [
         uniqueIndex('events_id').on(t.id),
-        // For states that few events are in, and for queries about one record. No other column has an index: every delivery
-        // would pay for it, and lists walk back a bounded number of rows instead.
+        // Indexes only for states with few events, and for queries about one record, since every delivery pays for an index.
+        // Lists look at a bounded number of rows instead.
         index('events_pending').on(t.seq, t.nextAttemptAt).where(sql`state = 'pending'`),
         index('events_failed').on(t.seq).where(sql`state = 'failed'`),
         index('events_sought')
@@ -195,7 +195,7 @@ export function tablesOf(engine: Vocabulary) {
         error: text('error'),
         /** The counter when it last occurred: only a full sync begun later resolves it. */
         number: number('number').notNull(),
-        /** Steady clock: only a full sync begun then or later resolves it, since an earlier list may be older. */
+        /** Steady clock: only a full sync begun then or later resolves it, since an earlier list may still be stale. */
         coverableAt: number('coverable_at'),
       },
       (t) => [
@@ -223,9 +223,9 @@ export function tablesOf(engine: Vocabulary) {
         unchanged: integer('unchanged').notNull().default(0),
         outcome: text('outcome'),
         error: text('error'),
-        /** Unannounced ones. */
+        /** What differed and no event had announced. */
         differences: json('differences'),
-        /** The counter at its begin. */
+        /** The counter when it began. */
         number: number('number').notNull(),
         /** Steady clock. */
         beganAt: number('began_at').notNull(),
@@ -273,7 +273,7 @@ export function tablesOf(engine: Vocabulary) {
         t: text('t').notNull(),
         kind: key('kind'),
         recordId: key('record_id'),
-        /** As its body says, if it can be read. */
+        /** As in the body, if it can be read. */
         eventId: text('event_id'),
         type: text('type'),
         /** Trimmed with the body. */
@@ -299,11 +299,11 @@ export function tablesOf(engine: Vocabulary) {
         bodySha256: text('body_sha256'),
         header: text('header'),
         body: bytes('body'),
-        /** As its body says, unauthenticated. */
+        /** As in the body, which is not authenticated. */
         eventId: text('event_id'),
         type: text('type'),
         address: text('address'),
-        /** `networkOf` the address: the unit by which rows are kept. */
+        /** Whom rows are counted for: `senderOf` the address. */
         network: key('network').notNull(),
         /** How many rejections of its minute this row counts. */
         times: number('times').notNull(),
@@ -325,7 +325,7 @@ export function tablesOf(engine: Vocabulary) {
       url: text('url').notNull(),
       events: json('events').notNull(),
       description: text('description').notNull(),
-      /** What the service answered that it delivers; `events` is what was requested. */
+      /** The event types that the service says it delivers; `events` are those that were requested. */
       delivers: json('delivers').notNull(),
       sealedSecret: text('sealed_secret'),
       /** The whole answer, which shows the secret only once. */
@@ -335,7 +335,7 @@ export function tablesOf(engine: Vocabulary) {
       expiresAt: instant('expires_at'),
     }),
 
-    /** OAuth tokens, sealed. The owner of the lease renews them; `lease_until` is in milliseconds of the wall clock. */
+    /** OAuth tokens, sealed. The lease's owner renews them; `lease_until` is in milliseconds of the wall clock. */
     tokens: table('tokens', {
       name: text('name').primaryKey(),
       sealed: text('sealed').notNull(),
@@ -352,13 +352,13 @@ export function tablesOf(engine: Vocabulary) {
       value: number('value').notNull(),
     }),
 
-    /** Events by state, updated in the transactions that change states, since counting rows would be slow. */
+    /** How many events are in each state, since counting rows would be slow. Updated by the transactions that change states. */
     eventCounts: table('event_counts', {
       state: text('state').primaryKey(),
       count: number('count').notNull(),
     }),
 
-    /** Records by kind, updated by triggers. `outstanding`: known ids that are to be read. `unverified`: of the live rows. */
+    /** How many records a kind has, updated by triggers. `outstanding`: known ids to be read. `unverified`: unverified live rows. */
     recordCounts: table('record_counts', {
       kind: key('kind').primaryKey(),
       live: number('live').notNull(),
@@ -368,7 +368,7 @@ export function tablesOf(engine: Vocabulary) {
       unverified: number('unverified').notNull(),
     }),
 
-    /** Gaps open now and ever opened, updated by triggers. `kind` is empty for the whole mirror, because a null equals no other. */
+    /** How many gaps are open and were ever opened, updated by triggers. `kind` is empty for the whole mirror: a key cannot be null. */
     gapCounts: table(
       'gap_counts',
       {
@@ -380,13 +380,13 @@ export function tablesOf(engine: Vocabulary) {
       (t) => [primaryKey({ columns: [t.reason, t.kind] })],
     ),
 
-    /** One row, updated by triggers: deliveries in quarantine that are not released. */
+    /** One row, updated by triggers: how many deliveries in quarantine are not released. */
     quarantineCount: table('quarantine_count', {
       one: integer('one').primaryKey(),
       waiting: number('waiting').notNull(),
     }),
 
-    /** Deliveries and lags by the minute, for charts: a few rows a minute, deleted when the charts no longer show them. */
+    /** Deliveries and lags of each minute, for charts: a few rows a minute, deleted when no chart shows them any more. */
     traffic: table(
       'traffic',
       {
@@ -394,41 +394,41 @@ export function tablesOf(engine: Vocabulary) {
         /** `accepted`, `duplicate`, `quarantined`, `rejected:REASON` or `lag:verification`. */
         what: key('what').notNull(),
         times: number('times').notNull(),
-        /** Of lags only, milliseconds. */
+        /** Only for lags: milliseconds. */
         totalMs: number('total_ms').notNull(),
         maxMs: number('max_ms').notNull(),
       },
       (t) => [primaryKey({ columns: [t.minute, t.what] })],
     ),
 
-    /** Where ids were found that no setting points at, each proven by a record that the API showed. */
+    /** Places in payloads where ids were found and which no setting names. Each is proven by a record that the API showed. */
     learnedPointers: table(
       'learned_pointers',
       {
         kind: key('kind').notNull(),
         /** Dotted, as in a setting. */
         path: key('path').notNull(),
-        /** The event that proved it, and the record that it named. */
+        /** The event that proved it, and the record that the event named. */
         eventId: key('event_id').notNull(),
         recordId: key('record_id').notNull(),
         learnedAt: instant('learned_at').notNull(),
-        /** False: only reported, as a setting to make. */
+        /** False: it is only reported, as a setting to make. */
         used: flag('used').notNull(),
       },
       (t) => [primaryKey({ columns: [t.kind, t.path] })],
     ),
 
-    /** The columns of the views `…_flat`, besides those that every record has: `mirror/flat-columns.ts`. */
+    /** The typed columns of the views `…_flat`, chosen by `mirror/flat-columns.ts`. */
     fields: table(
       'fields',
       {
         kind: key('kind').notNull(),
-        /** In the view, from 1. */
+        /** Its place in the view, from 1. */
         position: integer('position').notNull(),
         /** Null: the first field beyond the limit. */
         column: text('column'),
         path: text('path').notNull(),
-        /** `path`, name by name. */
+        /** The names in `path`. */
         keys: json('keys').notNull(),
         type: text('type').notNull(),
         firstSeenAt: instant('first_seen_at').notNull(),
@@ -436,26 +436,26 @@ export function tablesOf(engine: Vocabulary) {
       (t) => [primaryKey({ columns: [t.kind, t.position] })],
     ),
 
-    /** Small durable values: the heartbeat, whether work is paused, settings that the views need. */
+    /** Small durable values, such as the heartbeat, whether work is paused, and settings that the views need. */
     facts: table('facts', {
       name: text('name').primaryKey(),
       value: text('value').notNull(),
     }),
 
-    /** Since when each kind is in sync, updated by the heartbeat; and a one-way fingerprint of the credentials that could read it. */
+    /** Since when each kind is in sync (updated by the heartbeat), and fingerprints of the credentials that could read it. */
     kindState: table('kind_state', {
       kind: key('kind').primaryKey(),
       inSyncSince: instant('in_sync_since'),
-      /** A list or record was read with these. */
+      /** With these credentials a list or record was read. */
       readWith: text('read_with'),
-      /** An invented id was answered as unknown with these. */
+      /** With these an invented id was answered as unknown. */
       probedWith: text('probed_with'),
       readAt: instant('read_at'),
     }),
 
-    // ─── what several processes share; instants are milliseconds of the steady clock, which they share too ───────
+    // ─── shared by several processes; instants are milliseconds of the steady clock, which is shared too ───────
 
-    /** Work that one process does at a time. The fence rises when another process takes it over. */
+    /** Work that only one process does at a time. The fence rises when another process takes it over. */
     leases: table('leases', {
       name: text('name').primaryKey(),
       owner: text('owner').notNull(),
@@ -481,7 +481,7 @@ export function tablesOf(engine: Vocabulary) {
       (t) => [primaryKey({ columns: [t.kind, t.reason] })],
     ),
 
-    /** Operators' sessions, by the hash of the cookie; `sealed` is one of the cookie and the token that opened it. */
+    /** Operators' sessions, by the hash of the cookie. `sealed`: a digest of the cookie and of the token that opened the session. */
     operatorSessions: table('operator_sessions', {
       hash: text('hash').primaryKey(),
       sealed: text('sealed').notNull(),
@@ -499,13 +499,13 @@ export function tablesOf(engine: Vocabulary) {
   };
 }
 
-/** Of PostgreSQL alone: who works on which events. SQLite keeps that in the memory of its one process. */
+/** A table of PostgreSQL alone: who works on which events. On SQLite one process knows that in memory. */
 export const CLAIMS = 'claims';
 
 const tables = tablesOf(sqlite);
 export const TABLE_NAMES: readonly string[] = Object.values(tables).map((each) => getTableName(each));
 
-/** The tables in SQLite's types, all of them for the migration tool. Table and column names are the same on both engines. */
+/** The tables in SQLite's types, all exported for the migration tool. Both engines have the same names of tables and columns. */
 export const { audit, changes, counter, duplicates, eventCounts, events, facts, fields, gapCounts } = tables;
 export const { gaps, kindState, learnedPointers, leases, operatorSessions, pendingDeletions } = tables;
 export const { policies, quarantine, quarantineCount, recordCounts, recordState, registrations } = tables;

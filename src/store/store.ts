@@ -13,31 +13,30 @@ import { createFullSyncVerbs } from './units/sync-runs.ts';
 import type { ClaimedEvent, GapChange, Notice, Now } from './values.ts';
 
 /**
- * The port between the stages and the database. Each verb is ONE atomic unit: committed whole when its promise resolves, not
- * at all when it rejects. Transactions do not appear here, so that each engine runs them in its own way. Verbs reject with
- * StoreUnavailable when the database cannot commit. A verb is declared where it is written, once for both engines. Declared
- * here are those that each engine writes for itself.
+ * The port between the stages and the database. Each verb is one atomic unit: it is committed completely when its promise resolves,
+ * and not at all when it rejects. It rejects with StoreUnavailable when the database cannot commit. Most verbs are written and
+ * declared once for both engines, in `units/`. This file declares those that each engine writes for itself.
  */
 
 export type * from './values.ts';
 
 /** Who works on which events. */
 export interface ClaimStore {
-  /** Due pending events in number order, for `leaseMs`; none of a record of which another batch has claimed one. */
+  /** Claims due pending events for `leaseMs`, in number order. Skips events of a record while another owner has claimed one of it. */
   claimEvents(owner: string, limit: number, leaseMs: number, now: Now): Promise<ClaimedEvent[]>;
-  /** Gives back what is left of claims, as after a failure. */
+  /** Ends those of these claims that are not lost, for example after a failure. */
   releaseEvents(events: readonly ClaimedEvent[]): Promise<void>;
-  /** At start: drops this process's claims, and those of processes that have ended where nobody else serves the database. */
+  /** Ends all claims of this store. */
   recoverClaims(): Promise<void>;
 }
 
-/** How processes over one database keep one time, and tell each other. */
+/** How processes that share a database use one clock and notify each other. */
 export interface NoticeStore {
-  /** Null: the process's own clocks are used. A database behind `atLeast` (steady), as after a failover, is corrected for all. */
+  /** The database's clock, corrected for all processes if it is behind `atLeast` (steady), for example after a failover. Null: none. */
   sharedTime(atLeast: number | null): Promise<Now | null>;
   /** Resolves also if no other process listens. */
   notify(notice: Notice): Promise<void>;
-  /** Notices of other processes, until `stop`. After a reconnect every notice comes once, since some may be lost. */
+  /** Passes on the notices of other processes, until `stop`. After each connect it gives every notice once: some may have been missed. */
   listen(onNotice: (notice: Notice) => void): Promise<{ stop: () => Promise<void> }>;
 }
 
@@ -69,8 +68,8 @@ export interface Store
     ReplicaStore {
   readonly engine: 'sqlite' | 'postgres';
   /**
-   * Once for each gap opened or resolved by this process: after the commit, before the verb resolves; the first callback also gets
-   * those before it. Replaces the callback before. Must not throw: a verb would reject although it is committed.
+   * Calls `onChange` for each gap that this process opens or resolves: after the commit, before the verb resolves. The first callback
+   * also gets the earlier changes; a later one replaces it. It must not throw: the verb would reject although it is committed.
    */
   watchGaps(onChange: (change: GapChange) => void): void;
   /** Rejects with StoreUnavailable if no commit is possible. For readiness. */
@@ -78,9 +77,8 @@ export interface Store
   close(): Promise<void>;
 }
 
-/** Every verb that is written once for both engines. */
 export function createVerbs(database: Database, engine: Engine) {
-  // What an engine remembers of records is true only while nothing but the inbox writes them.
+  // The records that an engine keeps in memory are right only as long as no other verbs than the inbox's write records.
   const inbox: Database = {
     ...database,
     async transact(work, first) {

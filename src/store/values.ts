@@ -3,9 +3,9 @@ import type { IdPointers, JsonObject, LearnedPointer } from '../compliance/point
 import type { EventState } from './reports.ts';
 
 /**
- * What the store's verbs take and give. Numbers (`seq`, `dirty`, `write`, `number`) come from one durable counter, in the order of
- * commits. Instants named `…At` are milliseconds of the steady clock, comparable within one run only; those named `…Wall` are
- * wall-clock milliseconds.
+ * What the store's verbs take and return. Numbers (`seq`, `dirty`, `write`, `number`) come from one durable counter, in the order of
+ * commits. Instants named `…At` are milliseconds of the steady clock, which only one run can compare; those named `…Wall` are
+ * milliseconds of the wall clock.
  */
 
 /** Both clocks, read together. Units: milliseconds since 1970. */
@@ -30,30 +30,30 @@ export interface IncomingEvent {
   recordId: string | null;
   /** False: the specification does not name the type. Stored and ignored, but its record is marked dirty. */
   known: boolean;
-  /** The raw body, exactly as signed. It has been parsed, so it is well-formed UTF-8. */
+  /** The raw body, exactly as signed. It is well-formed UTF-8, since it was parsed. */
   body: string;
-  /** `body` parsed: not stored; saves an engine a second parse. */
+  /** `body` parsed. Not stored: it saves an engine a second parse. */
   data?: JsonObject;
   /** The signature header's timestamp, as sent. */
   t: string;
-  /** The sender's; absent or null: not known. */
+  /** The sender's; absent or null: unknown. */
   address?: string | null;
 }
 
 export type AcceptOutcome =
   | { status: 'accepted'; seq: number }
-  /** Seen before. `conflicting`: the same id came with other content, which was quarantined and raised as a gap. */
+  /** The id is known. `conflicting`: with other content, so this delivery was quarantined and a gap opened. */
   | { status: 'duplicate'; conflicting: boolean };
 
-/** A delivery with a valid signature, whose content is no usable event. */
+/** A delivery whose signature is valid, and whose content is no usable event. */
 export interface UnusableDelivery {
   reason: string;
   t: string;
   body: Uint8Array;
-  /** The record it seems to be about: marked dirty, so that the API is asked. */
+  /** The record that it seems to be about. It becomes dirty, so that the API is asked. */
   kind: Kind | null;
   recordId: string | null;
-  /** The sender's; absent or null: not known. */
+  /** The sender's; absent or null: unknown. */
   address?: string | null;
 }
 
@@ -68,7 +68,7 @@ export interface Rejection {
   header: string | null;
   /** At most `REJECTION_BODY_BYTES`. */
   body: Uint8Array | null;
-  /** The sender's, as far as it can be trusted; null: not known. */
+  /** The sender's, as far as it can be trusted; null: unknown. */
   address: string | null;
   wall: number;
 }
@@ -86,13 +86,13 @@ export type RetryOutcome =
   | { outcome: 'trimmed' }
   | { outcome: 'unknown' };
 
-/** A failed event whose payload names no record where any pointer looks. */
+/** A failed event in whose payload no pointer finds a record's id. */
 export interface UnreadEvent {
   seq: number;
   id: string;
   type: string;
   kind: Kind;
-  /** How often its record was looked for, and not found. */
+  /** How often its record was searched for without success. */
   attempts: number;
   body: string;
 }
@@ -100,7 +100,7 @@ export interface UnreadEvent {
 export interface ProvenPointer extends LearnedPointer {
   eventId: string;
   recordId: string;
-  /** False: only reported, as a setting to make; else events that the settings find no id in are read by it. */
+  /** True: events in which the settings find no id are read with it. False: it is only reported, as a setting to make. */
   isUsed: boolean;
 }
 
@@ -111,7 +111,7 @@ export interface ClaimedEvent {
   recordId: string | null;
   receivedWall: number;
   attempts: number;
-  /** Of the claim: verbs skip an event that another owner has claimed since. */
+  /** The claim's owner. Verbs skip an event that another owner has claimed since. */
   owner: string;
 }
 
@@ -119,14 +119,14 @@ export interface ProvisionalRules {
   pointers: IdPointers;
   /** No API credentials: ties go to the later arrival, and any payload may create a row. */
   eventsOnly: boolean;
-  /** A `created` further than this after the arrival is cut to it. */
+  /** `created` counts as at most this long after the arrival. */
   toleranceMs: number;
   timing: DirtyTiming;
 }
 
 export interface ProvisionalOutcome {
   event: ClaimedEvent;
-  /** `marked_dirty`: nothing to write, the API is asked. `overtaken`: the row is at least as new. `failed`: its data is unusable. */
+  /** `marked_dirty`: only the API is asked. `overtaken`: the row is at least as new. `failed`: the event's data is unusable. */
   outcome: 'provisional' | 'marked_dirty' | 'overtaken' | 'failed';
   error: string | null;
 }
@@ -134,17 +134,17 @@ export interface ProvisionalOutcome {
 // ─── backfill ───────────────────────────────────────────────────────────────────────────────────────────
 
 export interface DirtyTiming {
-  /** How long the API may serve the state before a change: a dirty record is read after it. Milliseconds. */
+  /** The consistency window, milliseconds: a dirty record is read after it. */
   settleMs: number;
 }
 
 export interface ReadMoment {
-  /** The counter as the read began. */
+  /** The counter when the read began. */
   number: number;
   beganAt: number;
   endedAt: number;
   endedWall: number;
-  /** A page of a list, whose rows may lack fields that the record's own address shows. */
+  /** True for a page of a list: its rows may lack fields that the record's own address shows. */
   isOfList?: boolean;
 }
 
@@ -162,22 +162,22 @@ export type ApplyOutcome =
   | 'unchanged'
   /** The row has a newer write: read again. */
   | 'refused'
-  /** Differs from the row, and the last read is too recent to know which of them is stale: read again. */
+  /** It differs from the row, and the last read is too recent to tell which of the two is stale: read again. */
   | 'deferred';
 
 export interface Applied {
   id: string;
   outcome: ApplyOutcome;
-  /** Columns that differed from the row before, if there was one. */
+  /** Columns in which the read differed from the row; empty if there was no row. */
   differences: readonly string[];
   verified: boolean;
-  /** How long it had been unverified, if this read ended that. Milliseconds, wall clock. */
+  /** How long the record was unverified, if this read verified it. Milliseconds, wall clock. */
   lagMs: number | null;
-  /** It was alive before this read and still is: proof that the credentials see live records. */
+  /** The record was alive before this read and still is: this proves that the credentials see live records. */
   witness: boolean;
-  /** It was unverified before. */
+  /** The record was unverified before. */
   announced: boolean;
-  /** The list's row lacks fields that the mirror has: only the record's own address shows whether they are gone. */
+  /** The list's row lacks fields that the mirror has. Only the record's own address shows whether they are gone. */
   lacks: boolean;
 }
 
@@ -198,23 +198,23 @@ export interface DueRecord {
 export type MissingOutcome =
   /** The API never showed it: not a deletion. */
   | 'unresolved'
-  /** Unresolved, and an event about it was accepted whose data was not searched for other ids yet. */
+  /** Unresolved, and the data of an accepted event about it was not yet searched for other ids. */
   | 'unresolved_event'
-  /** Unresolved, and the data of all events about it has been searched. */
+  /** Unresolved, and the data of all events about it was searched. */
   | 'unresolved_again'
-  /** First 404, or the first since the record last changed: ask again after SETTLE. */
+  /** The first 404 since the record last changed: read again after the consistency window. */
   | 'first'
-  /** 404 on two reads SETTLE apart; `concludeDeletions` decides. */
+  /** 404 on two reads, a consistency window apart; `concludeDeletions` decides. */
   | 'proven'
   /** Proven, but nothing shows that the credentials still see live records. */
   | 'unwitnessed'
   /** Proven, with a witness before the second read and none after it. */
   | 'witnessed_before'
-  /** A verified tombstone already, or an id that nothing names any more. */
+  /** Already a verified tombstone, or an id that nothing names any more. */
   | 'known';
 
 export interface Conclusion {
-  /** Without ids that had no live row and no event: only their state is settled. */
+  /** Without ids that had neither a live row nor an event. */
   deleted: { id: string; cause: 'event' | 'absence' }[];
   /** Too many at once: an operator must approve. Sorted. */
   pending: string[];
@@ -250,13 +250,13 @@ export interface GapKey {
   recordId: string | null;
 }
 
-/** A further occurrence of an open gap is no change. */
+/** A gap was opened or resolved. Another occurrence of an open gap is no change. */
 export interface GapChange {
   gap: GapKey;
   what: 'opened' | 'resolved';
-  /** Of an opened one, if any. */
+  /** Of an opened gap, if there is one. */
   error: string | null;
-  /** Of a resolved one: milliseconds, wall clock. */
+  /** Of a resolved gap: milliseconds, wall clock. */
   openForMs: number | null;
 }
 
@@ -272,11 +272,11 @@ export interface SyncRunEnd {
   error: string | null;
   progress: SyncRunProgress;
   differences?: JsonObject;
-  /** Something differed that no event had announced. Default: false. */
+  /** A record differed that no event had announced. Default: false. */
   hasDifferences?: boolean;
 }
 
-/** How the API is read, by the names of the facts that the verdict goes by. */
+/** Facts about how the API is read, which the verdict uses. */
 export type ReadingFact = 'access' | 'events_only' | 'full_sync_ms' | 'settle_ms';
 
 /** What the view `sync_status` needs to know of the running service. */
@@ -285,13 +285,13 @@ export interface ServiceFacts {
   settleMs: number;
   fullSyncMs: number;
   blocked: boolean;
-  /** The API has given no useful answer for a while. */
+  /** The API has given no usable answer for a while. */
   unreachable: boolean;
   /** The fingerprint of the present credentials, as in `noteAccess`. */
   access: string;
-  /** The lease of the one that reads the API, and whose facts these are. Absent: there is only one. */
+  /** The lease of the replica that reads the API, and the replica that these facts are from. Absent: there is only one. */
   reader?: { lease: string; replica: string } | undefined;
-  /** Written beside them, by name, and of no meaning here. */
+  /** Other facts to write, by name. They mean nothing here. */
   others?: Readonly<Record<string, string>>;
 }
 
@@ -309,14 +309,14 @@ export interface StoredRegistration {
   url: string;
   events: string[];
   description: string;
-  /** What the service answered that it delivers; `events` is what was requested. */
+  /** The event types that the service says it delivers; `events` are those that were requested. */
   delivers: string[];
-  /** As sealed by compliance/secrets.ts; null when the answer had none. */
+  /** As sealed by compliance/secrets.ts; null: the answer had none. */
   sealedSecret: string | null;
   /** The whole answer, also sealed: a later version may recognise more in it. */
   sealedAnswer: string | null;
   createdWall: number;
-  /** From then on its secret verifies nothing, and upkeep deletes the row. Null: never. */
+  /** From then on its secret verifies nothing, and retention deletes the row. Null: never. */
   expiresWall: number | null;
 }
 
@@ -333,7 +333,7 @@ export interface StoredTokens {
   /** Rises with every save. */
   version: number;
   sealed: string;
-  /** Why the upstream refused to renew them; null: it has not. */
+  /** Why the upstream refused to renew them; null: it did not. */
   refusal: string | null;
 }
 
@@ -351,29 +351,29 @@ export type TrimmedThing =
   | 'registrations';
 
 export interface TrimStep {
-  /** Wall-clock milliseconds: rows received at or after it stay; for registrations, rows that expire then. */
+  /** Wall-clock milliseconds: rows received at or after this time stay; registrations that expire at or after it. */
   before: number;
   /** The `next` of the step before; 0: from the oldest. */
   after: number;
-  /** Rows looked at, at most: bounds how long the write lock is taken. */
+  /** The most rows that the step looks at, since it has the write lock. */
   limit: number;
 }
 
 export interface Trimmed {
   trimmed: number;
-  /** Null: no row that old is left. */
+  /** Null: no row is left to trim. */
   next: number | null;
 }
 
 // ─── typed columns ──────────────────────────────────────────────────────────────────────────────────────
 
-/** Of a column in the views `…_flat`. `date` and `instant` are texts of that form; `json` is an object or array. */
+/** The type of a column in the views `…_flat`. `date` and `instant` are texts of that form; `json` is an object or array. */
 export type FieldType = 'number' | 'boolean' | 'date' | 'instant' | 'text' | 'json';
 
 /** A field of `data` that has no column yet. */
 export interface SeenField {
   kind: Kind;
-  /** A name in `data`, or a name and one within it. */
+  /** The name of a field of `data`, or that of an object in `data` and of a field in it. */
   keys: readonly string[];
   type: FieldType;
   /** ISO 8601: the first change that showed it. */
@@ -382,7 +382,7 @@ export interface SeenField {
 
 /** A row of the table `fields`. */
 export interface Field {
-  /** In the view, from 1, after the columns that every record has. */
+  /** Its place in the view, from 1, after the columns that every record has. */
   position: number;
   /** Null: the first field beyond the limit. */
   column: string | null;
@@ -393,18 +393,18 @@ export interface Field {
   firstSeenAt: string;
 }
 
-/** A search of the changes for new fields, in steps. */
+/** How far a search of the changes for new fields has come, which runs in steps. */
 export interface FieldLook {
-  /** The number of the last change that was looked at. */
+  /** The number of the last change that was searched. */
   through: number;
   seen: readonly SeenField[];
-  /** All changes committed before the look began were looked at. */
+  /** All changes that were committed before the search began have been searched. */
   isOver: boolean;
 }
 
 // ─── replicas ───────────────────────────────────────────────────────────────────────────────────────────
 
-/** The right to do work that one process does at a time. Lost when another process takes it, with a higher fence. */
+/** The right to do work that only one process does at a time. It is lost when another process takes it, with a higher fence. */
 export interface Lease {
   name: string;
   owner: string;
@@ -421,12 +421,12 @@ export interface SyncRequest {
   reason: string;
 }
 
-/** One process's part of the requests that a minute allows. */
+/** A process asks for its part of the requests that are allowed in a minute. */
 export interface PlacesAsked {
   replica: string;
   /** Of all processes together. */
   limit: number;
-  /** How many it takes now, as far as available, instead of those it has. */
+  /** How many it wants to have now, in place of those it has. */
   takes: number;
   /** How many it could use. */
   wants: number;
@@ -441,9 +441,9 @@ export interface PlacesGiven {
   /** Other processes that want more than they have. */
   othersWanting: number;
   free: number;
-  /** The upstream asked us to send nothing until then (steady); null: it did not. */
+  /** The upstream asked us to send nothing until then (steady clock); null: it did not. */
   pausedUntil: number | null;
-  /** Places that lost replicas may still use, the longest first; `until` by the steady clock. */
+  /** Places that lost replicas may still use, the latest `until` (steady clock) first. */
   lost: { replica: string; places: number; until: number }[];
 }
 
@@ -454,5 +454,5 @@ export interface StoredSession {
   usedAt: number;
 }
 
-/** For other processes. A lost one only delays them until their next poll. */
+/** A message to other processes. If it is lost, they notice the same at their next poll. */
 export type Notice = 'events' | 'work';

@@ -257,8 +257,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/store/units/gaps.ts',
-        find: "return gap.reason === 'no_record_id' ? Math.ceil(now.steady + timing.settleMs) : null;",
-        put: 'return timing.settleMs < 0 ? now.steady : null;',
+        find: 'const coverableAt = waits ? Math.ceil(now.steady + timing.settleMs) : null;',
+        put: 'const coverableAt = waits && timing.settleMs < 0 ? now.steady : null;',
       },
     ],
   },

@@ -218,14 +218,14 @@ describe('a store in a file', () => {
     },
   );
 
-  it('is not read with the schema of another version', async () => {
+  it('is not read with the schema of an earlier version', async () => {
     const path = freshPath();
     await (await openStore(`file:${path}`)).close();
     const db = stranger(path);
     db.exec(
       'DELETE FROM __drizzle_migrations WHERE created_at = (SELECT max(created_at) FROM __drizzle_migrations)',
     );
-    await expect(openStore(`file:${path}`, { readOnly: true })).rejects.toThrow(/of another version/);
+    await expect(openStore(`file:${path}`, { readOnly: true })).rejects.toThrow(/of an earlier version/);
   });
 });
 

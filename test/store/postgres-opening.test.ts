@@ -84,7 +84,7 @@ describe('opening a PostgreSQL database', () => {
     await opened(url);
     await opened(url);
     await server.query('UPDATE __drizzle_migrations SET created_at = created_at - 1', url);
-    expect((await refusal(url, { readOnly: true })).says).toMatch(/schema of another version.*migrate/);
+    expect((await refusal(url, { readOnly: true })).says).toMatch(/schema of an earlier version.*migrate/);
     await server.query('UPDATE __drizzle_migrations SET created_at = created_at + 1000000', url);
     const { error, says } = await refusal(url);
     expect(error).toBeInstanceOf(UsageError);

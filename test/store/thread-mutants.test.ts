@@ -48,7 +48,7 @@ const MUTANTS: readonly (Mutant & { caughtBy: string })[] = [
   {
     name: 'moving-report',
     without: 'a report mixes what was before a commit with what was after it',
-    edits: [{ file: DATABASE, find: 'look.run();', put: '' }],
+    edits: [{ file: DATABASE, find: 'beginReading.run();', put: '' }],
     caughtBy: 'reports one moment of the file',
   },
 ];

@@ -3,34 +3,34 @@ import { UsageError } from '../../platform/errors.ts';
 import { TYPES } from './dialect.ts';
 import { reasonOf } from './failures.ts';
 
-/** What pg makes of DATABASE_URL, and who can reach the connection. */
+/** How DATABASE_URL is given to pg, and whether others could read or change what passes over the connection. */
 
 export interface PostgresSettings {
-  /** Where all tables live, so that several mirrors share a database. */
+  /** The schema of all tables, so that several mirrors can share a database. */
   schema?: string;
-  /** Connections of this process, at most. */
+  /** The most connections of this process. */
   poolSize?: number;
   statementTimeoutMs?: number;
   lockTimeoutMs?: number;
-  /** PEM file of the authority that signed the server's certificate; asks for TLS. */
+  /** A PEM file of the authority that signed the server's certificate. If set, TLS is required. */
   tlsCaFile?: string;
   applicationName?: string;
 }
 
-/** Far above what any statement takes. Without a limit one with a bad plan would block every other writer. */
+/** Far longer than any statement takes. Without a limit a statement with a bad plan would block all other writers. */
 export const STATEMENT_TIMEOUT_MS = 30_000;
 export const CONNECT_TIMEOUT_MS = 5_000;
-/** Beyond the server's own limit: reached only where the network loses the answer. */
+/** Added to the server's own limit, so that it is reached only if the network loses the answer. */
 const ANSWER_MARGIN_MS = 5_000;
-/** Half-open connections are noticed before a firewall forgets them. */
+/** Soon enough to notice a half-open connection before a firewall forgets it. */
 const KEEP_ALIVE_DELAY_MS = 10_000;
 
-/** Rejects an address that pg cannot understand: it would itself only do so at the first connection. */
+/** Throws UsageError for an address that pg cannot understand; pg would reject it only at the first connection. */
 export function clientConfig(
   url: string,
   settings: PostgresSettings,
 ): pg.ClientConfig & { types: pg.CustomTypesConfig } {
-  // In the address, where it means the same as for every other program that takes one.
+  // In the address, where `sslrootcert` means the same as for other programs.
   const ca = settings.tlsCaFile === undefined ? '' : `sslrootcert=${encodeURIComponent(settings.tlsCaFile)}`;
   const config = {
     connectionString: ca === '' ? url : `${url}${url.includes('?') ? '&' : '?'}${ca}`,
@@ -56,15 +56,15 @@ function clientOf(config: pg.ClientConfig): pg.Client {
   }
 }
 
-/** What others can do to the connection to the server, and the remedy. */
+/** What others could do to the connection to the server, and the remedy. */
 export interface Exposure {
   says: string;
   remedy: string;
 }
 
-/** Null: TLS proves who the server is, or the connection stays on this machine. Decided by what pg makes of the address. */
+/** Null: TLS proves who the server is, or the connection stays on this machine. Decided from pg's reading of the address. */
 export function exposureOf(url: string, settings: PostgresSettings = {}): Exposure | null {
-  // Also an object, whatever its type says.
+  // `ssl` may be an object, although its type does not say so.
   const { host, ssl } = clientOf(clientConfig(url, settings)) as {
     host: string;
     ssl: boolean | { rejectUnauthorized?: boolean };
@@ -74,13 +74,13 @@ export function exposureOf(url: string, settings: PostgresSettings = {}): Exposu
     'set sslmode=verify-full in DATABASE_URL, and DATABASE_TLS_CA_FILE to the authority of the server’s certificate';
   if (ssl === false) {
     return {
-      says: `the connection to ${host} is not encrypted: whoever is on the way reads and changes what passes`,
+      says: `the connection to ${host} is not encrypted: others on the network can read and change what passes`,
       remedy: `${remedy}; the server needs ssl = on`,
     };
   }
   return typeof ssl === 'object' && ssl.rejectUnauthorized === false
     ? {
-        says: `the connection to ${host} trusts any certificate: whoever is on the way can pose as the server`,
+        says: `the connection to ${host} trusts any certificate: others on the network can pose as the server`,
         remedy,
       }
     : null;

@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { alternatingTurns, type Database, numbersFrom, type Sql, type Unit } from '../database.ts';
@@ -6,37 +5,27 @@ import type { SQL, Table } from '../drizzle.ts';
 import { sql } from '../units/sql.ts';
 import { CONNECT_TIMEOUT_MS, clientConfig, type PostgresSettings, STATEMENT_TIMEOUT_MS } from './address.ts';
 import { DIALECT, keepText, pagesBy, write } from './dialect.ts';
-import { ConnectionLost, endsConnection, isRetryable, reasonOf, translate } from './failures.ts';
+import { ConnectionLost, endsConnection, isRetryable, translate } from './failures.ts';
+import { createPool, endConnections, limiter } from './pool.ts';
 
 const DEFAULT_SCHEMA = 'public';
 
-/** One writer, claims, and a few readers: more would only wait in the server instead of here. */
+/** Enough for one writer, claims and a few readers. With more connections, calls would only wait in the server instead of here. */
 const POOL_SIZE = 8;
-/** Writers wait for each other; a sender gives up after about 15 s, so that a longer wait is of no use. */
+/** How long a writer waits for others. A sender gives up after about 15 s, so a longer wait is of no use. */
 const LOCK_TIMEOUT_MS = 10_000;
-/** A replica that hangs in a transaction keeps the counter locked, and so blocks every other replica. */
+/** A replica that hangs in a transaction has the counter locked, and so blocks all other replicas. */
 const IDLE_IN_TRANSACTION_MS = 10_000;
-const IDLE_CONNECTION_MS = 60_000;
-/** A server that stands still, or is out of reach, does not close its side: whoever ends a connection waits so long for that. */
-const GOODBYE_MS = 1_000;
 
-/** No attempt to connect for so long after one has failed, doubled each time: a server that starts is not flooded. */
-const BACKOFF_FIRST_MS = 50;
-const BACKOFF_LONGEST_MS = 2_000;
-/** A server that refuses one more connection is not asked for another for so long: those that there are do the work. */
-const MAKE_DO_MS = 5_000;
-/**
- * Not for single statements and reports, which may wait for somebody's lock on their table: for the unit that has the counter, and the
- * flush of the one before.
- */
+/** Connections left for the unit that has the counter, and the flush of the one before, when single statements wait for a lock. */
 const KEPT_FOR_UNITS = 2;
 /**
- * Of what people ask. Should each wait for somebody's lock, heartbeats and leases do not wait behind them, and of a server that gives
- * four connections there are still one to listen and one for all else.
+ * Reports may all wait for somebody's lock, and then heartbeats and leases must not wait behind them. With a server that gives only
+ * four connections, one is left to listen and one for everything else.
  */
 const REPORTS_AT_ONCE = 2;
 
-/** Deadlocks and serialisation failures are gone after one or two tries; if not, something else is wrong. */
+/** A deadlock or serialisation failure passes after one or two tries; if not, something else is wrong. */
 const TRANSACTION_TRIES = 6;
 const TRY_AGAIN_FIRST_MS = 5;
 
@@ -47,31 +36,31 @@ const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 const ONE_MOMENT = 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY';
 const HOLD_COUNTER = 'SELECT value FROM counter WHERE one = 1 FOR UPDATE';
 const COUNTER = sql`SELECT value FROM counter WHERE one = 1`;
-/** As a column: the commit of this statement, or of its transaction, is not awaited. */
+/** As a column of a SELECT: the commit of this transaction does not wait for the disk. */
 const UNFLUSHED = sql`set_config('synchronous_commit', 'off', true)`;
-/** The smallest commit that waits for the disk and for a synchronous standby; all earlier commits are there with it. */
+/** The smallest commit that waits for the disk and for a synchronous standby. All earlier commits are then durable too. */
 const FLUSH = "SELECT pg_logical_emit_message(true, 'compliance-mirror', '')";
 
 export interface PostgresDatabase extends Database {
   readonly schema: string;
   /**
-   * `transact` for a single call of a function of ours, which locks the counter itself. Each of its statements sees what is
-   * committed as it begins; one plain statement would see what was committed when it was sent, before it had the counter.
+   * `transact` for a single call of one of our functions, which locks the counter itself. It must be a function: each of its statements
+   * sees what is committed when it begins, but a plain statement would see the state from before it had the counter.
    *
-   * The counter is free again before the disk has the commit, so that no other writer waits for that. It must not be reported
-   * before `durable` resolves; where the server crashes first, that rejects.
+   * The counter is free again before the commit is on the disk, so that no other writer waits for the disk. The result must not be
+   * reported before `durable` resolves. It rejects if the server crashes before.
    */
   transactAtOnce<T>(call: SQL): Promise<{ result: T; durable: Promise<void> }>;
-  /** A text: SQL that runs with its BEGIN. */
+  /** `opening` as a text is SQL that runs with the BEGIN. */
   transactApart<T>(opening: Table | string | null, work: (sql: Sql) => Promise<T>): Promise<T>;
-  /** A connection besides the pool, set up like its own: for LISTEN. The caller ends it, and listens for its `error`. */
+  /** A connection outside the pool, with the same settings, for example for LISTEN. The caller ends it. */
   dedicated(): Promise<pg.Client>;
   close(): Promise<void>;
 }
 
 export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
-/** Nothing is connected yet. Rejects with UsageError for an address that cannot be understood. */
+/** Does not connect yet. Throws UsageError for an address that pg cannot understand. */
 export function createDatabase(
   url: string,
   settings: PostgresSettings & { readOnly?: boolean } = {},
@@ -81,56 +70,15 @@ export function createDatabase(
   const session = sessionSettings(schema, settings);
   const prepare = (client: pg.ClientBase) => client.query(session).then(() => undefined);
   const size = settings.poolSize ?? POOL_SIZE;
-  const options: pg.PoolConfig & { onConnect: (client: pg.ClientBase) => Promise<void> } = {
-    ...config,
-    max: size,
-    idleTimeoutMillis: IDLE_CONNECTION_MS,
-    onConnect: prepare,
-    // Statements are sent without waiting for the answers of those before; code that awaits each answer works as ever.
-    pipeline: true,
-  };
-  const pool = new pg.Pool(options);
-  // A connection that breaks unused is noticed by its next user.
-  pool.on('error', () => {
+  /** A crash cannot set the counter back below this number. A restore can, but it ends all connections first. */
+  let durableNumber = 0;
+  const pool = createPool(config, size, prepare, () => {
     durableNumber = 0;
   });
-  let connections = 0;
-  pool.on('connect', (client) => {
-    connections += 1;
-    client.on('error', () => undefined);
-  });
-  pool.on('remove', () => {
-    connections -= 1;
-  });
-  let makesDoUntil = 0;
-  const gate = backoffGate();
   const names = statementNames();
-  // Deliveries, which have a sender that waits, and all else.
+  // Senders wait for deliveries; everything else is in the other queue.
   const [deliveriesInTurn, inTurn] = alternatingTurns();
-  const ownRoom = room(Math.max(2, size - KEPT_FOR_UNITS), CONNECT_TIMEOUT_MS);
-  /** The counter never falls below this by a crash. A restore may set it back, but ends all connections first. */
-  let durableNumber = 0;
-
-  async function acquire(isAgain = false): Promise<pg.PoolClient> {
-    if (performance.now() >= makesDoUntil) pool.options.max = size;
-    // One that waits for a user is good, whatever became of the last new one.
-    if (pool.idleCount === 0) gate.check();
-    try {
-      const client = await pool.connect();
-      gate.opened();
-      return client;
-    } catch (error) {
-      if (error instanceof pg.DatabaseError && connections > 0 && !isAgain) {
-        pool.options.max = connections;
-        makesDoUntil = performance.now() + MAKE_DO_MS;
-        return await acquire(true);
-      }
-      // That all connections are in use says nothing about the server.
-      const reason = error instanceof pg.DatabaseError ? error : new ConnectionLost(error);
-      if (!reasonOf(error).startsWith('timeout exceeded')) gate.failed(reason);
-      throw reason;
-    }
-  }
+  const limitedStatements = limiter(Math.max(2, size - KEPT_FOR_UNITS), CONNECT_TIMEOUT_MS);
 
   function sqlOn(client: pg.ClientBase): Sql {
     const run = (statement: SQL) => {
@@ -146,37 +94,18 @@ export function createDatabase(
     };
   }
 
-  async function onConnection<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-    const client = await acquire();
-    let failure: unknown;
-    try {
-      return await work(client);
-    } catch (error) {
-      failure = error;
-      throw error;
-    } finally {
-      release(client, failure);
-    }
-  }
-
-  function release(client: pg.PoolClient, failure: unknown): void {
-    const isLost = failure !== undefined && endsConnection(failure);
-    if (isLost) durableNumber = 0;
-    client.release(isLost);
-  }
-
-  /** Both on one connection: if the server crashes between the two, it ends, which says that nothing was kept. */
+  /** Both statements on one connection: if the server crashes between them, the flush fails, and the caller learns it. */
   async function atOnce<T>(call: SQL) {
-    const client = await acquire();
+    const client = await pool.acquire();
     const answer = sqlOn(client).query<{ result: T }>(sql`SELECT ${call} AS result, ${UNFLUSHED}`);
     const flushed = asked(client.query(FLUSH));
     const ended = Promise.allSettled([answer, flushed]).then((both) => {
       const failed = both.find((each) => each.status === 'rejected');
-      release(client, failed?.reason);
+      pool.release(client, failed?.reason);
       if (failed !== undefined) throw failed.reason;
     });
-    const durable = failingClearly(() => ended);
-    // A caller that drops the result does not await it.
+    const durable = translated(() => ended);
+    // Marked as handled, since a caller without a result does not await it.
     durable.catch(() => undefined);
     const [row] = await answer.catch(async (error: unknown) => {
       await ended.catch(() => undefined);
@@ -185,18 +114,19 @@ export function createDatabase(
     return { result: row!.result, durable };
   }
 
-  function once<T>(
+  /** Runs `work` in a transaction, which `work` commits. `opening` is SQL that runs with the BEGIN. */
+  function inTransaction<T>(
     opening: string,
     work: (client: pg.PoolClient, opened: Promise<pg.QueryResult[]>) => Promise<T>,
   ) {
-    return onConnection(async (client) => {
+    return pool.onConnection(async (client) => {
       try {
         return await work(
           client,
           asked(client.query(`${BEGIN}; ${opening}`) as unknown as Promise<pg.QueryResult[]>),
         );
       } catch (error) {
-        // Where ROLLBACK fails as well, the connection is lost, and its transaction with it.
+        // If ROLLBACK fails as well, the connection is lost, and its transaction with it.
         if (!endsConnection(error)) {
           await asked(client.query('ROLLBACK')).catch((worse: unknown) => {
             throw worse instanceof pg.DatabaseError ? new ConnectionLost(worse) : worse;
@@ -215,12 +145,12 @@ export function createDatabase(
     const ended = asked(client.query(`${before}COMMIT`));
     await allOf([...sent, ended]);
     const [last] = [await ended].flat().slice(-1);
-    // The server answers ROLLBACK where a statement has failed and the failure was ignored.
+    // The server answers ROLLBACK if a statement failed and the failure was ignored.
     if (last?.command !== 'COMMIT') throw new Error('the transaction was rolled back');
   }
 
-  function statementsIn(withRoom: ReturnType<typeof room>): Required<Database>['reports'] {
-    const alone: typeof onConnection = (work) => persistently(() => withRoom(() => onConnection(work)));
+  function statementsIn(limited: ReturnType<typeof limiter>): Required<Database>['reports'] {
+    const alone: typeof pool.onConnection = (work) => retrying(() => limited(() => pool.onConnection(work)));
     const query: Sql['query'] = (statement) => alone((client) => sqlOn(client).query(statement));
     return {
       sql: {
@@ -238,9 +168,9 @@ export function createDatabase(
           return value;
         }),
       atOneMoment: (work) =>
-        persistently(() =>
-          withRoom(() =>
-            once(ONE_MOMENT, async (client, opened) => {
+        retrying(() =>
+          limited(() =>
+            inTransaction(ONE_MOMENT, async (client, opened) => {
               const [, result] = await allOf([opened, work(sqlOn(client))]);
               await commit(client, [], '');
               return result;
@@ -252,14 +182,14 @@ export function createDatabase(
 
   return {
     schema,
-    ...statementsIn(ownRoom),
-    reports: statementsIn(room(REPORTS_AT_ONCE, LOCK_TIMEOUT_MS)),
-    // Each waits for its turn here already: otherwise each would occupy a connection while it waits for the same row. All pay for
-    // the round trips of the one that has the counter, so the first reads go along with the lock, and the writes with the commit.
+    ...statementsIn(limitedStatements),
+    reports: statementsIn(limiter(REPORTS_AT_ONCE, LOCK_TIMEOUT_MS)),
+    // Units wait for their turn here, because each would otherwise occupy a connection while it waits for the counter. All others wait
+    // for the round trips of the unit that has it, so the first reads are sent with the lock, and writes with the commit.
     transact: (work, first) =>
       inTurn(() =>
-        persistently(() =>
-          once(HOLD_COUNTER, async (client, opening) => {
+        retrying(() =>
+          inTransaction(HOLD_COUNTER, async (client, opening) => {
             const statements = sqlOn(client);
             const [opened, read] = await allOf([opening, first?.(statements)]);
             const start = (opened[1]?.rows[0] as { value: number } | undefined)?.value;
@@ -268,13 +198,13 @@ export function createDatabase(
             const sent: Promise<unknown>[] = [];
             const send: Unit['send'] = (statement) => {
               const answer = statements.change(statement);
-              // Its failure is noticed at the commit.
+              // Marked as handled, since the commit awaits it.
               answer.catch(() => undefined);
               sent.push(answer);
             };
             const unit = { ...statements, numbers, gapChanges: [], send };
             const result = await work(unit, read as never).catch(async (error: unknown) => {
-              // The reason may be in what was sent before: after that the server only says that the transaction has failed.
+              // If a sent statement failed before, its error is the reason; later ones only say that the transaction has failed.
               await allOf(sent);
               throw error;
             });
@@ -286,10 +216,10 @@ export function createDatabase(
           }),
         ),
       ),
-    transactAtOnce: <T>(call: SQL) => deliveriesInTurn(() => persistently(() => atOnce<T>(call))),
+    transactAtOnce: <T>(call: SQL) => deliveriesInTurn(() => retrying(() => atOnce<T>(call))),
     transactApart: (opening, work) =>
-      persistently(() =>
-        once(typeof opening === 'string' ? opening : lockOf(opening), async (client, opened) => {
+      retrying(() =>
+        inTransaction(typeof opening === 'string' ? opening : lockOf(opening), async (client, opened) => {
           await opened;
           const result = await work(sqlOn(client));
           await commit(client, [], '');
@@ -297,7 +227,7 @@ export function createDatabase(
         }),
       ),
     dedicated: () =>
-      failingClearly(async () => {
+      translated(async () => {
         const client = new pg.Client(config);
         client.on('error', () => undefined);
         try {
@@ -305,11 +235,11 @@ export function createDatabase(
           await asked(prepare(client));
           return client;
         } catch (error) {
-          await goodbye(client);
+          await endConnections(client);
           throw error;
         }
       }),
-    close: () => goodbye(pool),
+    close: () => pool.close(),
   };
 }
 
@@ -320,19 +250,19 @@ function sessionSettings(schema: string, settings: PostgresSettings & { readOnly
     ['lock_timeout', String(settings.lockTimeoutMs ?? LOCK_TIMEOUT_MS)],
     ['idle_in_transaction_session_timeout', String(IDLE_IN_TRANSACTION_MS)],
     ['default_transaction_isolation', "'read committed'"],
-    // Instants are read in this form; the role or the database may have another default.
+    // We read instants in this form. The role or the database may have other defaults.
     ['timezone', "'UTC'"],
     ['datestyle', "'ISO'"],
-    // With fewer digits the server's clock is read to the second.
+    // With fewer digits we would read the server's clock only to the second.
     ['extra_float_digits', '1'],
-    // Compiling costs more than any of these statements.
+    // To compile one of our statements costs more than to run it.
     ['jit', 'off'],
     ...(settings.readOnly === true ? ([['default_transaction_read_only', 'on']] as const) : []),
   ];
   return set.map(([name, value]) => `SET ${name} = ${value}`).join('; ');
 }
 
-/** Marks those of pg's rejections that do not come from the server. */
+/** Wraps pg's errors that do not come from the server. */
 async function asked<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer;
@@ -341,7 +271,7 @@ async function asked<T>(answer: Promise<T>): Promise<T> {
   }
 }
 
-/** As Promise.all, but waits until all are settled, so that no statement is still running. */
+/** Like Promise.all, but waits until all are settled, so that no statement is still running. */
 async function allOf<T extends readonly unknown[]>(
   answers: T,
 ): Promise<{ -readonly [P in keyof T]: Awaited<T[P]> }> {
@@ -351,15 +281,7 @@ async function allOf<T extends readonly unknown[]>(
   return settled.map((each) => (each as PromiseFulfilledResult<unknown>).value) as never;
 }
 
-/** Never rejects. */
-export async function goodbye(connections: { end(): Promise<void> }): Promise<void> {
-  await Promise.race([
-    connections.end().catch(() => undefined),
-    sleep(GOODBYE_MS, undefined, { ref: false }),
-  ]);
-}
-
-async function failingClearly<T>(work: () => Promise<T>): Promise<T> {
+async function translated<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -367,9 +289,9 @@ async function failingClearly<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Runs `work` again after a deadlock or a serialisation failure, so it changes nothing but the database. */
-const persistently = <T>(work: () => Promise<T>): Promise<T> =>
-  failingClearly(async () => {
+/** Runs `work` again after a deadlock or a serialisation failure, so `work` must change nothing but the database. */
+const retrying = <T>(work: () => Promise<T>): Promise<T> =>
+  translated(async () => {
     for (let tries = 1; ; tries += 1) {
       try {
         return await work();
@@ -383,12 +305,12 @@ const persistently = <T>(work: () => Promise<T>): Promise<T> =>
 
 const parameter = (value: unknown): unknown => {
   if (typeof value === 'string') return keepText(value);
-  // Clocks give fractions; no column has them.
+  // Clocks give fractions, which no column has.
   if (typeof value === 'number') return Math.round(value);
   return Array.isArray(value) ? value.map(parameter) : value;
 };
 
-/** Each text is planned once on each connection. Their number is limited by the code, so none is ever dropped. */
+/** A name for each statement, so that a connection plans it only once. The code limits how many there are, so none is dropped. */
 function statementNames(): (text: string) => string {
   const names = new Map<string, string>();
   return (text) => {
@@ -397,56 +319,5 @@ function statementNames(): (text: string) => string {
     const name = `s${names.size}`;
     names.set(text, name);
     return name;
-  };
-}
-
-/** At most `places` at the same time, in the order of calls. One that has waited for `waitMs` is turned away. */
-function room(places: number, waitMs: number): <T>(work: () => Promise<T>) => Promise<T> {
-  let free = places;
-  const waiting = new Set<() => void>();
-  const enter = () =>
-    new Promise<void>((resolve, reject) => {
-      const go = () => {
-        clearTimeout(timer);
-        waiting.delete(go);
-        resolve();
-      };
-      const timer = setTimeout(() => {
-        waiting.delete(go);
-        reject(new ConnectionLost('all connections are in use'));
-      }, waitMs);
-      waiting.add(go);
-    });
-  return async (work) => {
-    if (free > 0) free -= 1;
-    else await enter();
-    try {
-      return await work();
-    } finally {
-      const [next] = waiting;
-      if (next === undefined) free += 1;
-      else next();
-    }
-  };
-}
-
-function backoffGate() {
-  let failures = 0;
-  let closedUntil = 0;
-  let reason: unknown;
-  return {
-    check(): void {
-      if (performance.now() < closedUntil) throw reason;
-    },
-    failed(error: unknown): void {
-      const waitMs = Math.min(BACKOFF_LONGEST_MS, BACKOFF_FIRST_MS * 2 ** failures);
-      failures += 1;
-      reason = error;
-      closedUntil = performance.now() + waitMs * (0.5 + Math.random() / 2);
-    },
-    opened(): void {
-      failures = 0;
-      closedUntil = 0;
-    },
   };
 }

@@ -4,7 +4,7 @@ import { type Dialect, PAGE_BYTES, type RowsOfRecord, type Sql } from '../databa
 import { type Column, createWriter, drizzleModule, type SQL } from '../drizzle.ts';
 import { LAST, sql, withDefaults } from '../units/sql.ts';
 
-/** PostgreSQL's own SQL, for the verbs that are written once. */
+/** PostgreSQL's SQL, for the verbs that are written once for both engines. */
 
 export const write = createWriter(
   new (drizzleModule('drizzle-orm/pg-core').PgDialect)(),
@@ -26,7 +26,7 @@ export const DIALECT: Dialect = {
   millisecondsBetween: (earlier, later) => sql`(extract(epoch FROM ${later} - ${earlier}) * 1000)::float8`,
   indexedBy: () => sql``,
   folded,
-  // The range uses the index, which has only the beginnings of names.
+  // The first condition uses the index, which has only the beginnings of names.
   beginsWith: (column, text) => sql`${folded(column)} < ${folded(text)} || ${LAST}::text
     AND starts_with(lower(${column} COLLATE "C"), lower(${text}::text COLLATE "C"))`,
   indexed: (text) => sql`left(${text}::text, 200)`,
@@ -36,12 +36,12 @@ export const DIALECT: Dialect = {
       ? sql`position(${Buffer.from(text)}::bytea IN ${column}) > 0`
       : sql`strpos(${column}, ${text}) > 0`,
   isBehind: ([first, second], [a, b]) => sql`(${first}, ${second}) > (${a}, ${b})`,
-  // By a function, since the service's user need own no view.
+  // A function does it, since the service's user need not own the view.
   flatView: (kind) => [sql`SELECT show_fields(${kind})`],
   withEach: (object, value) =>
     sql`(SELECT jsonb_object_agg(key, ${value}::bigint) FROM jsonb_object_keys(${object}) AS key)`,
   numbersOf,
-  // In one round trip, since all replicas wait for the counter meanwhile.
+  // One round trip, since all replicas wait for the counter meanwhile.
   async lastProcessed(from, kind, records) {
     const found = await from.query<{ seq: number }>(
       sql`SELECT last.seq FROM ${DIALECT.listed(records.map(({ id }) => id))} CROSS JOIN LATERAL (SELECT seq FROM events
@@ -54,16 +54,16 @@ export const DIALECT: Dialect = {
       sql`SELECT sum(pg_total_relation_size(c.oid)) AS bytes FROM pg_class c
         WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND c.relkind = 'r'`,
     );
-    // The log is the whole server's, and other databases' too.
+    // Not the log, which is the whole server's.
     return { database_bytes: row!.bytes, wal_bytes: 0 };
   },
 };
 
-/** Of a value of JSON. How much is in what is stored compressed, only its text tells. */
+/** The size of a JSON value. A compressed one has to be unpacked for that. */
 export const bytesOf = (column: Column | SQL): SQL =>
   sql`CASE WHEN pg_column_compression(${column}) IS NULL THEN pg_column_size(${column}) ELSE octet_length(${column}::text) END`;
 
-/** What `upTo` adds to the columns. */
+/** The columns that `upTo` adds. */
 export interface Counted {
   own: number;
   bytes: number;
@@ -71,11 +71,11 @@ export interface Counted {
 }
 
 /**
- * The first of `rows`, `limit` at most, until those before have `most` bytes together, `own` being those of each. Row by row: with the
- * count, which only grows, the server ends at the first row that is too many, before it looks at those behind it.
+ * The first of `rows`, at most `limit`, and only until they have `maxBytes` together; `own` is the size of one row. `over` counts the rows
+ * that are too many. Because a count only grows, the server stops at the first of these, and does not read the rows behind it.
  */
-export const upTo = (most: number, rows: SQL, own: SQL, limit: number): SQL =>
-  sql`SELECT * FROM (SELECT *, count(CASE WHEN bytes - own >= ${most} THEN 1 END) OVER (ROWS UNBOUNDED PRECEDING) AS over
+export const upTo = (maxBytes: number, rows: SQL, own: SQL, limit: number): SQL =>
+  sql`SELECT * FROM (SELECT *, count(CASE WHEN bytes - own >= ${maxBytes} THEN 1 END) OVER (ROWS UNBOUNDED PRECEDING) AS over
     FROM (SELECT *, sum(own) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
       FROM (SELECT *, ${own} AS own FROM (${rows}) AS asked LIMIT ${limit}) AS sized) AS summed) AS counted
     WHERE over < 1`;
@@ -84,10 +84,10 @@ export const uncounted = <Row>({ own, bytes, over, ...row }: Row & Counted) => r
 
 export const pagesBy =
   (query: Sql['query']): Sql['page'] =>
-  async <Row>(statement: SQL, json: readonly Column[], limit: number, most = PAGE_BYTES) => {
+  async <Row>(statement: SQL, json: readonly Column[], limit: number, maxBytes = PAGE_BYTES) => {
     const own = json.map(({ name }) => bytesOf(sql`${sql.identifier(name)}`));
-    const found = await query<Row & Counted>(upTo(most, statement, sql.join(own, sql` + `), limit));
-    const isFull = found.length === limit || (found.at(-1)?.bytes ?? 0) >= most;
+    const found = await query<Row & Counted>(upTo(maxBytes, statement, sql.join(own, sql` + `), limit));
+    const isFull = found.length === limit || (found.at(-1)?.bytes ?? 0) >= maxBytes;
     return { rows: found.map((row) => uncounted<Row>(row)), isFull };
   };
 
@@ -96,34 +96,33 @@ function folded(text: Column | string): SQL {
 }
 
 async function numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]> {
-  const { table, id, above, below, among, isOfKind, order, limit } = withDefaults(rows);
+  const { table, id, above, below, condition, isOfKind, order, limit } = withDefaults(rows);
   const found = await from.query<{ seq: number }>(
     sql`SELECT seq FROM ${sql.identifier(table)} WHERE record_id = ${id} AND ${isOfKind} AND seq > ${above} AND seq < ${below}
-      AND ${among} ORDER BY seq ${sql.raw(order)} LIMIT ${limit}`,
+      AND ${condition} ORDER BY seq ${sql.raw(order)} LIMIT ${limit}`,
   );
   return found.map(({ seq }) => seq);
 }
 
-/** How values pass between the port's types, which are those of SQLite, and PostgreSQL's. */
+/** How values are converted between PostgreSQL's types and the port's, which are SQLite's. */
 
 const { TEXT, INT8, NUMERIC, TIMESTAMPTZ, JSON: JSON_TEXT, JSONB } = pg.types.builtins;
 
 /**
- * PostgreSQL takes neither U+0000 nor half a surrogate pair, in text or in jsonb. Both are escaped on the way in and
- * come back as they were, behind U+0001: `01 01` is U+0000, `01 02` is U+0001, `01 03 d800` is that half of a pair.
- * U+0001 because escaped texts then sort among the others as the texts themselves would. A reader with SQL sees the
- * escapes; hardly any real payload has one.
+ * PostgreSQL accepts neither U+0000 nor half of a surrogate pair, in text or in jsonb. We write them as escapes that begin with U+0001,
+ * and undo that when we read: `01 01` is U+0000, `01 02` is U+0001, and `01 03 d800` is that half of a pair. With U+0001 escaped texts
+ * have the same order as the original ones. Readers with SQL see the escapes, but hardly any real payload has one.
  */
 
 const HOSTILE = /[\u0000\u0001]/;
 const HOSTILE_ALL = /[\u0000\u0001]|\p{Surrogate}/gu;
 const HOSTILE_IN_JSON = /\\u(?:000[01]|d[89a-f])/;
-/** Escape by escape, so that the `u0000` behind an escaped backslash is left alone. */
+/** Matches escape by escape, so that a `u0000` after an escaped backslash is left alone. */
 const JSON_ESCAPES = /\\(?:u(?:([0-9a-f]{4}))|.)/g;
 const KEPT = /\u0001(?:([\u0001\u0002])|\u0003([0-9a-f]{4}))/g;
 const KEPT_IN_JSON = /\\u0001(?:\\u000([12])|\\u0003([0-9a-f]{4}))|\\./g;
 
-/** A text as PostgreSQL can hold it. */
+/** The text as PostgreSQL can store it. */
 export function keepText(text: string): string {
   if (text.isWellFormed() && !HOSTILE.test(text)) return text;
   return text.replace(HOSTILE_ALL, (unit) => {
@@ -134,16 +133,13 @@ export function keepText(text: string): string {
 
 export function readText(kept: string): string {
   if (!kept.includes('\u0001')) return kept;
-  return kept.replace(KEPT, (_all, which: string | undefined, unit: string | undefined) =>
-    unit === undefined
-      ? which === '\u0001'
-        ? '\u0000'
-        : '\u0001'
-      : String.fromCharCode(Number.parseInt(unit, 16)),
-  );
+  return kept.replace(KEPT, (_all, which: string | undefined, unit: string | undefined) => {
+    if (unit !== undefined) return String.fromCharCode(Number.parseInt(unit, 16));
+    return which === '\u0001' ? '\u0000' : '\u0001';
+  });
 }
 
-/** A value as JSON text that jsonb takes, and that gives the same value back. */
+/** The value as JSON text that jsonb accepts; `readJson` returns the same value. */
 export function keepJson(value: unknown): string {
   const json = JSON.stringify(value);
   if (!HOSTILE_IN_JSON.test(json)) return json;
@@ -155,10 +151,10 @@ export function keepJson(value: unknown): string {
   });
 }
 
-/** Many rows as one parameter, for json_to_recordset. Instants are text, and so is what `keepJson` made for a jsonb column. */
+/** Many rows as one parameter, for json_to_recordset. Instants are texts, and so are values of jsonb columns, made by `keepJson`. */
 export const rowsOf = (rows: readonly object[]): string => keepJson(rows);
 
-/** As jsonb writes itself out: U+0001 and U+0003 come as escapes there too. */
+/** Reads jsonb's text, which has U+0001 and U+0003 as JSON escapes. */
 export function readJson(kept: string): unknown {
   if (!kept.includes('\\u0001')) return parseJson(kept);
   return parseJson(
@@ -178,7 +174,7 @@ const PARSERS = new Map<number, (text: string) => unknown>([
   [JSONB, readJson],
 ]);
 
-/** What columns are read as, for our pool alone: pg's registry is shared by all that use pg in the process. */
+/** How columns are read on our connections. Not in pg's registry, which all users of pg in the process share. */
 export const TYPES = {
   getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
     (format === 'binary' ? undefined : PARSERS.get(oid)) ??
@@ -193,7 +189,7 @@ function readInteger(text: string): number {
 
 const INSTANT = /^(\d{4,})-(\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?\+00( BC)?$/;
 
-/** ISO 8601 with milliseconds, from what a session in UTC writes. */
+/** The server's text of an instant, in UTC, as ISO 8601 with milliseconds. */
 function readInstant(text: string): string {
   const [, year, day, time, fraction = '', before] = INSTANT.exec(text) ?? [];
   if (year === undefined) throw new Error(`the database holds ${text}, which is no instant`);
@@ -210,7 +206,7 @@ function isoYear(year: number, rest: string): string {
   return `${year < 0 ? '-' : '+'}${String(Math.abs(year)).padStart(6, '0')}-${rest}`;
 }
 
-/** An instant as PostgreSQL reads it: it does not understand ISO text of years beyond four digits, or of year 0. */
+/** An ISO instant as PostgreSQL can read it: it accepts neither more than four digits of a year nor year 0. */
 export function asInstant(iso: string): string {
   if (iso.length === 24 && !iso.startsWith('0000')) return iso;
   const [, sign = '', digits, rest] = /^([+-]?)(\d+)-(.*)Z$/.exec(iso) ?? [];
@@ -222,16 +218,16 @@ export function asInstant(iso: string): string {
 export const instantOf = (wall: number): string => asInstant(new Date(wall).toISOString());
 
 /**
- * Columns of a batch as parameters in PostgreSQL's binary format: pg sends a Buffer as it is. As text, the quotes and
- * backslashes of every body would be escaped here and read back there, which was most of what a batch cost.
+ * The columns of a batch are parameters in PostgreSQL's binary format, for which pg sends a Buffer unchanged. In a text format, the quotes
+ * and backslashes of every body would be escaped here and parsed there, which was most of a batch's cost.
  */
 
-/** Dimensions, whether there may be nulls, the type of the elements, how many there are, the number of the first. */
+/** Five integers: dimensions, whether there are nulls, the elements' type, how many there are, the first one's number. */
 const HEADER_BYTES = 5 * 4;
 const LENGTH_BYTES = 4;
 const INTEGER_BYTES = 8;
 const NULL_LENGTH = -1;
-/** Where PostgreSQL's own time begins. It counts in microseconds. */
+/** PostgreSQL counts time in microseconds from this instant. */
 const EPOCH_MS = Date.UTC(2000, 0, 1);
 
 export function textArray(texts: readonly (string | null)[]): Buffer {
@@ -253,7 +249,7 @@ export function textArray(texts: readonly (string | null)[]): Buffer {
 /** Of safe integers. */
 export const bigintArray = (numbers: readonly number[]): Buffer => integers(INT8, numbers.map(BigInt));
 
-/** Of milliseconds since 1970. Those before 4713 BC are refused by the server. */
+/** Of milliseconds since 1970. The server rejects instants before 4713 BC. */
 export const timestampArray = (walls: readonly number[]): Buffer =>
   integers(
     TIMESTAMPTZ,

@@ -22,15 +22,13 @@ import {
 } from './dialect.ts';
 import { dirtyColumns, RECORDS, saveRecords } from './records.ts';
 
-/** Nobody reads the records that it may name, unless that is done as it is accepted. */
-const isReadByNobody = (event: IncomingEvent) => event.kind !== null && !waitsForProcessing(event);
+/** The event is never processed, so the assessments that it names must become known when it is accepted. */
+const isNotProcessed = (event: IncomingEvent) => event.kind !== null && !waitsForProcessing(event);
 
 /**
- * Accepts a group of new events, as nearly every group is, with one statement and one round trip, because all replicas wait
- * while the counter is locked.
+ * Accepts a group of new events with one statement and one round trip, because all replicas wait while the counter is locked.
  *
- * Null, with nothing done, for other groups: an id is known or twice in the group, or an event is not processed and may name
- * records that are not known yet.
+ * Null, with nothing done, for the few other groups: an id is known or twice in the group, or an event is not processed.
  */
 async function acceptNew(
   database: PostgresDatabase,
@@ -39,7 +37,7 @@ async function acceptNew(
   timing: DirtyTiming,
 ): Promise<AcceptOutcome[] | null> {
   const ids = events.map((event) => event.id);
-  if (events.length === 0 || new Set(ids).size < events.length || events.some(isReadByNobody)) return null;
+  if (events.length === 0 || new Set(ids).size < events.length || events.some(isNotProcessed)) return null;
   const dirtied = events.flatMap(({ kind, recordId }, index) =>
     kind === null || recordId === null ? [] : [{ kind, id: recordId, number: index + 1 }],
   );
@@ -56,7 +54,7 @@ async function acceptNew(
   return ids.map((_, index) => ({ status: 'accepted', seq: before + index + 1 }));
 }
 
-/** No other transaction accepts events while this one has locked the counter. */
+/** While this transaction has the counter locked, no other one accepts events. */
 async function insertNew(
   unit: Unit,
   events: readonly IncomingEvent[],
@@ -64,9 +62,9 @@ async function insertNew(
   timing: DirtyTiming,
 ): Promise<(number | null)[]> {
   if (events.length === 0) return [];
-  const firsts = new Map<string, IncomingEvent>();
-  for (const event of events) if (!firsts.has(event.id)) firsts.set(event.id, event);
-  const rows = [...firsts.values()].map(
+  const firstById = new Map<string, IncomingEvent>();
+  for (const event of events) if (!firstById.has(event.id)) firstById.set(event.id, event);
+  const rows = [...firstById.values()].map(
     ({ id, type, createdMs, kind, recordId, known, address, body }, place) => ({
       place,
       id,
@@ -99,27 +97,28 @@ async function insertNew(
   tally(unit, counts);
   const seqs = new Map(inserted.map(({ id, seq }) => [id, seq]));
   const dirtied = inserted.flatMap(({ id, seq }): Dirtied[] => {
-    const { kind, recordId } = firsts.get(id)!;
+    const { kind, recordId } = firstById.get(id)!;
     return kind === null || recordId === null ? [] : [{ kind, id: recordId, number: seq }];
   });
   RECORDS.dirty(unit, dirtied, now, timing);
   return events.map(({ id }) => {
     const seq = seqs.get(id) ?? null;
+    // Only the first of a group has the number.
     seqs.delete(id);
     return seq;
   });
 }
 
 /**
- * Claims of one mirror run one after another and block nothing else: two at once could each take an event of one record. This mode
- * keeps out only itself and a vacuum, which a table that is hardly ever written does not need. No advisory lock: anyone who may
- * connect could hold it.
+ * Makes the claims of one mirror run one after another, because two at once could each take an event of the same record. The lock mode
+ * excludes only itself and a vacuum, which this table hardly needs, since it is seldom written. Not an advisory lock, because anyone
+ * who may connect could hold it.
  */
 const IN_TURN = 'LOCK TABLE tokens IN SHARE UPDATE EXCLUSIVE MODE';
-/** A claim that is lost in a crash of the server is made again, so that none waits for the disk. */
+/** A claim does not wait for the disk: if it is lost in a crash of the server, the event is claimed again. */
 const NOT_AWAITED = 'SET LOCAL synchronous_commit = off';
 
-/** Of its body, and of the record's row that is read and written for it: `taken` as `claimEvents` has it. */
+/** The size of an event's body and of its record's row, which is read and written for it. For the columns of `taken` in `claimEvents`. */
 const BYTES_OF_EVENT = sql`octet_length(body) + coalesce(CASE kind ${sql.join(
   KINDS.map((kind) => {
     const rows = TABLE_OF[kind];
@@ -129,18 +128,18 @@ const BYTES_OF_EVENT = sql`octet_length(body) + coalesce(CASE kind ${sql.join(
 )} END, 0)`;
 
 /**
- * An event in this engine's own way, from its arrival to its end: who works on it, over all replicas, and how a batch is loaded
- * and saved, by a statement for each table. A claim is a row of its own, so that taking one neither rewrites the
- * event nor waits for the counter. The owner of the row may finish the event, and deletes the row with that; once the lease
- * is over, the next to claim deletes it first.
+ * How PostgreSQL stores, claims and finishes events, for all replicas. A claim is a row of its own table, so that it neither rewrites
+ * the event nor waits for the counter. Its owner deletes the row in the transaction that finishes the event. If the lease is over
+ * before, the next claim deletes it.
  */
 export function createEvents(database: PostgresDatabase) {
+  /** Marks the claims of this store. */
   const opening = randomUUID();
 
   const verbs: ClaimStore = {
     async claimEvents(owner, limit, leaseMs, now) {
       return await database.transactApart(`${NOT_AWAITED}; ${IN_TURN}`, async (unit) => {
-        // Claims that another transaction is about to finish are locked by it, and skipped.
+        // Skips claims that another transaction has locked, to finish their events.
         await unit.change(
           sql`DELETE FROM claims WHERE seq IN (SELECT seq FROM claims WHERE until <= ${now.steady} FOR UPDATE SKIP LOCKED)`,
         );
@@ -171,10 +170,10 @@ export function createEvents(database: PostgresDatabase) {
     },
 
     async releaseEvents(events) {
-      await database.sql.change(takeAway(events));
+      await database.sql.change(deleteClaims(events));
     },
 
-    // Claims of other replicas stay; those of one that has died end with their lease.
+    // Claims of other replicas stay. Those of a dead one end with their leases.
     async recoverClaims() {
       await database.sql.change(sql`DELETE FROM claims WHERE opening = ${opening}`);
     },
@@ -188,7 +187,7 @@ export function createEvents(database: PostgresDatabase) {
     accepted: () => undefined,
     payloadOf: ({ body }) => payloadIn(body),
     recall: loadRecords,
-    // None is kept in memory: another replica may write.
+    // No records are kept in memory, since other replicas write too.
     forgetRecords: () => undefined,
     saveProvisional: (unit, touched, changes, nowIso) =>
       saveRecords(unit, touched, changes, nowIso, hasNewState),
@@ -203,7 +202,7 @@ export function createEvents(database: PostgresDatabase) {
     },
 
     async finishClaims<T extends ClaimedEvent>(unit: Sql, events: readonly T[]): Promise<T[]> {
-      const rows = await unit.query<{ seq: number }>(sql`${takeAway(events)} RETURNING c.seq`);
+      const rows = await unit.query<{ seq: number }>(sql`${deleteClaims(events)} RETURNING c.seq`);
       const ours = new Set(rows.map((row) => row.seq));
       return events.filter((event) => ours.delete(event.seq));
     },
@@ -216,7 +215,7 @@ export function createEvents(database: PostgresDatabase) {
   return { verbs, engine };
 }
 
-function takeAway(events: readonly ClaimedEvent[]): SQL {
+function deleteClaims(events: readonly ClaimedEvent[]): SQL {
   const claims = events.map(({ seq, owner }) => ({ seq, owner })).sort((a, b) => a.seq - b.seq);
   return sql`DELETE FROM claims c USING json_to_recordset(${rowsOf(claims)}::json) AS x (seq bigint, owner text)
     WHERE c.seq = x.seq AND c.owner = x.owner`;

@@ -3,18 +3,18 @@ import { StoreUnavailable } from '../../platform/errors.ts';
 
 /** Translates pg's errors into ours. */
 
-/** The server asks for another try: deadlocks, and serialisation failures. */
+/** Deadlocks and serialisation failures: another try may succeed. */
 export const isRetryable = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && (error.code === '40P01' || error.code === '40001');
 
-/** The connection is lost, or the server cannot serve us any more: it is not used again. */
+/** The connection is lost, or the server does not serve it any more, so it must not be used again. */
 export function endsConnection(error: unknown): boolean {
   if (!(error instanceof pg.DatabaseError)) return error instanceof ConnectionLost;
   const { code = '' } = error;
   return code.startsWith('08') || code.startsWith('57P') || code === '25006' || code.startsWith('25P');
 }
 
-/** Broken sockets, time-outs, unknown names. Wrapped where they come from: later they look like a mistake of ours. */
+/** Broken sockets, time-outs and unknown hosts. They are wrapped where they occur: later they would look like errors in our code. */
 export class ConnectionLost extends Error {
   constructor(cause: unknown) {
     super(`the connection to PostgreSQL failed: ${reasonOf(cause)}`, { cause });
@@ -22,14 +22,14 @@ export class ConnectionLost extends Error {
   }
 }
 
-/** Node's names for what is wrong with a certificate. */
+/** Node's error codes for certificates. */
 const CERTIFICATE =
   /^(ERR_TLS_CERT_ALTNAME_INVALID|CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_)/;
 
 /** pg's message; the error has no code. */
 const NO_TLS = 'The server does not support SSL connections';
 
-/** The two cannot agree on TLS; null: another error. At a start it is a wrong setting, later perhaps a renewed certificate. */
+/** Why TLS failed; null: another error. At a start a setting is wrong; later the certificate may have been renewed. */
 export function tlsTrouble(cause: unknown): { says: string; remedy: string } | null {
   if (CERTIFICATE.test(String((cause as { code?: unknown } | null)?.code))) {
     return {
@@ -83,7 +83,7 @@ const BY_CODE: Readonly<Record<string, Meaning>> = {
   '58030': { says: "the server's disk fails", remedy: "read the server's log, and check its disk" },
   XX001: {
     says: 'the database cannot be trusted any more: its data are damaged',
-    remedy: 'check the disk; restore a backup: a gap says then what it lacks',
+    remedy: 'check the disk; restore a backup: gaps then say from when events are missing',
     fatal: true,
   },
   XX002: {
@@ -99,12 +99,12 @@ const BY_CLASS: Readonly<Record<string, Meaning>> = {
     says: 'the transaction was ended by the server',
     remedy: 'it stayed idle for too long: look at the load of this machine',
   },
-  '40': { says: 'the transaction met others too often', remedy: 'it is tried again by itself' },
+  '40': { says: 'the transaction conflicted with others too often', remedy: 'it is tried again by itself' },
   '53': { says: 'the server lacks resources', remedy: "read the server's log" },
   '57': { says: 'the server ended the statement', remedy: 'it is tried again by itself' },
 };
 
-/** StoreUnavailable where the database is at fault; else the error itself, which is then a mistake of ours. */
+/** StoreUnavailable if the database is at fault; otherwise the error itself, which is an error in our code. */
 export function translate(error: unknown): unknown {
   if (error instanceof ConnectionLost) {
     const tls = tlsTrouble(error.cause);

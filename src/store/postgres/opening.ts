@@ -5,11 +5,12 @@ import type { SQL } from '../drizzle.ts';
 import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
 import { CLAIMS, TABLE_NAMES } from '../schema.ts';
 import { sql } from '../units/sql.ts';
-import { goodbye, type PostgresDatabase, quoted } from './connection.ts';
+import { type PostgresDatabase, quoted } from './connection.ts';
 import { write } from './dialect.ts';
 import { ConnectionLost, reasonOf, translate } from './failures.ts';
+import { endConnections } from './pool.ts';
 
-/** The oldest version that was maintained when this was written. */
+/** The oldest version of PostgreSQL that was still maintained when this was written. */
 const OLDEST_VERSION = 15;
 
 interface Server
@@ -18,7 +19,7 @@ interface Server
   isStandby: boolean;
 }
 
-/** Refuses a server that could lose data. Each refusal has a remedy. */
+/** Throws UsageError for a server that could lose data. */
 export async function checkServer(database: PostgresDatabase, readOnly: boolean): Promise<void> {
   const [server] = await database.sql.query<Server>(
     sql`SELECT current_setting('server_version_num')::int / 10000 AS version, current_setting('server_version') AS named,
@@ -63,7 +64,7 @@ export async function checkServer(database: PostgresDatabase, readOnly: boolean)
   );
 }
 
-/** A pooler of transactions hands on what was set on a connection: two mirrors would write each other's tables. */
+/** Throws UsageError for a pooler of transactions: it shares connections and their settings, so mirrors would write each other's tables. */
 export async function checkPooler(database: PostgresDatabase): Promise<void> {
   const pools = await poolsWhat(database);
   if (pools !== null) throw leadsToPooler(pools);
@@ -75,35 +76,35 @@ const leadsToPooler = (pools: 'transactions' | 'statements') =>
     'let it pool sessions (pool_mode = session), or let DATABASE_URL name the server itself',
   );
 
-/** SQLSTATEs: the prepared statement is there already, or is not. Their names are each connection's own. */
+/** SQLSTATEs: the prepared statement exists already, or does not exist. Each connection has its own. */
 const MIXED_UP = new Set(['42P05', '26000']);
 
-/** For an error at opening: a pooler gave us a connection with another process's prepared statements. Null: another error. */
+/** The error if a pooler gave us a connection with another process's prepared statements. Null: `error` has another reason. */
 export function poolerMet(error: unknown): UsageError | null {
   return MIXED_UP.has(String((error as { code?: unknown } | null)?.code))
     ? leadsToPooler('transactions')
     : null;
 }
 
-/** PgBouncer's words at the first BEGIN, by which it ends the connection. */
+/** What PgBouncer says at the first BEGIN, when it ends the connection. */
 const STATEMENTS_ALONE = /not allowed in statement pooling/;
 
-/** Null: sessions, or there is no pooler. */
+/** Null: there is no pooler, or it pools sessions. */
 async function poolsWhat(database: PostgresDatabase): Promise<'transactions' | 'statements' | null> {
-  const watched = await database.dedicated();
+  const client = await database.dedicated();
   try {
-    const leads = async () => {
-      const answer = watched.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+    const serverProcess = async () => {
+      const answer = client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
       const { rows } = await answer.catch((error: unknown) => {
         throw translate(new ConnectionLost(error));
       });
       return rows[0]?.pid;
     };
-    const before = await leads();
-    // A pooler of transactions gives this transaction the connection that the other has just released.
+    const before = await serverProcess();
+    // A pooler of transactions gives this transaction the server's process that `client` has just used.
     const during = await database.atOneMoment(async (tx) => {
       await tx.query(sql`SELECT 1`);
-      return await leads();
+      return await serverProcess();
     });
     return before === during ? null : 'transactions';
   } catch (error) {
@@ -111,23 +112,23 @@ async function poolsWhat(database: PostgresDatabase): Promise<'transactions' | '
       return 'statements';
     throw error;
   } finally {
-    await goodbye(watched);
+    await endConnections(client);
   }
 }
 
-/** A table besides those of the schema, which is written at a migration only. */
+/** The table of migrations, which only a migration writes. */
 const NOTES = '__drizzle_migrations';
 const STATUS_VIEW = 'sync_status';
 
-/** Whether the user may do with our tables, as far as there are any, what the service does. The schema may hold others, too. */
+/** Throws UsageError if the user lacks privileges that the service needs on our tables. The schema may have other tables, too. */
 export async function checkPrivileges(database: PostgresDatabase, readOnly: boolean): Promise<void> {
   const schema = quoted(database.schema);
-  const looked = [...TABLE_NAMES, CLAIMS, NOTES, ...(readOnly ? [STATUS_VIEW] : [])];
+  const names = [...TABLE_NAMES, CLAIMS, NOTES, ...(readOnly ? [STATUS_VIEW] : [])];
   const wanted = readOnly ? 'SELECT' : 'SELECT, INSERT, UPDATE, DELETE';
   const rows = await database.sql.query<{ table: string; user: string; isOpen: boolean }>(
     sql`SELECT c.relname AS "table", current_user AS "user", has_schema_privilege(n.oid, 'USAGE') AS "isOpen"
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname = ${database.schema} AND c.relname = ANY (${sql.param(looked)}::text[]) AND NOT (has_schema_privilege(n.oid, 'USAGE') AND
+     WHERE n.nspname = ${database.schema} AND c.relname = ANY (${sql.param(names)}::text[]) AND NOT (has_schema_privilege(n.oid, 'USAGE') AND
        (SELECT bool_and(has_table_privilege(c.oid, each))
         FROM unnest(CASE c.relname WHEN ${NOTES} THEN '{SELECT}' ELSE ${sql.param(wanted.split(', '))}::text[] END) AS each))
      ORDER BY c.relname = ${NOTES}, c.relname`,
@@ -156,7 +157,7 @@ export async function checkPrivileges(database: PostgresDatabase, readOnly: bool
   );
 }
 
-/** What the service calls by name. Everybody may, unless somebody has taken that away; triggers ask for nothing. */
+/** Functions that the service calls by name. By default everybody may call them; triggers need no privilege. */
 const FUNCTIONS = ['accept_events', 'mark_dirty', 'show_fields'];
 
 async function checkFunctions(database: PostgresDatabase): Promise<void> {
@@ -174,10 +175,10 @@ async function checkFunctions(database: PostgresDatabase): Promise<void> {
   );
 }
 
-/** For one step, which may rewrite a large table: the limits of other statements are too short. */
+/** The limit for one step of a migration, which may rewrite a large table. */
 const STEP_TIMEOUT_MS = 60 * 60_000;
 
-/** Replicas that start together wait while one of them migrates, which over a large history may take minutes. */
+/** How long replicas wait while another one migrates, which may take minutes with a large history. */
 const MIGRATION_WAIT_MS = 10 * 60_000;
 
 type SchemaState = 'missing' | 'older' | 'current';
@@ -190,8 +191,8 @@ export async function schemaState(database: PostgresDatabase): Promise<SchemaSta
 }
 
 /**
- * All steps or none, since PostgreSQL's DDL is transactional; one replica at a time. The lock ends with the transaction, so that it
- * neither outlives a killed process nor needs a session of its own behind a pooler.
+ * Takes all steps in one transaction, one replica at a time. The lock ends with the transaction, so that a killed process does not
+ * leave it behind.
  */
 export async function migrateSchema(database: PostgresDatabase, onMigrating?: () => void): Promise<void> {
   const client = await database.dedicated();
@@ -207,11 +208,11 @@ export async function migrateSchema(database: PostgresDatabase, onMigrating?: ()
       remedy: `nothing was changed; ${remedy ?? "read the server's log, or restore a dump, then start again"}`,
     });
   } finally {
-    await goodbye(client);
+    await endConnections(client);
   }
 }
 
-/** Tables, functions and other things of a name that is taken. */
+/** SQLSTATEs: a table, function or other object has this name already. */
 const TAKEN = new Set(['42P07', '42723', '42710']);
 
 async function remedyFor(error: unknown, client: pg.Client, schema: string): Promise<string | null> {
@@ -275,7 +276,7 @@ async function schemaSteps(query: Query, schema: string): Promise<Steps> {
   });
 }
 
-/** 64 bits of its own for each schema; advisory locks are of one database. */
+/** The schema's own key for an advisory lock, of 64 bits. */
 function lockKey(schema: string): string {
   return createHash('sha256')
     .update(`compliance-mirror migrates ${schema}`)

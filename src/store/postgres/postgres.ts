@@ -6,7 +6,7 @@ import { createVerbs, type Notice, type ReplicaStore, type Store } from '../stor
 import { beginEpoch, EPOCH_FACT, watched } from '../units/gaps.ts';
 import { single, sql, writeFact } from '../units/sql.ts';
 import type { PostgresSettings } from './address.ts';
-import { createDatabase, goodbye, type PostgresDatabase } from './connection.ts';
+import { createDatabase, type PostgresDatabase } from './connection.ts';
 import { createEvents } from './events.ts';
 import { tlsTrouble } from './failures.ts';
 import {
@@ -17,6 +17,7 @@ import {
   poolerMet,
   schemaState,
 } from './opening.ts';
+import { endConnections } from './pool.ts';
 
 export interface PostgresOptions extends PostgresSettings {
   /** For commands that only read: nothing is created, migrated or locked. */
@@ -25,7 +26,7 @@ export interface PostgresOptions extends PostgresSettings {
   onMigrating?: (() => void) | undefined;
 }
 
-/** SQLSTATEs that do not pass by themselves: the settings are wrong. */
+/** SQLSTATEs that show wrong settings, and do not pass by themselves. */
 const SETTINGS_AT_FAULT = new Set(['28000', '28P01', '3D000', '3F000', '42501']);
 
 /** The whole port over one schema of a PostgreSQL database. Several processes may have it open. */
@@ -59,12 +60,12 @@ function notCurrent(state: 'missing' | 'older', schema: string): NotMigrated {
         'start the service once, or run `compliance-mirror migrate`',
       )
     : new NotMigrated(
-        'the database has the schema of another version, an earlier one',
+        'the database has the schema of an earlier version',
         'run `compliance-mirror migrate`, or start the service',
       );
 }
 
-/** While the service runs, a refused password may be one that is just being changed; at a start it is a wrong setting. */
+/** At a start a refused password is a wrong setting; while the service runs, it may be being changed. */
 function atStart(error: unknown): unknown {
   if (!(error instanceof StoreUnavailable)) return poolerMet(error) ?? error;
   const code = (error.cause as { code?: string } | undefined)?.code;
@@ -85,32 +86,30 @@ export function storeOver(server: PostgresDatabase, { database, watchGaps } = wa
     ...verbs,
     ...createNoticeVerbs(database),
     async beat(now, facts) {
-      // A server may be restored, or a standby take over, while the service runs.
+      // While the service runs, the server may be restored, or a standby may take over.
       await settleEpoch();
       return await verbs.beat(now, facts);
     },
     async checkWritable() {
-      // A write, not only a lock: a row can be locked on a full disk, too.
+      // A write, since a row can be locked even on a full disk.
       await database.transact((unit) => unit.change(sql`UPDATE counter SET value = value WHERE one = 1`));
     },
     async close() {
-      // So that nobody has to wait for their leases.
+      // So that other replicas need not wait until these claims expire.
       await events.verbs.recoverClaims().catch(() => undefined);
       await database.close();
     },
   };
 }
 
-/** What replicas share through the server: its clock, notices, and the place by which a restored database is recognised. */
-
-/** A clock this far behind our processes was set back, or is another server's; less is normal drift. */
+/** If the server's clock is this far behind our processes, it was set back or is another server's. Less is normal drift. */
 const BEHIND_MS = 250;
 /** How far the steady time of all replicas is ahead of the server's clock. */
 const CLOCK_FACT = 'clock_ahead_ms';
 
 const SERVER_TIME = sql`(extract(epoch FROM clock_timestamp()) * 1000)::float8`;
 
-/** The server's clock, which all replicas use, and how they notify each other. */
+/** The server's clock, which all replicas use, and their notices. */
 function createNoticeVerbs(db: PostgresDatabase) {
   return {
     async sharedTime(atLeast) {
@@ -120,12 +119,12 @@ function createNoticeVerbs(db: PostgresDatabase) {
       const { wall } = row!;
       const ahead = Number(row!.ahead ?? 0);
       if (atLeast === null || atLeast - (wall + ahead) < BEHIND_MS) return { wall, steady: wall + ahead };
-      const mended = await single<string>(
+      const corrected = await single<string>(
         db.sql,
         sql`INSERT INTO facts (name, value) VALUES (${CLOCK_FACT}, ${String(atLeast - wall)}) ON CONFLICT (name) DO UPDATE
          SET value = greatest(facts.value::float8, excluded.value::float8)::text RETURNING value`,
       );
-      return { wall, steady: wall + Number(mended) };
+      return { wall, steady: wall + Number(corrected) };
     },
 
     async notify(notice) {
@@ -135,16 +134,16 @@ function createNoticeVerbs(db: PostgresDatabase) {
   } satisfies Partial<ReplicaStore>;
 }
 
-/** One for all mirrors of a database: the payload names the schema. */
+/** One channel for all mirrors in a database: the payload names the schema. */
 const NOTICE_CHANNEL = 'compliance_mirror';
 
 const NOTICES: readonly Notice[] = ['events', 'work'];
 
-/** The wait before a lost connection is made again, doubled each time. Meanwhile each replica looks by itself now and then. */
+/** How long to wait before a lost connection is made again, doubled each time. Meanwhile replicas poll. */
 const AGAIN_FIRST_MS = 200;
 const AGAIN_LONGEST_MS = 10_000;
 
-/** Listens on a connection of its own, and connects again when that is lost, until it is stopped. */
+/** Listens on its own connection until it is stopped. If the connection is lost, it connects again. */
 function createListener(
   db: Pick<PostgresDatabase, 'schema' | 'dedicated'>,
   onNotice: (notice: Notice) => void,
@@ -157,7 +156,7 @@ function createListener(
     if (notice !== undefined) onNotice(notice);
   }
 
-  async function once(): Promise<void> {
+  async function listenOnce(): Promise<void> {
     const client = await db.dedicated();
     try {
       const { promise: over, resolve } = Promise.withResolvers<void>();
@@ -170,14 +169,14 @@ function createListener(
       NOTICES.forEach(onNotice);
       if (!end.signal.aborted) await over;
     } finally {
-      await goodbye(client);
+      await endConnections(client);
     }
   }
 
   async function run(): Promise<void> {
     while (!end.signal.aborted) {
-      // All that use the pool report the same failure.
-      await once().catch(() => undefined);
+      // Ignored, since whoever uses the pool reports the same failure.
+      await listenOnce().catch(() => undefined);
       if (end.signal.aborted) return;
       const ms = Math.min(AGAIN_LONGEST_MS, AGAIN_FIRST_MS * 2 ** failures);
       await sleep(ms, undefined, { signal: end.signal }).catch(() => undefined);
@@ -194,50 +193,50 @@ function createListener(
   };
 }
 
-/** Where the database was when its epoch began: the value of `PLACE`. */
+/** This fact has the value of `PLACE` when the epoch began. */
 const PLACE_FACT = 'place';
 
 /**
- * The cluster, its timeline, the database, the table. A restore to a point in time and a standby that takes over begin another
- * timeline; a dump is put back into another table, or elsewhere. None of them is sure to bring along all that was committed.
+ * Identifies the cluster, its timeline, the database and the table. It changes when the database may have lost commits: a restore to a
+ * point in time and a standby that takes over begin another timeline; a dump is put back into another table or database.
  */
 const PLACE = sql`concat_ws('/', (SELECT system_identifier FROM pg_control_system()),
   left(pg_walfile_name(pg_current_wal_lsn()), 8),
   (SELECT oid FROM pg_database WHERE datname = current_database()), to_regclass('facts')::oid)`;
 
-/** SQLSTATEs: the user may not ask; and the server is still recovering, as a standby that is about to take over. */
+/** SQLSTATEs: the user may not ask for the place; the server is still recovering, for example a standby that takes over. */
 const FORBIDDEN = '42501';
 const RECOVERING = '55000';
 
 /**
- * Called at the start and before each heartbeat. A database without an epoch begins one (a person says so that a copy was put
- * back), and so does one in another place than before. The same commit opens the gap of what it lacks; one of several replicas does it.
+ * The result is called at the start and before each heartbeat. It begins a new epoch if the database is in another place than before, or
+ * if the epoch is missing: a person removes it from a copy. The same commit opens gaps for lost events. Only one replica does it.
  */
 function epochSettler(database: PostgresDatabase): () => Promise<void> {
-  let tells = true;
+  let mayAsk = true;
 
-  /** Null: this server does not say, as some hosted ones. Rejects if it cannot say just now: then nothing may be written. */
+  /** Null: this server, like some hosted ones, does not tell its place. Rejects if it cannot tell now: then nothing may be written. */
   async function placeNow(): Promise<string | null> {
-    if (!tells) return null;
+    if (!mayAsk) return null;
     try {
       return await single<string>(database.sql, sql`SELECT ${PLACE} AS place`);
     } catch (error) {
       const { code, cause } = error as { code?: string; cause?: { code?: string } };
       const state = cause?.code ?? code;
       if (state === RECOVERING || (error instanceof StoreUnavailable && state !== FORBIDDEN)) throw error;
-      tells = false;
+      mayAsk = false;
       return null;
     }
   }
 
   return async () => {
     const place = await placeNow();
-    if (!isOther(await factsIn(database.sql), place)) return;
+    if (!isUnsettled(await factsIn(database.sql), place)) return;
     await database.transact(async (unit) => {
       const known = await factsIn(unit);
-      // Otherwise another replica has done it meanwhile.
-      if (!isOther(known, place)) return;
-      // An epoch without a place began here, before its place was noted.
+      // Another replica may have done it meanwhile.
+      if (!isUnsettled(known, place)) return;
+      // An epoch without a place goes on: only its place is noted.
       if (known[EPOCH_FACT] === undefined || known[PLACE_FACT] !== undefined) {
         const wall = (await single<number>(unit, sql`SELECT ${SERVER_TIME}`)) ?? Date.now();
         await beginEpoch(unit, null, { wall, steady: wall + Number(known[CLOCK_FACT] ?? 0) });
@@ -256,5 +255,5 @@ async function factsIn(from: Sql): Promise<Facts> {
   return Object.fromEntries(rows.map(({ name, value }) => [name, value]));
 }
 
-const isOther = (known: Facts, place: string | null): boolean =>
+const isUnsettled = (known: Facts, place: string | null): boolean =>
   known[EPOCH_FACT] === undefined || (place !== null && known[PLACE_FACT] !== place);

@@ -18,7 +18,7 @@ import {
 import { idsOf, sql } from '../units/sql.ts';
 import { asInstant, bigintArray, instantOf, keepJson, rowsOf, textArray } from './dialect.ts';
 
-/** Records are saved by one statement for each table, so that what it costs grows little with their number. */
+/** Records are saved with one statement for each table, so that many cost little more than one. */
 
 async function settled(
   from: Sql,
@@ -38,7 +38,7 @@ async function settled(
 
 export const RECORDS: Records = { settled, save: saveRecords, dirty: markRecordsDirty };
 
-/** `hasNewState` leaves out states that are unchanged. */
+/** Saves the states only of records that fulfil `hasNewState`. */
 export function saveRecords(
   unit: Unit,
   records: Iterable<LoadedRecord>,
@@ -55,7 +55,7 @@ export function saveRecords(
       kind,
       shown.filter((record) => record.written),
     );
-    saveTrust(
+    saveVerification(
       unit,
       kind,
       shown.filter((record) => !record.written),
@@ -84,8 +84,8 @@ function saveContent(unit: Unit, kind: Kind, records: readonly LoadedRecord[]): 
 }
 
 /**
- * Parts of a statement that writes rows of a parameter of JSON into a table, by the type that each field has there. Written once,
- * and not for every batch.
+ * Parts of a statement that writes rows from a JSON parameter into a table. `types` are the fields and their types in the statement;
+ * `kept` are fields that an existing row keeps. Made once, and not for every batch.
  */
 function partsOf(table: Table, types: Readonly<Record<string, string>>, kept: readonly string[]) {
   const of = table as unknown as Record<string, Column>;
@@ -108,7 +108,7 @@ const STATE = partsOf(
     id: 'text',
     error: 'text',
     syncRunId: 'bigint',
-    // Clocks give fractions, which the columns round.
+    // Numbers of the clocks have fractions, which the columns round.
     ...Object.fromEntries(STATE_FIELDS.map((field) => [field, 'float8'])),
     unverifiedSince: 'timestamptz',
     returned: 'boolean',
@@ -147,8 +147,8 @@ const CONTENT = {
   vendor: contentOf('vendor'),
 };
 
-/** After a read that changed nothing, and after an event that shows nothing new. */
-function saveTrust(unit: Unit, kind: Kind, records: readonly LoadedRecord[]): void {
+/** Saves the columns that change without new content: by a read that changed nothing, or an event that shows nothing new. */
+function saveVerification(unit: Unit, kind: Kind, records: readonly LoadedRecord[]): void {
   if (records.length === 0) return;
   const rows = records.map((record) => ({
     id: record.id,
@@ -187,8 +187,8 @@ function saveChanges(unit: Unit, changes: readonly Change[], nowIso: string): vo
 }
 
 /**
- * Later dirty marks leave `due_at` where the first one put it, so that a hot record does not move through its index at every
- * event; `dueRecords` puts it off when it comes to it.
+ * Later dirty marks do not change `due_at`, so that a busy record does not move in its index at every event: `dueRecords` puts the
+ * record off later.
  */
 function markRecordsDirty(unit: Unit, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void {
   if (dirtied.length === 0) return;
@@ -197,7 +197,7 @@ function markRecordsDirty(unit: Unit, dirtied: readonly Dirtied[], now: Now, tim
   );
 }
 
-/** The first parameters of `mark_dirty`: kinds, ids and numbers, the latest of each record, in the order in which they are written. */
+/** The first parameters of `mark_dirty`: kinds, ids and numbers. The latest of each record, sorted by key. */
 export function dirtyColumns(dirtied: readonly Dirtied[]): SQL {
   const latest = latestDirty(dirtied);
   return sql`${textArray(latest.map((dirty) => dirty.kind))}, ${textArray(latest.map((dirty) => dirty.id))},
@@ -231,12 +231,12 @@ function contentRow({ id, row, state }: LoadedRecord) {
   };
 }
 
-/** Only the sender's instants may be in any year. */
+/** For instants of the sender, which may be in any year. */
 const stored = (iso: string | null | undefined) => (iso == null ? null : asInstant(iso));
 const shownText = (shown: RecordState['shown']) => (shown === null ? null : keepJson(shown));
 const instantOrNull = (wall: number | null) => (wall === null ? null : instantOf(wall));
 
-/** In the order of their keys, in which every transaction writes them. */
+/** Sorted by key. Every transaction writes rows in this order, so that two do not deadlock. */
 function sortedBy<T>(items: Iterable<T>, keyOf: (item: T) => string): T[] {
   return [...items]
     .map((item) => [keyOf(item), item] as const)

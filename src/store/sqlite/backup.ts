@@ -22,31 +22,31 @@ export interface BackupOptions {
   /** Whether a file that is there already may be replaced. */
   force?: boolean;
   onProgress?: (progress: BackupProgress) => void;
-  /** Aborted: nothing is left of the attempt. */
+  /** To stop the backup; nothing is left of it then. */
   signal?: AbortSignal;
 }
 
-/** Once all is done, the copy is being checked. */
+/** When all bytes are done, the copy is checked. */
 export type BackupProgress = Record<'doneBytes' | 'totalBytes', number>;
 export type BackupResult = Record<'bytes' | 'tables' | 'rows', number>;
 
-/** Copied in one step, before the signal is checked again: some megabytes, which take a few milliseconds. */
+/** How much one step copies before the signal is checked again: some megabytes, in a few milliseconds. */
 const STEP_PAGES = 1_000;
 
-/** Only in backups: the time from which on changes are missing. To open one for writing begins another epoch. */
+/** This fact is only in backups: when the copy was made. Opening one for writing begins a new epoch. */
 export const COPIED_FACT = 'copied_at';
 
-/** A copy of a copy that was never opened keeps the time of the first. */
+/** A copy of a copy that was never opened keeps the first one's time. */
 const MARK_AS_COPY = 'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING';
 
-/** What SQLite keeps beside a database. Left over from another one, it would be played into a new file. */
+/** Files that SQLite keeps beside a database. If one is left over from another database, SQLite would write it into a new file. */
 const COMPANIONS = ['-wal', '-shm', '-journal'];
 
-/** What a service keeps beside its database: the lock, and who holds it. */
+/** Files that a service keeps beside its database: the lock, and the note of which process has it. */
 export const LOCK_SUFFIX = '.lock';
 export const HOLDER_SUFFIX = '.holder.json';
 
-/** Whether `path` names the file of `database`, by whatever name, or a file that goes with it. Throws UsageError where its folder is not there. */
+/** Whether `path` is the file of `database`, by any name, or a file beside it. Throws UsageError if the folder of `path` is missing. */
 export function isPartOf(database: string, path: string): boolean {
   const target = join(realFolder(path), basename(path));
   const source = existsSync(database) ? realpathSync(database) : resolve(database);
@@ -55,11 +55,11 @@ export function isPartOf(database: string, path: string): boolean {
 }
 
 /**
- * Copies a database that others may be writing to, as it was at one moment, into one file (mode 0600). The name `to` appears when the
- * copy was opened again and checked, or not at all. Rejects with UsageError for a file that must not be replaced or cannot be made.
+ * Copies a database as it is at one moment into one file (mode 0600), even while a service writes to it. The file `to` appears only
+ * after the copy was opened and checked. Rejects with UsageError for a file that must not be replaced or cannot be made.
  *
- * SQLite's backup in steps, in a read transaction of our own: without that every write would start it over. VACUUM INTO can be
- * neither watched nor stopped.
+ * It uses SQLite's backup in steps, within a read transaction: without one, every write would start the backup again. VACUUM INTO
+ * shows no progress and cannot be stopped.
  */
 export async function backUpSqlite(options: BackupOptions): Promise<BackupResult> {
   const { from, to, force = false } = options;
@@ -68,7 +68,7 @@ export async function backUpSqlite(options: BackupOptions): Promise<BackupResult
   const partial = `${to}.partial-${process.pid}`;
   try {
     makeFile(partial, to);
-    // Before the moment that the copy shows: what is accepted while it is made is not in it.
+    // Taken before the moment that the copy shows, so that no event is missing from before this time.
     const at = new Date().toISOString();
     source.exec('BEGIN');
     const expected = guarded(() => inventory(source));
@@ -76,7 +76,7 @@ export async function backUpSqlite(options: BackupOptions): Promise<BackupResult
     const { size } = statSync(partial);
     options.onProgress?.({ doneBytes: size, totalBytes: size });
     const result = verify(partial, expected, at);
-    // The check of a large copy takes long, and nobody is heard meanwhile.
+    // The check of a large copy takes long and blocks the event loop: now a signal can arrive.
     await setImmediate();
     refuseStopped(options);
     flush(partial);
@@ -89,7 +89,7 @@ export async function backUpSqlite(options: BackupOptions): Promise<BackupResult
 }
 
 function refuseTarget(from: string, to: string, force: boolean): void {
-  // The driver leaves it out, and would write another file than the one that is checked here.
+  // The driver would trim the name, and write another file than the one that is checked here.
   if (to !== to.trim()) throw new UsageError(`“${to}” begins or ends with a blank`, 'name another file');
   if (isPartOf(from, to)) {
     throw new UsageError(`${to} is the database itself`, 'name another file');
@@ -116,7 +116,7 @@ function isSameFile(one: string, other: string): boolean {
   return a.ino === b.ino && a.dev === b.dev;
 }
 
-/** Before SQLite would make it, readable for everyone. */
+/** Makes the file before SQLite does, which would make it readable for everyone. */
 function makeFile(partial: string, to: string): void {
   removeWithCompanions(partial);
   try {
@@ -147,7 +147,7 @@ async function copy(source: Connection, partial: string, options: BackupOptions)
   }
 }
 
-/** A failure may be of the copy's disk as well as of the database's. */
+/** The failing disk may be the copy's as well as the database's. */
 function rephrase(error: unknown): unknown {
   if (!(error instanceof Database.SqliteError)) return error;
   if (error.code === 'SQLITE_FULL') {
@@ -163,7 +163,7 @@ function rephrase(error: unknown): unknown {
 }
 
 interface Inventory {
-  /** Everything that makes the schema, as SQL. */
+  /** The SQL of the whole schema. */
   schema: string;
   /** Rows by table. */
   rows: Map<string, number>;
@@ -186,7 +186,7 @@ function inventory(db: Connection): Inventory {
   return { schema: JSON.stringify(objects), rows: new Map(rows) };
 }
 
-/** Opens the copy as a restore would, and leaves it as one file that needs no log beside it. */
+/** Opens and checks the copy, as a restore would, and leaves it as one file without a log. */
 function verify(partial: string, expected: Inventory, at: string): BackupResult {
   try {
     const db = new Database(partial);
@@ -200,7 +200,7 @@ function verify(partial: string, expected: Inventory, at: string): BackupResult 
         const copied = found.rows.get(table);
         if (copied !== count) throw damaged(`${table} has ${copied} rows, not ${count}`);
       }
-      // What was made before there were facts begins an epoch when it is migrated.
+      // A database without the table begins an epoch when it is migrated.
       if (found.rows.has('facts')) db.prepare(MARK_AS_COPY).run(COPIED_FACT, at);
       const rows = [...found.rows.values()].reduce((sum, count) => sum + count, 0);
       return { bytes: statSync(partial).size, tables: found.rows.size, rows };
@@ -213,9 +213,9 @@ function verify(partial: string, expected: Inventory, at: string): BackupResult 
 }
 
 function damaged(what: string): StoreUnavailable {
-  return new StoreUnavailable(`the copy is damaged, and so is the database, or its disk: ${what}`, {
+  return new StoreUnavailable(`the copy is damaged, so the database or a disk is damaged too: ${what}`, {
     fatal: true,
-    remedy: 'the attempt was thrown away; earlier backups are as they were: restore one of them',
+    remedy: 'the copy was deleted; restore an earlier backup',
   });
 }
 
@@ -228,7 +228,7 @@ function flush(path: string): void {
   }
 }
 
-/** The name appears at once and whole; where it must not replace anything, by a link, which the system refuses then. */
+/** Gives the checked file its name. Without `force` by a link, because a rename would replace another file. */
 function publish(partial: string, to: string, force: boolean): void {
   if (force) {
     for (const suffix of COMPANIONS) rmSync(to + suffix, { force: true });
@@ -239,7 +239,7 @@ function publish(partial: string, to: string, force: boolean): void {
     } catch (error) {
       const code = (error as NodeJS.ErrnoException).code;
       if (code === 'EEXIST') throw new UsageError(`${to} is there already`, 'replace it with --force');
-      // Some file systems have no links.
+      // This file system has no links.
       renameSync(partial, to);
     }
   }

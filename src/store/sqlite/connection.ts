@@ -19,21 +19,21 @@ import { StoreUnavailable, UsageError } from '../../platform/errors.ts';
 /** How long a statement waits for another process's write lock. Longer would delay all deliveries after it. */
 const LOCK_WAIT_MS = 1_000;
 
-/** The write-ahead log is folded back at about 64 MiB: rarely enough to be cheap, and small enough to read fast. */
+/** The write-ahead log is moved into the file at about 64 MiB: seldom enough to be cheap, and early enough for fast reads. */
 const CHECKPOINT_PAGES = 16_000;
 
 /**
- * Pages kept in memory, in KiB: the records and index pages of a thousand busy records, a few times over. SQLite's own
- * 2 MiB made each event read pages again that the one before had just written. With 16 MiB only a search through the data of ten
- * thousand records was faster when it came again, 5 ms instead of 9.
+ * The page cache: several times what a thousand busy records need, with their indexes. With SQLite's default, 2 MiB, each event read
+ * pages again that the event before had just written. With 16 MiB only a repeated search in the data of ten thousand records was
+ * faster: 5 ms in place of 9.
  */
 const PAGE_CACHE_KIB = 8_192;
 
 export type Connection = Database.Database;
 
-/** Opens the file (or `:memory:`), durable: WAL and FULL, both asserted, since a silent NORMAL loses acknowledged rows. */
+/** Opens the file (or `:memory:`). Asserts WAL and synchronous=FULL: with NORMAL a power loss would lose acknowledged rows. */
 export function connect(path: string, options: { readOnly: boolean }): Connection {
-  // A nameless one is temporary: it has no place, and is refused below.
+  // An empty path is a temporary database without a file, and is refused below.
   if (path !== ':memory:' && path !== '') {
     if (options.readOnly && !existsSync(path)) {
       throw new UsageError(
@@ -48,7 +48,7 @@ export function connect(path: string, options: { readOnly: boolean }): Connectio
     const file = options.readOnly ? whereRead(path) : path;
     const db = new Database(file, { readonly: options.readOnly, timeout: LOCK_WAIT_MS });
     try {
-      // Opened, it can be read, and SQLite has not looked at the log yet.
+      // Now the file can be read, and SQLite has not looked at its log yet.
       refuseLogOfAnother(path);
       if (options.readOnly) return db;
       db.pragma('journal_mode = WAL');
@@ -65,30 +65,30 @@ export function connect(path: string, options: { readOnly: boolean }): Connectio
   });
 }
 
-/** Of a file that is read as a whole; what is larger would take too much memory. */
-const MOST_IN_MEMORY = 2 ** 30;
+/** The largest file that is read into memory as a whole. */
+const MAX_BYTES_IN_MEMORY = 2 ** 30;
 
 /**
- * The file at `path`, or what is in it: a database with a write-ahead log cannot be opened where its log cannot be made, and a
- * file system that takes no writes changes nothing while we read. A log is read where it is, if its index is there, too.
+ * What to open for reading: the path, or on a read-only file system the content of the file. There SQLite can open a database in WAL
+ * mode only if its log and the log's index (`-shm`) exist, because it cannot make them.
  */
 function whereRead(path: string): string | Buffer {
   if (!isReadOnly(path)) return path;
-  const there = `${path} is on a read-only file system`;
-  const into = 'to a folder that can be written to, and let DATABASE_URL name the copy';
+  const problem = `${path} is on a read-only file system`;
+  const remedy = 'to a folder that can be written to, and let DATABASE_URL name the copy';
   const log = `${path}-wal`;
   if ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) > 0) {
     if (existsSync(`${path}-shm`)) return path;
     throw new UsageError(
-      `${there}, and its log, ${log}, cannot be read there without the file ${path}-shm`,
-      `copy the file and its log ${into}`,
+      `${problem}, and its log, ${log}, cannot be read there without the file ${path}-shm`,
+      `copy the file and its log ${remedy}`,
     );
   }
-  if (statSync(path).size > MOST_IN_MEMORY) {
-    throw new UsageError(`${there}, and too large to be read from there`, `copy it ${into}`);
+  if (statSync(path).size > MAX_BYTES_IN_MEMORY) {
+    throw new UsageError(`${problem}, and too large to be read from there`, `copy it ${remedy}`);
   }
   const image = readFileSync(path);
-  // How it is written and read, of the file's format: by a journal, not by a log.
+  // Bytes 18 and 19 of the file's header: 1 is a database with a journal, 2 one with a write-ahead log.
   image.fill(1, 18, 20);
   return image;
 }
@@ -108,8 +108,8 @@ function assertDurable(db: Connection, path: string): void {
 }
 
 /**
- * Throws once the file or its log is no longer what is at its path: what is written from then on has no name, or is in a file that
- * nobody will open. With a log, SQLite does not look.
+ * The result throws when the file or its log was removed or replaced: from then on we would write to a file that nobody will open.
+ * SQLite does not notice that in WAL mode.
  */
 export function placeKeeper(db: Connection): () => void {
   if (db.memory) return () => undefined;
@@ -124,13 +124,13 @@ export function placeKeeper(db: Connection): () => void {
       throw new StoreUnavailable(`${path} was removed or replaced while the service ran`, {
         fatal: true,
         remedy:
-          'what was accepted since then is in the file that was there, not in this one; end the service before another file takes its place',
+          'events accepted since then are only in the file that was there before; stop the service before you replace its file',
       });
     }
   };
 }
 
-/** Runs `work`, and translates SQLite's errors into ours. */
+/** Translates SQLite's errors into ours. */
 export function guarded<T>(work: () => T): T {
   try {
     return work();
@@ -139,7 +139,7 @@ export function guarded<T>(work: () => T): T {
   }
 }
 
-/** The same for a verb: one that only reads may find the file damaged too. */
+/** The same for a verb. Even one that only reads may find the file damaged. */
 export async function guardedVerb<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -164,7 +164,7 @@ const MEANINGS: readonly Meaning[] = [
   {
     codes: /^SQLITE_(BUSY|LOCKED)/,
     says: () => 'another process holds the database',
-    remedy: 'end the program that keeps a write transaction open on the file',
+    remedy: 'stop the program that keeps a write transaction open on the file',
   },
   {
     codes: /^SQLITE_(READONLY|CANTOPEN$|PERM$)/,
@@ -174,7 +174,8 @@ const MEANINGS: readonly Meaning[] = [
   {
     codes: /^SQLITE_(IOERR|CORRUPT|NOTADB$)/,
     says: (message) => `the database cannot be trusted any more: ${message}`,
-    remedy: 'check the disk; if the file is damaged, restore a backup: a gap says then what it lacks',
+    remedy:
+      'check the disk; if the file is damaged, restore a backup: gaps then say from when events are missing',
     fatal: true,
   },
 ];
@@ -189,20 +190,20 @@ function translate(error: unknown): unknown {
 
 // ─── the place of the file ───────────────────────────────────────────────────────────────────────────────
 
-/** Nobody but the service's own user: payloads and hashes of sign-ins are in it. */
+/** Only for the service's own user, since the database has payloads and hashes of sign-ins. */
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 
 const REMEDY =
   'name a file in a folder that the user of the service may write to, such as file:./data/mirror.db';
 
-/** Makes the folder and the empty file, with a mode of ours: SQLite would take the umask's. Throws UsageError where that cannot be. */
+/** Makes the folder and the empty file, with our modes: SQLite would use the umask. Throws UsageError if it cannot. */
 export function makePlaceFor(path: string): void {
   makeFolder(dirname(resolve(path)), path);
   try {
     refuseFolder(path);
     closeSync(openSync(path, 'a', FILE_MODE));
-    // Its log and its lock are made beside it.
+    // SQLite makes the log, and we the lock, beside the file.
     accessSync(dirname(resolve(path)), constants.W_OK);
     refuseOtherNames(path);
   } catch (error) {
@@ -223,8 +224,8 @@ export function probePlaceFor(path: string): void {
 }
 
 /**
- * A backup is a file without a log. One beside it is of the database that was there before: SQLite would write it into the file, and
- * damage it, perhaps without a sign.
+ * A backup is a file without a log. A log beside it belongs to the database that was there before: SQLite would write it into the
+ * file and damage it, perhaps unnoticed.
  */
 function refuseLogOfAnother(path: string): void {
   const log = `${path}-wal`;
@@ -236,29 +237,29 @@ function refuseLogOfAnother(path: string): void {
   } finally {
     closeSync(file);
   }
-  // How it is written, of the file's format: by a journal, not by a log.
+  // 1: this file is written without a log.
   if (start[18] !== 1) return;
   throw new UsageError(
     `${path} is a backup that was put back, and ${log} is of the database that was there before`,
-    `remove ${log} and ${path}-shm, which would damage it`,
+    `remove ${log} and ${path}-shm: they would damage the backup`,
   );
 }
 
-/** SQLite calls that an I/O error, as of a broken disk. */
+/** SQLite would report an I/O error, as for a broken disk. */
 function refuseFolder(path: string): void {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
   throw new UsageError(`DATABASE_URL: ${path} is a folder`, REMEDY);
 }
 
 /**
- * The log of changes and the lock go by the file's name, beside it. By two names two services would each keep a log of their
- * own and lose what the other has acknowledged; and the log of a file that is mounted alone stays behind in its container.
+ * The log and the lock have the file's name, and are beside it. With two names, two services would each have their own log, and lose
+ * what the other has acknowledged. The log of a file that is mounted alone would be lost with its container.
  */
 function refuseOtherNames(path: string): void {
   if (statSync(path).nlink > 1) {
     throw new UsageError(
-      `DATABASE_URL: ${path} has another name besides (a hard link), and who writes by that loses what is written by this`,
-      'remove the other name ("find -samefile" shows it), or name a copy made by "cp"',
+      `DATABASE_URL: ${path} has a second name (a hard link), and a program that writes by that name would lose what the service writes`,
+      'remove the other name ("find -samefile" shows it), or name a copy made with "cp"',
     );
   }
   if (isMountedAlone(path)) {
@@ -274,16 +275,16 @@ function isMountedAlone(path: string): boolean {
   try {
     mounts = readFileSync('/proc/self/mountinfo', 'utf8');
   } catch {
-    // Not Linux, or without /proc.
+    // Not on Linux, or without /proc.
     return false;
   }
-  // Of each line the fifth field is the place, with a space as \040.
+  // The fifth field of each line is the mount point, with a space as \040.
   const octal = (character: string) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`;
   const place = realpathSync(path).replace(/[ \t\n\\]/g, octal);
   return mounts.split('\n').some((line) => line.split(' ')[4] === place);
 }
 
-/** Step by step: on file systems that answer ENOENT to a mkdir, such as /proc, Node's own recursion never ends. */
+/** One folder after another: where mkdir fails with ENOENT, as in /proc, Node's own recursive mkdir never ends. */
 function makeFolder(folder: string, path: string): void {
   try {
     const found = statSync(folder, { throwIfNoEntry: false });
@@ -301,13 +302,13 @@ function makeFolder(folder: string, path: string): void {
 function unusable(path: string, error: unknown): unknown {
   if (error instanceof UsageError) return error;
   const { code } = error as NodeJS.ErrnoException;
-  // What may pass by itself is not the setting's fault.
+  // These may pass by themselves: the setting is not wrong.
   if (code === undefined || /^(ENOSPC|EDQUOT|EIO|EMFILE|ENFILE|ENOMEM)$/.test(code)) return error;
   const why = code === 'EROFS' ? 'is on a read-only file system' : `cannot be made or written (${code})`;
   return new UsageError(`DATABASE_URL: ${path} ${why}`, REMEDY);
 }
 
-/** Whether the file system of the file at `path` is mounted for reading. */
+/** Whether the file at `path` is on a file system that is mounted read-only. */
 export function isReadOnly(path: string): boolean {
   try {
     accessSync(dirname(resolve(path)), constants.W_OK);

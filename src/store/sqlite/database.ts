@@ -50,13 +50,14 @@ const DIALECT: Dialect = {
   holds: (column, text) => sql`instr(lower(${column}), lower(${text})) > 0`,
   contains: (column, text) =>
     sql`instr(${column}, ${column.dataType === 'buffer' ? Buffer.from(text) : text}) > 0`,
-  // Of a pair that is compared as one, no index is used where a collation is named.
+  // Not as a comparison of pairs: with a collation SQLite uses no index for that.
   isBehind: ([first, second], [a, b]) => sql`${first} >= ${a} AND (${first} > ${a} OR ${second} > ${b})`,
   flatView,
   withEach: (object, value) => sql`(SELECT json_group_object(key, ${value}) FROM json_each(${object}))`,
   numbersOf,
   async lastProcessed(from, kind, records) {
-    const last = { table: 'events', kind, among: sql`state = 'processed'`, order: 'DESC', limit: 1 } as const;
+    const condition = sql`state = 'processed'`;
+    const last = { table: 'events', kind, condition, order: 'DESC', limit: 1 } as const;
     const found = records.map(({ id, through }) => numbersOf(from, { ...last, id, below: through + 1 }));
     return (await Promise.all(found)).flat();
   },
@@ -69,7 +70,7 @@ const DIALECT: Dialect = {
   },
 };
 
-/** The statement as SQLite reads it, prepared once. */
+/** Prepares each statement once. */
 export function statementsOf(db: Connection) {
   const prepared = new Map<string, Statement>();
   return (statement: SQL): { prepared: Statement; params: unknown[] } => {
@@ -85,14 +86,14 @@ export function statementsOf(db: Connection) {
 
 type Statement = Database.Statement<unknown[], unknown>;
 
-/** The caller runs one unit at a time. BEGIN IMMEDIATE: one that reads first fails at once when another writer came between. */
+/** The caller runs one unit at a time. BEGIN IMMEDIATE: a unit that reads before it has the lock fails if another writer comes between. */
 export function createDatabase(db: Connection): MirrorDatabase {
   const begin = db.prepare('BEGIN IMMEDIATE');
   const commit = db.prepare('COMMIT');
   const rollback = db.prepare('ROLLBACK');
-  const look = db.prepare('BEGIN');
-  const read = db.prepare('SELECT value FROM counter').pluck();
-  const save = db.prepare('UPDATE counter SET value = ?');
+  const beginReading = db.prepare('BEGIN');
+  const readCounter = db.prepare('SELECT value FROM counter').pluck();
+  const saveCounter = db.prepare('UPDATE counter SET value = ?');
   const statement = statementsOf(db);
   const statements: Sql & Pick<Unit, 'send'> = {
     dialect: DIALECT,
@@ -100,16 +101,16 @@ export function createDatabase(db: Connection): MirrorDatabase {
       const { prepared, params } = statement(asked);
       return prepared.all(...params) as Row[];
     },
-    async page<Row>(asked: SQL, json: readonly Column[], limit: number, most = PAGE_BYTES) {
+    async page<Row>(asked: SQL, json: readonly Column[], limit: number, maxBytes = PAGE_BYTES) {
       const { prepared, params } = statement(sql`${asked} LIMIT ${limit}`);
       const rows: Row[] = [];
       let bytes = 0;
       for (const row of prepared.iterate(...params) as Iterable<Record<string, string>>) {
         rows.push(row as Row);
         for (const { name } of json) bytes += Buffer.byteLength(row[name]!);
-        if (bytes >= most) break;
+        if (bytes >= maxBytes) break;
       }
-      return { rows, isFull: rows.length === limit || bytes >= most };
+      return { rows, isFull: rows.length === limit || bytes >= maxBytes };
     },
     async change(asked) {
       const { prepared, params } = statement(asked);
@@ -125,30 +126,30 @@ export function createDatabase(db: Connection): MirrorDatabase {
     first?: (sql: Sql) => Promise<First>,
   ) =>
     guardedVerb(async () => {
-      // SQLite itself would only say that a look is under way.
+      // SQLite would only say that a transaction is open already.
       if (db.readonly)
         throw new StoreUnavailable('the database cannot be written: it was opened for reading');
       begin.run();
       try {
-        const start = read.get() as number;
+        const start = readCounter.get() as number;
         const numbers = numbersFrom(start);
         const asked = (await first?.(statements)) as First;
         const result = await work({ ...statements, numbers, gapChanges: [] }, asked);
-        if (numbers.current() !== start) save.run(numbers.current());
+        if (numbers.current() !== start) saveCounter.run(numbers.current());
         commit.run();
         return result;
       } catch (error) {
-        // A full disk may have rolled back already.
+        // On a full disk SQLite may have rolled back already.
         if (db.inTransaction) rollback.run();
         throw error;
       }
     });
   return {
     sql: statements,
-    currentNumber: async () => read.get() as number,
+    currentNumber: async () => readCounter.get() as number,
     async atOneMoment(work) {
       if (db.inTransaction) return await work(statements);
-      look.run();
+      beginReading.run();
       try {
         return await work(statements);
       } finally {
@@ -161,10 +162,10 @@ export function createDatabase(db: Connection): MirrorDatabase {
   };
 }
 
-/** Makes the view anew. Readers see the old one or the new one: SQLite prepares their statements again by itself. */
+/** Replaces the view. Readers see the old or the new one: SQLite prepares their statements again by itself. */
 function flatView(kind: Kind, fields: readonly Field[]): SQL[] {
   const view = `${tableName(kind)}_flat`;
-  // The first of these views, which a migration makes, has the same.
+  // The same columns as in the migration, which makes the first of these views.
   const ofAll = recordColumns(kind).filter((column) => column !== 'deleted_at');
   const columns = [...ofAll, ...fields.map((field) => `${expressionOf(field)} AS "${field.column}"`)];
   return [
@@ -175,7 +176,7 @@ function flatView(kind: Kind, fields: readonly Field[]): SQL[] {
   ];
 }
 
-/** A later value that does not fit the column's type gives null, or itself; never an error. */
+/** A value that does not fit the column's type becomes null, or stays JSON in a text column; it is never an error. */
 function expressionOf({ keys, type }: Field): string {
   const path = literal(`$${keys.map((key) => `.${JSON.stringify(key)}`).join('')}`);
   const isOf = (...types: string[]) => `json_type(data, ${path}) IN (${types.map(literal).join(', ')})`;
@@ -187,7 +188,7 @@ function expressionOf({ keys, type }: Field): string {
     case 'date':
       return `CASE WHEN data ->> ${path} GLOB ${literal(DAY)} THEN date(data ->> ${path}) END`;
     case 'instant':
-      // In UTC, as every instant here, so that their order as text is their order in time.
+      // In UTC, like all instants, so that their order as text is their order in time.
       return `CASE WHEN data ->> ${path} GLOB ${literal(`${DAY}T*`)} THEN strftime('%Y-%m-%dT%H:%M:%fZ', data ->> ${path}) END`;
     case 'text':
       return `CASE WHEN ${isOf('text')} AND NOT (${hasHalf(path)}) THEN data ->> ${path} ELSE nullif(data -> ${path}, 'null') END`;
@@ -197,30 +198,30 @@ function expressionOf({ keys, type }: Field): string {
 }
 
 /**
- * Half of a surrogate pair, which only an escape can hold. SQLite would make bytes of it that are no UTF-8, and strict readers
- * refuse all rows of a result for one; so it stays JSON. Most records have none, which one look at the whole of them tells.
+ * The text has half of a surrogate pair, which JSON can only hold as an escape. SQLite would make invalid UTF-8 of it, and strict readers
+ * refuse all rows of such a result; so the text stays JSON. Most records have none, which the search of the whole `data` shows first.
  */
 const hasHalf = (path: string) =>
   String.raw`instr(data, '\ud') > 0 AND instr(replace(data -> ${path}, '\\', ''), '\ud') > 0`;
 
-/** Without it SQLite takes `now`, and numbers, for times. */
+/** Tested first, because SQLite also takes `now` and numbers for times. */
 const DAY = '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]';
 
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`;
 
 /**
- * The rows of one record are found block by block of 2^12 numbers. An index on the record alone would be spread over the
- * whole table, so that each event dirties a page of its own there: a fifth of what it costs to accept and show an event. Within
- * a block it is a few pages, which a commit shares. A search pays with a probe for each block: 2,400 for ten million numbers.
+ * The rows of one record are found block by block, of 2^12 numbers each. Events of one commit would be spread over an index by record
+ * alone, and each would change another page of it: a fifth of what it costs to accept and show an event. The part of one block is
+ * a few pages. A search pays for that with a look-up in each block: 2,400 for ten million numbers.
  */
 const BLOCK_BITS = 12;
 const blockOf = (seq: number) => Math.floor(seq / 2 ** BLOCK_BITS);
 
-/** Blocks in one statement: few enough that a full page of results costs little more, and enough that a long search is quick. */
+/** How many blocks one statement searches: enough for a quick long search, and not many more than a full page of results needs. */
 const BLOCKS_AT_ONCE = 64;
 
 async function numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]> {
-  const { table, id, above, below, among, isOfKind, order, limit } = withDefaults(rows);
+  const { table, id, above, below, condition, isOfKind, order, limit } = withDefaults(rows);
   const of = sql.identifier(table);
   const [ends] = await from.query<{ oldest: number | null; newest: number | null }>(
     sql`SELECT (SELECT min(seq) FROM ${of}) AS oldest, (SELECT max(seq) FROM ${of}) AS newest`,
@@ -237,7 +238,7 @@ async function numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]> {
       sql`WITH RECURSIVE block(n) AS (VALUES (${block}) UNION ALL SELECT n + ${sql.raw(String(step))} FROM block WHERE n <> ${last})
         SELECT seq FROM block CROSS JOIN ${of} AS in_block${DIALECT.indexedBy(`${table}_record`)}
         WHERE seq >> ${sql.raw(String(BLOCK_BITS))} = block.n AND record_id = ${id} AND ${isOfKind} AND seq > ${above} AND seq < ${below}
-          AND ${among} ORDER BY seq ${sql.raw(order)} LIMIT ${limit - found.length}`,
+          AND ${condition} ORDER BY seq ${sql.raw(order)} LIMIT ${limit - found.length}`,
     );
     found.push(...next.map(({ seq }) => seq));
     block = last + step;

@@ -12,23 +12,23 @@ import { createdIn, iso } from '../units/sql.ts';
 import type { Connection } from './connection.ts';
 import { createRecords } from './records.ts';
 
-/** How many waiting events are kept in memory: about half a second of them under load. Further ones are read from the file. */
+/** How many pending events are kept in memory: about as many as arrive in half a second under load. Others are read from the file. */
 const ARRIVALS_KEPT = 4_096;
 
-/** Of all their bodies: otherwise large deliveries during a pause would fill the memory. */
+/** The limit for all their bodies together, since large deliveries during a pause would fill the memory. */
 const CHARACTERS_KEPT = 8 * 2 ** 20;
 
 type Arrival = Omit<PendingEvent, 'owner'>;
 
 /**
- * Events as they came in, until they are processed: most are claimed at once, and reading and parsing their bodies again was a
- * sixth of what processing one costs. Nothing depends on one being here, or on its not being here.
+ * Keeps events in memory from their arrival until they are processed. Most are claimed at once, and to read and parse their bodies
+ * again was a sixth of the cost of processing. It is only a cache: any event may be missing.
  */
 export function createArrivals() {
   const kept = new Map<number, Arrival & { data: JsonObject | undefined }>();
   let characters = 0;
   return {
-    /** After the commit: a number of a transaction that is rolled back goes to another event. */
+    /** Called after the commit, because the number of a transaction that is rolled back goes to another event. */
     accepted(
       events: readonly IncomingEvent[],
       outcomes: readonly AcceptOutcome[],
@@ -49,7 +49,7 @@ export function createArrivals() {
     },
     get: (seq: number): Arrival | undefined => kept.get(seq),
     payloadOf: (event: PendingEvent): JsonObject => kept.get(event.seq)?.data ?? payloadIn(event.body),
-    /** It is finished, or was changed since it came. */
+    /** Called when the event is finished or changed. */
     forget(seq: number): void {
       characters -= kept.get(seq)?.body.length ?? 0;
       kept.delete(seq);
@@ -75,7 +75,7 @@ function createClaims() {
   }
 
   return {
-    /** False: it is claimed, or another owner has an event of the same record. */
+    /** False: the event is claimed already, or another owner has claimed one of the same record. */
     take(event: Claimable, owner: string, until: number): boolean {
       if (bySeq.has(event.seq)) return false;
       const key = event.recordId === null ? null : `${event.kind} ${event.recordId}`;
@@ -102,8 +102,8 @@ function createClaims() {
 }
 
 /**
- * An event in this engine's own way, from its arrival to its end. Claims are kept in memory: one process writes a SQLite file,
- * and its end ends every claim, so that a claim on disk would cost a write per event for nothing.
+ * How SQLite stores, claims and finishes events. Claims are kept in memory, since only one process writes the file and all claims end
+ * with it. On disk each claim would cost a write for nothing.
  */
 export function createEvents(db: Connection): { verbs: ClaimStore; engine: Engine } {
   const records = createRecords(db);
@@ -127,8 +127,8 @@ export function createEvents(db: Connection): { verbs: ClaimStore; engine: Engin
     `SELECT seq, id, type, created, created_ms AS createdMs, kind, record_id AS recordId, received_at, attempts, body
      FROM events WHERE seq = ?`,
   );
-  // One statement for a whole batch: a call for each of them costs as much as its work. OR FAIL, since SQLite otherwise
-  // copies every page aside first, in order to undo this statement alone; ours always fall with their transaction.
+  // One statement for a whole batch, since a call costs as much as the work for one event. OR FAIL, because otherwise SQLite copies
+  // every page first, to be able to undo this statement alone. If ours fails, the whole transaction is rolled back.
   const finishAll = db.prepare(
     `UPDATE OR FAIL events SET state = ?, attempts = attempts + 1, processed_at = ?, error = NULL, next_attempt_at = NULL
      WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'`,
@@ -176,14 +176,13 @@ export function createEvents(db: Connection): { verbs: ClaimStore; engine: Engin
     },
   };
 
-  // A batch is loaded and saved by prepared statements, and from what the batch before it has left.
   const engine: Engine = {
     ...records.engine,
     keepsTime: false,
     acceptNew: async () => null,
     async insertNew({ numbers }, arrived, now, timing) {
       const nowIso = iso(now.wall);
-      // Asked once per commit: most databases have trimmed nothing, and a look-up per event is not free.
+      // Asked once for the whole group: most databases have trimmed nothing, and a look-up for each event costs time.
       const isTrimmed =
         anyTrimmed.get() === 1 ? (id: string) => selectTrimmed.get(id) !== undefined : () => false;
       const inserted = { pending: 0, ignored: 0 };

@@ -42,7 +42,7 @@ export function migrateSchema(db: Connection): void {
   }
 }
 
-/** Not by drizzle's own migrator, which reports only its failing ROLLBACK where SQLite has rolled back already, as on a full disk. */
+/** Not by drizzle's migrator: if SQLite has rolled back already, as on a full disk, that reports only that its ROLLBACK failed. */
 function takeSteps(db: Connection, statements: readonly string[]): void {
   if (statements.length === 0) return;
   db.exec('BEGIN IMMEDIATE');
@@ -55,10 +55,10 @@ function takeSteps(db: Connection, statements: readonly string[]): void {
   }
 }
 
-/** Tables, indexes, views and triggers of the schema; read once, of a new database. */
+/** Tables, indexes, views and triggers of the schema, as a new database has them. */
 let parts: readonly string[] | null = null;
 
-/** After a repair that saved only a part of the file, each verb would find out for itself, and only when it is called. */
+/** Throws if a part of the schema is missing, for example after a repair of the file. Otherwise single verbs would fail later. */
 export function assertWhole(db: Connection): void {
   parts ??= partsOfNew();
   const there = new Set(partsOf(db));
@@ -66,7 +66,7 @@ export function assertWhole(db: Connection): void {
   if (missing.length === 0) return;
   throw new StoreUnavailable(`the database lacks ${missing.join(', ')}`, {
     fatal: true,
-    remedy: 'another program has changed the file, or repaired it in part: restore a backup',
+    remedy: 'another program has changed the file, or repaired only a part of it: restore a backup',
   });
 }
 
@@ -86,12 +86,12 @@ const partsOf = (db: Connection): string[] =>
     .pluck()
     .all() as string[];
 
-/** Of so many schemas the newest backup is kept. Not by time: a migration that fails at every restart would push out the others. */
+/** For this many schemas the newest backup is kept. Not the newest backups of all: a migration that fails at every start makes many. */
 const SCHEMAS_KEPT = 3;
 
 /**
- * Copies the database at `path` beside itself if this version is about to migrate it. Returns the copy's path, or
- * null: there is nothing to migrate. Rejects rather than let a migration begin without one.
+ * Copies the database at `path` into a file beside it, if this version is about to migrate it, and returns the copy's path. Null:
+ * there is nothing to migrate. Rejects if the copy fails, so that no migration begins without one.
  */
 export async function backUpBeforeMigrating(
   path: string,
@@ -122,9 +122,9 @@ export async function backUpBeforeMigrating(
   return to;
 }
 
-/** How many steps the schema there has; null if this version adds none. */
+/** How many steps the file's schema has; null if there is nothing to migrate. */
 function schemaToMigrate(path: string): number | null {
-  // For writing: a file whose making was cut short must be rolled back first, and reading alone may not do that.
+  // Opened for writing, because an interrupted transaction must be rolled back first.
   const db = connect(path, { readOnly: false });
   try {
     const { taken, missing } = guarded(() => schemaSteps(db));
@@ -135,8 +135,8 @@ function schemaToMigrate(path: string): number | null {
 }
 
 /**
- * Which of `names` to remove: backups before migrations of `database` that a newer one of the same schema
- * replaces, those of the oldest schemas beyond what is kept, and what killed attempts left. Pure.
+ * Which of `names` to remove: backups of `database` made before migrations, if there is a newer one of the same schema or the schema is
+ * too old to keep, and files that killed attempts left. Pure.
  */
 export function superseded(names: readonly string[], database: string, newest: string): string[] {
   const backups = names.flatMap((name) => {

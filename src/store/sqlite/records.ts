@@ -1,5 +1,6 @@
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { RecordState } from '../../mirror/decide.ts';
+import { recordColumns } from '../reports.ts';
 import { recordState } from '../schema.ts';
 import type { DirtyTiming, Now } from '../store.ts';
 import type { Engine } from '../units/processing.ts';
@@ -19,10 +20,9 @@ import {
 import { iso } from '../units/sql.ts';
 import type { Connection } from './connection.ts';
 
-/** The rows of records and their states: the statements that several verbs share. */
-
 const STATE_COLUMNS = STATE_FIELDS.map((field) => recordState[field].name);
 
+/** How SQLite loads and saves records: their rows, states and changes. */
 export function createRecords(db: Connection) {
   const saveState = db.prepare(
     `INSERT INTO record_state (kind, id, ${STATE_COLUMNS.join(', ')}, error, sync_run_id)
@@ -30,14 +30,13 @@ export function createRecords(db: Connection) {
      ON CONFLICT (kind, id) DO UPDATE SET ${STATE_COLUMNS.map((name) => `${name} = excluded.${name}`).join(', ')},
        error = excluded.error, sync_run_id = coalesce(excluded.sync_run_id, sync_run_id)`,
   );
-  // The same as the full statement below for a record that is dirty already, in less than half the time.
+  // Does the same as the statement below for a record that is dirty already, in less than half the time.
   const markDirtyAgain = db.prepare(
     `UPDATE record_state SET dirty = ?, dirty_at = max(dirty_at, ?) WHERE kind = ? AND id = ? AND unverified_since IS NOT NULL
        AND first_dirty_at IS NOT NULL AND due_at <= ? AND missing_since IS NULL AND missing_number IS NULL AND proven = 0`,
   );
-  // `dirty_at` is the latest of all events that no read covers, in whatever order their transactions commit.
-  // Later dirty marks leave `due_at` where the first one put it, so that a hot record does not move through its index at
-  // every event; `dueRecords` puts it off when it comes to it.
+  // `dirty_at` is the latest of all events that no read covers. Later dirty marks do not change `due_at`, so that a busy record does
+  // not move in its index at every event: `dueRecords` puts the record off later.
   const dirty = db
     .prepare(
       `INSERT INTO record_state (kind, id, dirty, dirty_at, first_dirty_at, unverified_since, due_at)
@@ -66,7 +65,7 @@ export function createRecords(db: Connection) {
     insertChange.run(seq, kind, id, operation, JSON.stringify(before), JSON.stringify(after), cause, nowIso);
   }
 
-  /** There is a reason to read the record: the event with this number, if an event. */
+  /** `number`: of the event that is the reason to read the record, or a new one. */
   function markOneDirty(
     kind: Kind,
     id: string,
@@ -105,11 +104,11 @@ export function createRecords(db: Connection) {
     return characters;
   }
 
-  /** The bookkeeping columns alone: what a read that changed nothing leaves behind. */
-  function saveTrust({ kind, id, row, state }: LoadedRecord): void {
+  /** Saves only the columns that a read sets when it has changed nothing. */
+  function saveVerification({ kind, id, row, state }: LoadedRecord): void {
     if (row === null) return;
-    const since = state.unverifiedSince;
-    byKind[kind].trust.run(row.verifiedAt, since === null ? null : iso(since), shownText(state.shown), id);
+    const since = state.unverifiedSince === null ? null : iso(state.unverifiedSince);
+    byKind[kind].saveVerification.run(row.verifiedAt, since, shownText(state.shown), id);
   }
 
   const records: Records = {
@@ -128,7 +127,7 @@ export function createRecords(db: Connection) {
       for (const record of records) {
         saveOne(record);
         if (record.written) saveRow(record);
-        else saveTrust(record);
+        else saveVerification(record);
       }
       for (const change of changes) addChange(change, nowIso);
     },
@@ -167,11 +166,8 @@ export function createRecords(db: Connection) {
 
 function tableStatements(db: Connection, kind: Kind) {
   const table = tableName(kind);
-  const version = kind === 'policy' ? 'version' : null;
-  const columns = ['id', 'name', version, 'status', 'data', 'first_seen_at', 'synced_at', 'verified_at']
-    .concat(['unverified_since', 'deleted_at', 'last_event_id', 'last_event_at', 'cause'])
-    .concat(['change_seq', 'provisional_created', 'shown'])
-    .filter((column) => column !== null);
+  const hasVersion = kind === 'policy';
+  const columns = [...recordColumns(kind), 'change_seq', 'provisional_created', 'shown'];
   const updates = columns
     .filter((column) => column !== 'id' && column !== 'first_seen_at')
     .map((column) => `${column} = excluded.${column}`);
@@ -180,11 +176,11 @@ function tableStatements(db: Connection, kind: Kind) {
      ON CONFLICT (id) DO UPDATE SET ${updates.join(', ')}`,
   );
   const saveContent = db.prepare(
-    `UPDATE ${table} SET ${version === null ? '' : 'version = ?, '}status = ?, data = ?, synced_at = ?, verified_at = ?,
+    `UPDATE ${table} SET ${hasVersion ? 'version = ?, ' : ''}status = ?, data = ?, synced_at = ?, verified_at = ?,
        last_event_id = ?, last_event_at = ?, cause = ?, change_seq = ?, provisional_created = ?, shown = ? WHERE id = ?`,
   );
   return {
-    // As texts, all at once: to read and parse them one by one was half the cost of a full sync.
+    // Compares all documents in one statement, as texts: to read and parse them one by one was half the cost of a full sync.
     settled: db
       .prepare(
         `SELECT r.id, r.data FROM ${table} r CROSS JOIN record_state s WHERE r.id IN (SELECT value FROM json_each(?))
@@ -195,7 +191,9 @@ function tableStatements(db: Connection, kind: Kind) {
     markUnverified: db.prepare(
       `UPDATE ${table} SET unverified_since = ? WHERE id = ? AND unverified_since IS NULL`,
     ),
-    trust: db.prepare(`UPDATE ${table} SET verified_at = ?, unverified_since = ?, shown = ? WHERE id = ?`),
+    saveVerification: db.prepare(
+      `UPDATE ${table} SET verified_at = ?, unverified_since = ?, shown = ? WHERE id = ?`,
+    ),
     save(
       id: string,
       row: RecordRow,
@@ -203,45 +201,47 @@ function tableStatements(db: Connection, kind: Kind) {
       unverifiedSince: string | null,
       stored: LoadedRecord['storedRow'],
     ): number {
-      const ofPolicies = version === null ? [] : [row.version];
+      const version = hasVersion ? [row.version] : [];
       const data = JSON.stringify(row.data);
-      // Naming an indexed column in an UPDATE rewrites its index, changed or not.
+      // An UPDATE that names an indexed column rewrites its index, even if the value is the same.
       const sameKeys =
         stored?.name === row.name &&
         stored.deletedAt === row.deletedAt &&
         stored.unverifiedSince === unverifiedSince;
       if (sameKeys) {
         saveContent.run(
-          ...ofPolicies,
-          ...[
-            row.status,
-            data,
-            row.syncedAt,
-            row.verifiedAt,
-            row.lastEventId,
-            row.lastEventAt,
-            row.cause,
-            write,
-            provisionalCreated,
-            shownText(shown),
-            id,
-          ],
-        );
-        return data.length;
-      }
-      save.run(
-        ...[id, row.name, ...ofPolicies],
-        ...[row.status, data, row.firstSeenAt, row.syncedAt, row.verifiedAt],
-        ...[
-          unverifiedSince,
-          row.deletedAt,
+          ...version,
+          row.status,
+          data,
+          row.syncedAt,
+          row.verifiedAt,
           row.lastEventId,
           row.lastEventAt,
           row.cause,
           write,
           provisionalCreated,
           shownText(shown),
-        ],
+          id,
+        );
+        return data.length;
+      }
+      save.run(
+        id,
+        row.name,
+        ...version,
+        row.status,
+        data,
+        row.firstSeenAt,
+        row.syncedAt,
+        row.verifiedAt,
+        unverifiedSince,
+        row.deletedAt,
+        row.lastEventId,
+        row.lastEventAt,
+        row.cause,
+        write,
+        provisionalCreated,
+        shownText(shown),
       );
       return data.length;
     },
@@ -252,14 +252,13 @@ const shownText = (shown: RecordState['shown']) => (shown === null ? null : JSON
 
 export const RECORDS_KEPT = 2_048;
 
-/** Characters of a document. A larger one is read again each time, so that all of them stay within some megabytes. */
+/** A larger document is read again each time, so that all of them together take only some megabytes. */
 const LARGEST_DOCUMENT_CHARACTERS = 8_192;
 
 /**
- * Records as the last events of this process left them, so that the next event about one need not read it again:
- * reading a row and its state and parsing its document was a quarter of what an event costs. True only while nothing else
- * writes: every verb that writes records clears it first, but the inbox's own, so does a transaction that fails, and what another
- * program commits shows in SQLite's `data_version`.
+ * Records as the last events of this process left them. To read a record again for its next event, and to parse its document, was a
+ * quarter of what an event costs. The records are dropped when anything else writes: before every verb that writes records, except
+ * the inbox's, after a failed transaction, and when SQLite's `data_version` shows that another program has committed.
  */
 export function createBusyRecords(db: Connection) {
   const kept = new Map<string, LoadedRecord>();
@@ -274,7 +273,7 @@ export function createBusyRecords(db: Connection) {
       version = now;
     },
     get: (kind: Kind, id: string): LoadedRecord | undefined => kept.get(keyOf(kind, id)),
-    /** Called after it is saved, with the length of its document in characters. */
+    /** Called after the record is saved, with the length of its document in characters. */
     keep(record: LoadedRecord, characters: number): void {
       const key = keyOf(record.kind, record.id);
       if (characters > LARGEST_DOCUMENT_CHARACTERS) {
@@ -285,7 +284,7 @@ export function createBusyRecords(db: Connection) {
       record.stored = record.state;
       kept.set(key, record);
     },
-    /** A dirty mark has changed these two and nothing else. */
+    /** Called after a dirty mark that changed only these two fields. */
     markedDirty(kind: Kind, id: string, number: number, at: number): void {
       const record = kept.get(keyOf(kind, id));
       if (record === undefined) return;

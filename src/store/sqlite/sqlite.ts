@@ -21,8 +21,8 @@ export interface OpeningOptions {
 }
 
 /**
- * The whole port over one SQLite file (or `:memory:`) and one connection. An older schema is backed up beside the file and migrated; a
- * failure leaves it as it was.
+ * The whole port over one SQLite file (or `:memory:`) and one connection. An older schema is backed up beside the file and migrated. If
+ * that fails, the file stays as it was.
  */
 export async function openSqlite(path: string, options: OpeningOptions = {}): Promise<Store> {
   const { readOnly = false } = options;
@@ -42,7 +42,7 @@ async function openCurrent(path: string, readOnly: boolean): Promise<Store> {
       if (readOnly) {
         if (schemaSteps(db).missing.length === 0) return storeOver(db);
         throw new NotMigrated(
-          'the database has the schema of another version, an earlier one',
+          'the database has the schema of an earlier version',
           'run `compliance-mirror migrate`, or start the service: it is backed up first',
         );
       }
@@ -66,19 +66,19 @@ function namingBackup(error: unknown, backup: string): unknown {
     : new MirrorError(error.code, error.message, { retryable: error.retryable, remedy, cause: error });
 }
 
-/** Another epoch begins where a backup was put back, or a person has removed the epoch, because a copy made otherwise was. */
+/** Begins a new epoch if a backup was put back, or if the epoch is missing: a person removes it from a copy made in another way. */
 async function settleEpoch(database: Database): Promise<void> {
   const copiedAt = await readFact(database.sql, COPIED_FACT);
   if (copiedAt === null && (await readFact(database.sql, EPOCH_FACT)) !== null) return;
   await database.transact(async (unit) => {
-    // The service sets it anew at its start, by its own clock and settings.
+    // The service sets the gaps' instants again at its start, with its own clock and settings.
     const now = Date.now();
     await beginEpoch(unit, copiedAt, { wall: now, steady: now });
     await unit.change(sql`DELETE FROM ${facts} WHERE ${facts.name} = ${COPIED_FACT}`);
   });
 }
 
-/** One process has the file, so that there is no shared clock and no other process to notify. */
+/** Only one process has the file: there is no shared clock and no other process to notify. */
 export const ALONE = {
   async sharedTime() {
     return null;
@@ -90,8 +90,8 @@ export const ALONE = {
 } satisfies Partial<ReplicaStore>;
 
 /**
- * What `checkWritable` writes: as many pages as a small group of deliveries, since less could fit into a log file that has no
- * room for them. Random, because SQLite does not write a page that is unchanged.
+ * `checkWritable` writes as many pages as a small group of deliveries needs: fewer might still fit when a disk has no room for the
+ * deliveries. They are random, because SQLite does not write an unchanged page.
  */
 const PROBE_BYTES = 16_384;
 const probeText = () => randomBytes(PROBE_BYTES / 2).toString('hex');
@@ -125,10 +125,10 @@ export function storeOver(db: Connection, { database, watchGaps } = watched(crea
 
 type Verb = (...args: unknown[]) => Promise<unknown>;
 
-/** For all stores of this thread: one that waits inside SQLite for another's lock would block the thread, and so the other. */
+/** Shared by all stores of this thread: a store that waits inside SQLite for another's lock would block the thread, and so that store. */
 const inTurn = turns();
 
-/** One verb after another: a second one would write into the same transaction. `within`: at one moment, where another process writes. */
+/** Runs one verb after another, since a second one would write into the same transaction. `within` runs each verb. */
 function oneAtATime<Verbs extends object>(
   verbs: Verbs,
   within: <T>(work: () => Promise<T>) => Promise<T>,

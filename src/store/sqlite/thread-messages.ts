@@ -1,7 +1,6 @@
 import { MirrorError, NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import type {
   AcceptOutcome,
-  Applied,
   BackfillStore,
   ClaimedEvent,
   GapChange,
@@ -11,22 +10,22 @@ import type {
   Store,
 } from '../store.ts';
 
-/** The messages between the event loop and the threads that have the file open. */
+/** The messages between the event loop and the store's threads. */
 
-/** What a thread is started with. Absent: it is some other thread. */
+/** The data that a store's thread is started with. */
 export interface ThreadData {
   storeFile?: { path: string; isReader: boolean };
 }
 
-/** The verbs of the port that are called on a thread; the others need no database, or take a function. */
+/** The verbs of the port that run in a thread. The others need no database, or take a function. */
 export type ThreadVerb = Exclude<
   keyof Store,
   'engine' | 'watchGaps' | 'sharedTime' | 'notify' | 'listen' | 'close'
 >;
 
 /**
- * The classes in which verbs wait for a thread, which runs one at a time, first to last while none has waited too long.
- * `reports` only read and may take long (some are asked by a full sync): they have a thread and a connection of their own.
+ * The classes in which verbs wait for a thread, which runs one verb at a time. The first class goes first, unless another has waited
+ * too long. `reports` only read and may take long (a full sync asks some of them): they have their own thread and connection.
  */
 export const CLASSES = ['deliveries', 'processing', 'operators', 'syncs', 'reports'] as const;
 export type VerbClass = (typeof CLASSES)[number];
@@ -47,18 +46,18 @@ export interface Call {
 export type Answer =
   | { what: 'migrating' }
   | { what: 'backed up'; to: string }
-  /** `gaps`: those that opening the store has opened. */
+  /** `gaps`: opened while the store was opened. */
   | { what: 'opened'; verbs: ThreadVerb[]; gaps: GapChange[] }
   | { what: 'not opened'; error: CrossingError }
   | Done;
 
-/** The result of a call, and the gaps that it has opened or resolved, if any. */
+/** The result of a call, and the gaps that it opened or resolved. */
 export type Done = { what: 'done'; id: number; gaps?: GapChange[] } & (
   | { value: unknown }
   | { error: CrossingError }
 );
 
-/** The part of a value that can cross: data. A caller may pass an object that has methods besides what the verb asks for. */
+/** The part of a value that can be copied. A caller may pass an object that also has methods. */
 export function dataOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(dataOf);
   if (typeof value !== 'object' || value === null) return typeof value === 'function' ? undefined : value;
@@ -76,7 +75,7 @@ const ERRORS: Readonly<Record<string, { prototype: Error }>> = {
 };
 const FIELDS = ['name', 'message', 'stack', 'code', 'remedy', 'retryable', 'fatal'] as const;
 
-/** An error as a message: copied as it is, it would arrive as a plain Error, without its class and our fields. */
+/** An error in a message. A copied error would arrive without its class and our fields. */
 export interface CrossingError {
   fields: { name: string; message: string };
   cause: CrossingError | null;
@@ -91,7 +90,7 @@ export function crossing(error: unknown): CrossingError {
   };
 }
 
-/** The error as it was thrown on the other side: its class, its message, and what callers decide by. */
+/** The error as it was thrown in the thread, with its class and fields. */
 export function crossed({ fields, cause }: CrossingError): Error {
   const error = new Error(fields.message, cause === null ? undefined : { cause: crossed(cause) });
   Object.setPrototypeOf(error, (ERRORS[fields.name] ?? Error).prototype);
@@ -99,9 +98,9 @@ export function crossed({ fields, cause }: CrossingError): Error {
 }
 
 /**
- * Verbs that are called for every delivery and every page cross in a cheaper form. Events: bodies as they are and all else as
- * one JSON text, which takes less than half as long as copying value by value. Records of a page: as one text, which costs a
- * twentieth of what objects do; only those that differ from their rows are parsed. Most are unchanged: those have no result.
+ * Verbs that are called for every delivery or every page have cheaper messages. Events: the bodies, and all other fields as one JSON
+ * text, which takes less than half the time of copying value by value. Records of a page: one text, which costs a twentieth of
+ * copying objects. Only records that differ from their rows are parsed, and only those have a result.
  */
 export type HotVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'applyEvents' | 'releaseEvents'> &
   Pick<BackfillStore, 'applyReads'>;
@@ -109,49 +108,40 @@ type Args<Name extends keyof HotVerbs> = Parameters<HotVerbs[Name]>;
 
 type Rest<List extends unknown[]> = List extends [unknown, ...infer Others] ? Others : never;
 
-/** Without the payload: to copy it costs more than to parse the body again in the thread. */
+/** Without `data`, which costs more to copy than to parse again in the thread. */
+// biome-ignore format: names side by side
 export const EVENT_COLUMNS: readonly (keyof IncomingEvent)[] = [
-  ...(['id', 'type', 'created', 'createdMs', 'kind', 'recordId', 'known', 't', 'address'] as const),
+  'id', 'type', 'created', 'createdMs', 'kind', 'recordId', 'known', 't', 'address',
 ];
 
-/** Without type and body: the thread keeps those until the event comes back. */
+/** Without type and body, which the thread keeps until the event comes back. */
+// biome-ignore format: names side by side
 export const CLAIM_COLUMNS: readonly (keyof ClaimedEvent)[] = [
-  ...(['seq', 'id', 'kind', 'recordId', 'receivedWall', 'attempts', 'owner'] as const),
+  'seq', 'id', 'kind', 'recordId', 'receivedWall', 'attempts', 'owner',
 ];
 
 /** JSON: one array of values for each column, in the order of the column names. */
 export type Columns = string;
 
-/** Which claimed events: the thread keeps the rest of them. */
+/** These identify claimed events; the thread keeps their other fields. */
 export const CLAIM_KEYS: readonly (keyof ClaimedEvent)[] = ['seq', 'owner'];
 
-/** An outcome, and the record of its event, which may have been recognised since it was claimed. */
+/** An outcome with the record of its event, which may have been found after the claim. */
 export type Outcome = Pick<ClaimedEvent, 'seq' | 'recordId'> & Omit<ProvisionalOutcome, 'event'>;
 export const OUTCOME_COLUMNS: readonly (keyof Outcome)[] = ['seq', 'recordId', 'outcome', 'error'];
 
-/** Instead of the number of an accepted event. */
+/** In place of the number of an accepted event. */
 const DUPLICATE = -1;
 const CONFLICTING = -2;
 
-/** One line for each record: neither ids nor the JSON of JSON.stringify contain a newline. One text crosses faster than many. */
+/** Texts with a line for each record, since one text is copied faster than many. Neither ids nor JSON.stringify contain a newline. */
 export interface Page {
   ids: string;
   jsons: string;
 }
 
-/** JSON of the results that are not `AS_IT_WAS`, each with its index in the page; cheaper than copying value by value. */
+/** JSON of the results that are not `UNCHANGED`, each with its index in the page: cheaper than copying value by value. */
 type Others = string;
-
-/** The result for a record that was alive and verified, and that the read has shown unchanged. */
-export const AS_IT_WAS: Omit<Applied, 'id'> = {
-  outcome: 'unchanged',
-  differences: [],
-  verified: true,
-  lagMs: null,
-  witness: true,
-  announced: false,
-  lacks: false,
-};
 
 export interface CrossingVerbs {
   accept(

@@ -43,7 +43,7 @@ async function serve(
   let gaps: GapChange[] = [];
   let store: Store;
   try {
-    // The reader finds the schema migrated: the writing thread has opened the file before.
+    // The writing thread has opened the file before, so the reader finds the schema migrated.
     store = isReader
       ? await openSqlite(path, { readOnly: true })
       : await openSqlite(path, {
@@ -70,7 +70,7 @@ async function serve(
     else line.add(asked.of, asked);
   }
 
-  /** One verb at a time. Messages that arrived meanwhile are taken in before the next verb is chosen. */
+  /** Runs one verb at a time. Before it chooses the next, it takes in the messages that have arrived meanwhile. */
   async function work(): Promise<void> {
     isWorking = true;
     for (let call = line.next(); call !== undefined; call = line.next()) {
@@ -87,7 +87,7 @@ async function serve(
   }
 
   async function answer({ id, verb, args }: Call): Promise<void> {
-    // Async, so that whatever is wrong with a call is its own answer, and does not end the thread.
+    // Async, so that any error of a call becomes its answer, and does not end the thread.
     const run = async () => await verbs[verb]!(...args);
     const result = await run().then(
       (value) => ({ value }),
@@ -107,11 +107,11 @@ async function serve(
 
 // ─── turns ──────────────────────────────────────────────────────────────────────────────────────────────
 
-/** How many turns others may have while a verb of the class waits. After that it goes before the classes above it. */
+/** How many turns the other classes may have while a verb of this class waits. After that it goes before the classes above it. */
 const PATIENCE: Readonly<Record<VerbClass, number>> = {
-  // A sender waits for the answer, or a health probe.
+  // A sender or a health probe waits for the answer.
   deliveries: 1,
-  // At least a quarter of the turns, however many deliveries come: a batch holds more events than most groups of deliveries.
+  // At least a quarter of the turns, with any number of deliveries: a batch has more events than most groups of deliveries.
   processing: 3,
   // Rare and short, and often a person waits for the answer.
   operators: 4,
@@ -120,12 +120,11 @@ const PATIENCE: Readonly<Record<VerbClass, number>> = {
   reports: 7,
 };
 
-/** Each class that waits, and how many turns others have had since. */
+/** How many turns others have had while each waiting class waits. */
 export type Waiting = Readonly<Partial<Record<VerbClass, number>>>;
 
 /**
- * The class that has waited the longest beyond its patience, or else the first that waits; null if none waits. A waiting class
- * gets its turn before the others have had as many as its patience and one more each.
+ * The class that has waited the longest beyond its patience; if none has, the first that waits; null if none waits.
  */
 export function nextTurn(waiting: Waiting): VerbClass | null {
   let chosen: VerbClass | null = null;
@@ -165,12 +164,12 @@ export function createLine<Item>() {
   };
 }
 
-// ─── verbs that cross in a cheaper form ─────────────────────────────────────────────────────────────────
+// ─── verbs with cheaper messages ────────────────────────────────────────────────────────────────────────
 
-/** In the thread: the verbs that cross over the store's. */
+/** In the thread: the verbs with cheaper messages, made of the store's. */
 export function crossingVerbs(store: HotVerbs): CrossingVerbs {
   const claimed = new Map<number, ClaimedEvent>();
-  // An event that is not here is finished, or claimed by another meanwhile: the store leaves such out, too.
+  // Events that are finished, or that another owner has claimed, are left out, as the store does too.
   const stillClaimed = (claims: Columns) =>
     fromColumns<ClaimedEvent>(claims, CLAIM_KEYS).flatMap(({ seq, owner }) => {
       const event = claimed.get(seq);
@@ -202,12 +201,12 @@ export function crossingVerbs(store: HotVerbs): CrossingVerbs {
       await store.releaseEvents(events);
     },
     async applyReads(kind, { ids, jsons }, read, context) {
-      // No records are no lines, not one empty line.
+      // An empty text has no line, but `split` would return one.
       const lines = jsons === '' ? [] : jsons.split('\n');
       const named = ids.split('\n');
       const objects = lines.map((json, at) => new CrossedObject(named[at]!, json));
       const applied = await store.applyReads(kind, objects, read, context);
-      return JSON.stringify([...applied.entries()].filter(([, one]) => !isAsItWas(one)));
+      return JSON.stringify([...applied.entries()].filter(([, one]) => !isUnchanged(one)));
     },
   };
 }
@@ -228,5 +227,5 @@ class CrossedObject implements ReadObject {
   }
 }
 
-const isAsItWas = ({ outcome, verified, lagMs, witness, announced, lacks }: Applied): boolean =>
+const isUnchanged = ({ outcome, verified, lagMs, witness, announced, lacks }: Applied): boolean =>
   outcome === 'unchanged' && verified && lagMs === null && witness && !announced && !lacks;

@@ -2,10 +2,10 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { describeError, StoreUnavailable } from '../../platform/errors.ts';
 import type { Applied, ClaimedEvent, GapChange, Store } from '../store.ts';
+import { UNCHANGED } from '../units/backfill.ts';
 import { ALONE, type OpeningOptions } from './sqlite.ts';
 import {
   type Answer,
-  AS_IT_WAS,
   type Asked,
   type Call,
   CLAIM_COLUMNS,
@@ -27,17 +27,17 @@ import {
   type VerbClass,
 } from './thread-messages.ts';
 
-/** JavaScript once it is built, TypeScript before. */
+/** The same extension as this file: JavaScript after a build, TypeScript in tests. */
 const WORKER = new URL(`./thread-worker${extname(import.meta.url)}`, import.meta.url);
 
 export interface ThreadOptions extends OpeningOptions {
-  /** A thread ended by itself: every verb rejects from then on. */
+  /** A thread ended unexpectedly: from then on every verb rejects. */
   onLost?: (error: StoreUnavailable) => void;
 }
 
 /**
- * Opens and migrates the store in the file at `path`, so that nothing blocks the event loop: not a flush, and not a page of a full
- * sync. One thread writes. Another one only reads, so that no delivery waits for a report.
+ * Opens and migrates the store in the file at `path`, in threads, so that neither a flush nor a page of a full sync blocks the event
+ * loop. One thread writes. The other one only reads, so that no delivery waits for a report.
  */
 export async function openInThread(path: string, options: ThreadOptions = {}): Promise<Store> {
   let watcher: ((change: GapChange) => void) | null = null;
@@ -50,7 +50,7 @@ export async function openInThread(path: string, options: ThreadOptions = {}): P
     await writer.end();
     throw error;
   }
-  // Not awaited: it answers the calls that come meanwhile once it is open.
+  // Not awaited: calls that come meanwhile are answered when it is open.
   const reader = startThread('reports', path, { ...options, onGap });
   reader.opened.catch(reader.lose);
   const verbs = Object.fromEntries(
@@ -66,39 +66,36 @@ export async function openInThread(path: string, options: ThreadOptions = {}): P
       opened.gaps.splice(0).forEach(next);
     },
     async close() {
-      // The last to close moves the log back into the file, which a reader cannot.
+      // The last connection to close moves the log into the file, which a reader cannot do.
       await reader.close();
       await writer.close();
     },
   };
 }
 
-/** The class in which a verb waits. One that is not listed waits among the pages of a full sync. `reports` have their own thread. */
+/** The class in which a verb waits. Verbs that are not listed are of the class `syncs`. `reports` have their own thread. */
+// biome-ignore format: names side by side
 const VERBS_OF: Readonly<Record<Exclude<VerbClass, 'syncs'>, readonly ThreadVerb[]>> = {
-  deliveries: [...(['accept', 'recordRejections', 'checkWritable'] as const)],
+  deliveries: ['accept', 'recordRejections', 'checkWritable'],
   processing: [
-    ...(['claimEvents', 'releaseEvents', 'recoverClaims', 'nextAttemptWall', 'applyEvents'] as const),
-    ...(['deferEvent'] as const),
+    'claimEvents', 'releaseEvents', 'recoverClaims', 'nextAttemptWall', 'applyEvents', 'deferEvent',
   ],
   operators: [
-    ...(['retryEvent', 'discardEvent', 'releaseQuarantined', 'approveDeletions', 'audit'] as const),
-    ...(['settleAudit', 'saveRegistration', 'forgetRegistration', 'reseal', 'readTokens'] as const),
-    ...(['leaseTokens', 'releaseTokens', 'saveTokens', 'refuseTokens', 'readFact', 'writeFact'] as const),
-    ...(['claimFact', 'openSession', 'findSession', 'touchSession', 'closeSession'] as const),
-    // One class for both, so that they keep their order.
-    ...(['openGap', 'resolveGap'] as const),
-    // The view `sync_status` and the length of our own downtime depend on it.
-    ...(['beat', 'epoch', 'addTraffic'] as const),
+    'retryEvent', 'discardEvent', 'releaseQuarantined', 'approveDeletions', 'audit', 'settleAudit', 'saveRegistration',
+    'forgetRegistration', 'reseal', 'readTokens', 'leaseTokens', 'releaseTokens', 'saveTokens', 'refuseTokens', 'readFact',
+    'writeFact', 'claimFact', 'openSession', 'findSession', 'touchSession', 'closeSession',
+    // In one class, so that they keep their order.
+    'openGap', 'resolveGap',
+    // The view `sync_status` and the length of our own downtime depend on `beat`.
+    'beat', 'epoch', 'addTraffic',
   ],
   reports: [
-    ...(['seeFields', 'failedWithoutRecord', 'countDue', 'compareReads', 'knownIds', 'unseenBy'] as const),
-    ...(['touchedSince', 'hasAnnouncedDeletion', 'countProofs', 'someLiveRecord', 'cycleRecords'] as const),
-    ...(['countKnown', 'unreadableRecords', 'kindsWantingFullSync', 'pendingDeletions'] as const),
-    ...(['unreadEvents', 'neverShown', 'eventsNaming', 'shownIds', 'learnedPointers'] as const),
-    ...(['lastDelivery', 'listRegistrations', 'listSealed', 'summary', 'listEvents'] as const),
-    ...(['listDeliveries', 'showEvent', 'listRecords', 'listStatuses', 'showRecord'] as const),
-    ...(['recordHistory', 'listChanges', 'changesBefore', 'trimmedChanges', 'snapshotRecords'] as const),
-    ...(['list', 'show', 'countGapsOpened', 'listPendingDeletions', 'listTraffic'] as const),
+    'seeFields', 'failedWithoutRecord', 'countDue', 'compareReads', 'knownIds', 'unseenBy', 'touchedSince', 'hasAnnouncedDeletion',
+    'countProofs', 'someLiveRecord', 'cycleRecords', 'countKnown', 'unreadableRecords', 'kindsWantingFullSync', 'pendingDeletions',
+    'unreadEvents', 'neverShown', 'eventsNaming', 'shownIds', 'learnedPointers', 'lastDelivery', 'listRegistrations', 'listSealed',
+    'summary', 'listEvents', 'listDeliveries', 'showEvent', 'listRecords', 'listStatuses', 'showRecord', 'recordHistory',
+    'listChanges', 'changesBefore', 'trimmedChanges', 'snapshotRecords', 'list', 'show', 'countGapsOpened', 'listPendingDeletions',
+    'listTraffic',
   ],
 };
 
@@ -108,12 +105,12 @@ const CLASS_OF = new Map(
 const classOf = (verb: ThreadVerb): VerbClass => CLASS_OF.get(verb) ?? 'syncs';
 
 /**
- * Calls that a thread has at the same time; the others wait here. Answers that have come are all read in one turn of the event loop:
- * of hundreds of reports that took seconds.
+ * How many calls a thread has at the same time; the others wait here. All answers that have arrived are read in one turn of the event
+ * loop, which took seconds for hundreds of reports.
  */
 const CALLS_AT_ONCE = { database: Number.POSITIVE_INFINITY, reports: 4 };
 
-/** Room for new objects. By default it grew to 64 MB in each thread, and nothing was faster. */
+/** The space for new objects. With Node's default it grew to 64 MB in each thread, and nothing was faster. */
 const YOUNG_GENERATION_MB = { database: 16, reports: 3 };
 
 type Opened = Extract<Answer, { what: 'opened' }>;
@@ -135,20 +132,20 @@ function startThread(
   /** Calls that the thread does not have yet. */
   const queued: Call[] = [];
   let calls = 0;
-  let isOver: Error | null = null;
+  let endReason: Error | null = null;
   let isRefused = false;
 
-  function ask(asked: Asked): void {
+  function send(asked: Asked): void {
     try {
       worker.postMessage(asked);
     } catch {
-      // It has functions, which cannot be copied.
+      // An argument has functions, which cannot be copied.
       worker.postMessage(dataOf(asked));
     }
   }
 
-  function askInTurn(asked: Call): void {
-    if (waiting.size - queued.length < CALLS_AT_ONCE[name]) ask(asked);
+  function sendInTurn(asked: Call): void {
+    if (waiting.size - queued.length < CALLS_AT_ONCE[name]) send(asked);
     else queued.push(asked);
   }
 
@@ -160,7 +157,7 @@ function startThread(
     else options.onBackup?.(answer.to);
   }
 
-  /** The thread ends now, which may be noticed before anybody has heard of the reason. */
+  /** The store could not be opened: the thread ends now, for a reason that the caller of `opened` gets. */
   function refused(error: Error): void {
     isRefused = true;
     opening.reject(error);
@@ -170,9 +167,9 @@ function startThread(
     const call = waiting.get(answer.id);
     waiting.delete(answer.id);
     const next = queued.shift();
-    if (next !== undefined) ask(next);
+    if (next !== undefined) send(next);
     try {
-      // Before the caller goes on.
+      // First the gaps, before the caller goes on.
       answer.gaps?.forEach(options.onGap);
       if ('error' in answer) call?.reject(crossed(answer.error));
       else call?.resolve(answer.value);
@@ -183,12 +180,12 @@ function startThread(
 
   /** Rejects all calls from now on. */
   function lose(reason: unknown): void {
-    if (isOver !== null) return;
+    if (endReason !== null) return;
     const error = new StoreUnavailable(`the thread "${name}" has ended: ${describeError(reason)}`, {
       fatal: true,
       remedy: 'start the service again; what was acknowledged is in the database',
     });
-    isOver = error;
+    endReason = error;
     opening.reject(error);
     for (const { reject } of waiting.values()) reject(error);
     waiting.clear();
@@ -209,28 +206,28 @@ function startThread(
       const of = classOf(verb);
       return (...args: readonly unknown[]): Promise<unknown> =>
         new Promise((resolve, reject) => {
-          if (isOver !== null) return reject(isOver);
+          if (endReason !== null) return reject(endReason);
           calls += 1;
-          askInTurn({ what: 'call', id: calls, verb, of, args });
+          sendInTurn({ what: 'call', id: calls, verb, of, args });
           waiting.set(calls, { resolve, reject });
         });
     },
     lose,
     async close(): Promise<void> {
-      isOver ??= new Error('the store is closed');
-      for (const each of queued.splice(0)) ask(each);
-      ask({ what: 'close' });
+      endReason ??= new Error('the store is closed');
+      for (const each of queued.splice(0)) send(each);
+      send({ what: 'close' });
       await ended.promise;
     },
-    /** At once, without an answer to its calls. */
+    /** Ends the thread at once; its calls get no answer. */
     end(): Promise<unknown> {
-      isOver ??= new Error('the store is closed');
+      endReason ??= new Error('the store is closed');
       return worker.terminate();
     },
   };
 }
 
-/** On the event loop: the port's verbs over the thread's. */
+/** On the event loop: the port's verbs, made of the thread's. */
 export function hotVerbs(call: CrossingVerbs): HotVerbs {
   return {
     async accept({ events, unusable }, ...rest) {
@@ -259,7 +256,7 @@ export function hotVerbs(call: CrossingVerbs): HotVerbs {
         jsons: objects.map((object) => object.json ?? JSON.stringify(object.data)).join('\n'),
       };
       const others = JSON.parse(await call.applyReads(kind, page, read, context)) as [number, Applied][];
-      const applied: Applied[] = objects.map(({ id }) => ({ id, ...AS_IT_WAS }));
+      const applied: Applied[] = objects.map(({ id }) => ({ id, ...UNCHANGED }));
       for (const [at, one] of others) applied[at] = one;
       return applied;
     },

@@ -44,7 +44,7 @@ interface ApplyContext {
 
 const UNREAD = sql.raw('seq, id, type, kind, attempts, body');
 
-/** The verbs that bring rows into sync with what the API showed. */
+/** The verbs that make rows equal to what the API showed. */
 export function createBackfillVerbs(database: Database, records: Records) {
   const { sql: statements } = database;
 
@@ -67,18 +67,20 @@ export function createBackfillVerbs(database: Database, records: Records) {
           const changes: Change[] = [];
           const applied = objects.map((object) => {
             const record = loaded.get(object.id);
-            if (record === undefined) return asItWas(object.id);
+            if (record === undefined) return { id: object.id, ...UNCHANGED };
             const lastEvent = last.get(object.id);
             return applyOne(record, object, read, { ...context, nowIso, unit, changes, lastEvent });
           });
-          const isConfirmed = (record: LoadedRecord) =>
-            record.row?.verifiedAt === nowIso &&
-            !record.written &&
-            isOnlyRead(before.get(record.id)!, record.state, read);
-          const others = [...loaded.values()].filter((record) => !isConfirmed(record));
-          records.save(unit, others, changes, nowIso);
-          const alike = [...loaded.values()].filter(isConfirmed).map((record) => record.id);
-          noteRead(unit, kind, [...settled, ...alike], read, nowIso, context.syncRunId);
+          const changed: LoadedRecord[] = [];
+          const confirmed = [...settled];
+          for (const record of loaded.values()) {
+            const isConfirmed = record.row?.verifiedAt === nowIso && !record.written;
+            if (isConfirmed && isOnlyRead(before.get(record.id)!, record.state, read))
+              confirmed.push(record.id);
+            else changed.push(record);
+          }
+          records.save(unit, changed, changes, nowIso);
+          noteRead(unit, kind, confirmed, read, nowIso, context.syncRunId);
           const verified = applied.filter((one) => one.verified).map((one) => one.id);
           await resolveRecords(unit, kind, verified, nowIso);
           await dropPending(unit, kind, verified, nowIso);
@@ -89,7 +91,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
           return applied;
         },
         async (first: Sql) => {
-          // For a single record the question costs as much as its answer saves.
+          // Not worth a statement for a single record.
           const settled = objects.length > 1 ? await records.settled(first, kind, objects, read.number) : [];
           const known = new Set(settled);
           const others = objects.filter(({ id }) => !known.has(id)).map(({ id }) => id);
@@ -98,7 +100,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
       );
     },
 
-    /** Writes nothing. */
+    /** Like `applyReads`, but only says what would change. */
     async compareReads(
       kind: Kind,
       objects: readonly ReadObject[],
@@ -112,7 +114,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
       return objects.map((object) => compareRead(kind, object, read, loaded.get(object.id)!));
     },
 
-    /** A 404 for one record. */
+    /** Notes that a read of the record was answered 404. */
     recordMissing(
       kind: Kind,
       id: string,
@@ -134,9 +136,9 @@ export function createBackfillVerbs(database: Database, records: Records) {
     },
 
     /**
-     * Failed events without a record whose search for one is due, the longest due first. About policies only after a complete list
-     * begun SETTLE after they were accepted: a policy not yet listed would leave another one that the event names. The gap that waits
-     * for that list shows it, or the instants of the list, which a clock set back makes wrong.
+     * Failed events without a record that are due for the search of it, the longest due first. An event about a policy waits for a complete
+     * list begun a consistency window after it was accepted: if the policy itself were not listed yet, another one that the event names
+     * would be taken for it. That list has been read once no gap waits for it, or if its instants say so (a clock set back makes them wrong).
      */
     unreadEvents: (now: Now, limit: number, { settleMs }: DirtyTiming): Promise<UnreadEvent[]> =>
       statements.query<UnreadEvent>(
@@ -151,7 +153,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
           ORDER BY next_attempt_at LIMIT ${limit}`,
       ),
 
-    /** After the clock was set back: what was put off past now is due. */
+    /** Makes searches due that were put off before the wall clock was set back. */
     async seekAnew(now: Now): Promise<void> {
       const nowIso = iso(now.wall);
       await statements.change(
@@ -160,7 +162,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
       );
     },
 
-    /** Its record was not found: `error` goes into the event and its gap. */
+    /** The record of the event was not found: puts its search off, and writes `error` into the event and its gap. */
     async putOffUnread(event: UnreadEvent, error: string, againWall: number, now: Now): Promise<void> {
       await database.transact(async (unit) => {
         const left = await unit.change(
@@ -172,7 +174,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
       });
     },
 
-    /** Records whose own address gave an unreadable answer last, the longest unread first. */
+    /** Records whose own address last gave an unreadable answer, the oldest such answer first. */
     unreadableRecords: (kind: Kind, limit: number): Promise<string[]> =>
       idsOf(
         statements,
@@ -189,7 +191,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
       );
     },
 
-    /** In number order, with a body and not discarded. Default of `after`: the last one that was searched for other ids. */
+    /** Events about the record, in number order, without discarded and trimmed ones. Default of `after`: the last that was searched. */
     async eventsNaming(
       kind: Kind,
       id: string,
@@ -199,18 +201,19 @@ export function createBackfillVerbs(database: Database, records: Records) {
         limit,
       }: { after?: number; through?: number; limit: number },
     ): Promise<UnreadEvent[]> {
-      const above = after ?? (await searchedOf(statements, kind, id));
+      const searched = sql`SELECT searched FROM record_state WHERE ${isRecord(kind, id)}`;
+      const above = after ?? (await single<number>(statements, searched)) ?? 0;
       const { dialect } = statements;
-      const among = sql`state <> 'discarded' AND body IS NOT NULL`;
-      const rows = { kind, id, above, below: through + 1, among, limit } as const;
+      const condition = sql`state <> 'discarded' AND body IS NOT NULL`;
+      const rows = { kind, id, above, below: through + 1, condition, limit } as const;
       const found = await dialect.numbersOf(statements, { table: 'events', ...rows, order: 'ASC' });
-      // Retention may have taken a body meanwhile.
+      // Retention may have trimmed a body meanwhile.
       return await statements.query<UnreadEvent>(
-        sql`SELECT ${UNREAD} FROM events WHERE ${dialect.isAmong(events.seq, found)} AND ${among} ORDER BY seq`,
+        sql`SELECT ${UNREAD} FROM events WHERE ${dialect.isAmong(events.seq, found)} AND ${condition} ORDER BY seq`,
       );
     },
 
-    /** Events up to `through` were searched. `named`, found in `event`, become dirty unless they did so after it was accepted. */
+    /** The record's events up to `through` were searched. Ids `named` in `event` become dirty, if they have not since it was accepted. */
     async noteSearched(
       kind: Kind,
       id: string,
@@ -231,7 +234,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
       );
     },
 
-    /** Those of `ids` that the API has shown as records of the kind, deleted ones included. */
+    /** Those of `ids` that the API has ever shown as records of the kind. */
     shownIds: (kind: Kind, ids: readonly string[]): Promise<string[]> =>
       idsOf(
         statements,
@@ -239,7 +242,6 @@ export function createBackfillVerbs(database: Database, records: Records) {
           ORDER BY id`,
       ),
 
-    /** Those that are used, the latest first. */
     learnedPointers: (): Promise<LearnedPointer[]> => learnedPointers(statements),
 
     async learnPointer({ kind, path, eventId, recordId, isUsed }: ProvenPointer, now: Now): Promise<void> {
@@ -259,7 +261,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
   };
 }
 
-/** The last processed event about each record, if any: it may have come before the record had a row. */
+/** The last processed event about each record, which may have come before the record had a row. */
 async function lastEvents(
   unit: Unit,
   kind: Kind,
@@ -276,19 +278,13 @@ async function lastEvents(
   return new Map(rows.map(({ recordId, ...event }) => [recordId, event]));
 }
 
-async function searchedOf(unit: Sql, kind: Kind, id: string): Promise<number> {
-  return (
-    (await single<number>(unit, sql`SELECT searched FROM record_state WHERE ${isRecord(kind, id)}`)) ?? 0
-  );
-}
-
-/** The latest first. */
+/** Pointers that events are read with, the latest first. */
 export const learnedPointers = (unit: Sql) =>
   unit.query<LearnedPointer>(
     sql`SELECT kind, path FROM learned_pointers WHERE used ORDER BY learned_at DESC, path`,
   );
 
-/** Notes the read of records that it has confirmed as they were, in two statements for all of them. */
+/** Notes that a read has confirmed these records, in two statements for all of them. */
 function noteRead(
   unit: Unit,
   kind: Kind,
@@ -307,8 +303,8 @@ function noteRead(
   unit.send(update(rows, { verifiedAt: nowIso }, unit.dialect.isAmong(rows.id, ids)));
 }
 
-const asItWas = (id: string): Applied => ({
-  id,
+/** The result for a record that was alive and verified, and that the read has shown unchanged. */
+export const UNCHANGED: Omit<Applied, 'id'> = {
   outcome: 'unchanged',
   differences: [],
   verified: true,
@@ -316,15 +312,13 @@ const asItWas = (id: string): Applied => ({
   witness: true,
   announced: false,
   lacks: false,
-});
+};
 
-/** Most rows name none, which the text of their JSON shows without parsing it. */
+/** Most rows name no assessment. The text of their JSON shows that without parsing it. */
 function assessmentsIn(object: ReadObject, kind: Kind, pointers: IdPointers): string[] {
   if (object.json !== undefined && !mayRefer(object.json, kind, 'risk_assessment', pointers)) return [];
   return assessmentsNamedIn(object.data, kind, pointers);
 }
-
-const isAfter = (one: string | null, other: string) => one !== null && one > other;
 
 interface ApplyOne extends ApplyContext {
   nowIso: string;
@@ -338,18 +332,16 @@ function applyOne(record: LoadedRecord, object: ReadObject, read: ReadMoment, co
   const { numbers } = context.unit;
   const wasAlive = record.row !== null && record.row.deletedAt === null && record.state.returned;
   const isNew = record.row === null;
-  const isLate = read.number < record.state.readNumber;
+  const isBeforeLastRead = read.number < record.state.readNumber;
   const decision = decideApply(record.kind, object.data, read, record, context.timing);
   record.state = decision.state;
   if (decision.row !== null && decision.change !== null) {
     context.changes.push(writeContent(record, decision.row, decision.change, { ...context, numbers }));
   }
-  if (
-    decision.confirmed &&
-    record.row !== null &&
-    !(isLate && isAfter(record.row.verifiedAt, context.nowIso))
-  )
-    record.row.verifiedAt = context.nowIso;
+  if (decision.confirmed && record.row !== null) {
+    const wasVerifiedLater = isBeforeLastRead && (record.row.verifiedAt ?? '') > context.nowIso;
+    if (!wasVerifiedLater) record.row.verifiedAt = context.nowIso;
+  }
   record.syncRunId = context.syncRunId;
   const verified = record.state.unverifiedSince === null;
   return {

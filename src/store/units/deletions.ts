@@ -9,22 +9,22 @@ import { openGap, resolveGap, resolveRecords } from './gaps.ts';
 import { type Change, type LoadedRecord, loadRecords, type Records, writeContent } from './records.ts';
 import { idsOf, iso, single, sql, update } from './sql.ts';
 
-/** Of two complete list scans, as of `number`. Null: of 404s. */
+/** Ids that two complete list scans did not show, as of `number`. Null: only 404s are the proof. */
 type Proof = { absent: readonly string[]; number: number } | null;
 
 interface Context {
   cause: string;
   syncRunId: number | null;
-  /** Without deletions that no event announced, which are judged together once the others have their second 404. */
+  /** Leaves out deletions that no event announced: they are judged together, once all of them have their second 404. */
   onlyAnnounced: boolean;
-  /** Once it is lost, nothing is deleted: rejects with MirrorError `lease_lost`. Absent: there is no other process. */
+  /** If it is lost, nothing is deleted: rejects with MirrorError `lease_lost`. Absent: there is no other process. */
   lease?: Lease;
 }
 
-/** How many of the newest records are looked at to find a live one. */
+/** How many of the last read records are looked at to find a live one. */
 const LIVE_LOOKED_AT = 20;
 
-/** The verbs that turn proven absences into tombstones, or let them wait for an operator. */
+/** The verbs that turn proven absences into tombstones or pending deletions. */
 export function createDeletionVerbs(database: Database, records: Records) {
   const { sql: statements } = database;
 
@@ -47,7 +47,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
     const verdict = decideDeletions(
       [...candidates.values()].map(({ id, state, row }) => ({
         id,
-        // A record that is not shown alive needs no approval to stay so.
+        // A record without a live row needs no approval.
         announced: state.deleteEvent !== null || row === null || row.deletedAt !== null,
         approved: agreed.has(id),
       })),
@@ -72,7 +72,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
     records.save(unit, judged, changes, nowIso);
     await dropPending(unit, kind, verdict.deleted, nowIso);
     await resolveRecords(unit, kind, verdict.deleted, nowIso);
-    // A person may be about to approve them by the full sync that found them: it stays unless others wait with them now.
+    // If all of these wait already, they keep the number of their sync run: a person may be about to approve it.
     if (!verdict.pending.every((id) => waiting.has(id))) {
       const syncRunId = await fullSyncFor(unit, kind, context.syncRunId);
       addPending(unit, kind, verdict.pending, syncRunId, nowIso);
@@ -111,7 +111,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
   }
 
   return {
-    /** Turns proven absences into tombstones, or into pending deletions and the gap that asks an operator. */
+    /** Turns proven absences into tombstones, or into pending deletions with a gap that asks an operator. */
     concludeDeletions: (kind: Kind, proof: Proof, context: Context, now: Now): Promise<Conclusion> =>
       database.transact(async (unit) => {
         await requireLease(unit, context);
@@ -120,16 +120,16 @@ export function createDeletionVerbs(database: Database, records: Records) {
         return await conclude(unit, kind, candidates, context, now);
       }),
 
-    /** A deletion without a possible witness waits for an operator. `syncRunId` null: the last full sync of the kind. */
+    /** For a deletion that no witness can confirm: it waits for an operator. `syncRunId` null: the last full sync of the kind. */
     async addPendingDeletion(kind: Kind, id: string, syncRunId: number | null, now: Now): Promise<void> {
       await database.transact(async (unit) => {
         addPending(unit, kind, [id], await fullSyncFor(unit, kind, syncRunId), iso(now.wall));
-        const text = `nothing that lives could be read to compare with: ${id}`;
+        const text = `no other live record could be read to compare with: ${id}`;
         await openGap(unit, { reason: 'deletion_pending', kind, recordId: null }, text, now);
       });
     },
 
-    /** Approves the deletions pending under that full sync, or only `ids` of them. Returns the ids. */
+    /** Approves the pending deletions of that sync run, or only `ids` of them. Returns the approved ids. */
     approveDeletions: (
       syncRunId: number,
       untilWall: number,
@@ -146,7 +146,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
         return { kind: rows[0]?.kind ?? 'policy', ids: rows.map((row) => row.id).sort() };
       }),
 
-    /** Records that await their second 404, and those that had it and await `concludeDeletions`. */
+    /** How many records wait for their second 404, and how many have it and wait for `concludeDeletions`. */
     async countProofs(kind: Kind): Promise<{ awaiting: number; proven: number }> {
       const [row] = await statements.query<{ awaiting: number; proven: number }>(
         sql`SELECT count(*) FILTER (WHERE NOT proven AND attempts = 0) AS awaiting, count(*) FILTER (WHERE proven) AS proven
@@ -156,7 +156,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
       return row!;
     },
 
-    /** A verified live record that the API has shown, other than `besides`: to read as a witness. If possible one whose last read succeeded. */
+    /** A verified live record, not one of `besides`, to be read as a witness: if possible one whose last read succeeded. */
     async someLiveRecord(kind: Kind, besides: readonly string[]): Promise<string | null> {
       const ids = await idsOf(
         statements,
@@ -168,7 +168,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
       return live.find((id) => loaded.get(id)!.state.attempts === 0) ?? live[0] ?? null;
     },
 
-    /** How many are not approved at `wall`, by the sync run that found them. */
+    /** How many deletions are not approved at `wall`, by sync run. */
     pendingDeletions: (wall: number): Promise<{ sync_run_id: number; kind: Kind; count: number }[]> =>
       statements.query<{ sync_run_id: number; kind: Kind; count: number }>(
         sql`SELECT sync_run_id, kind, count(*) AS count FROM pending_deletions
@@ -179,7 +179,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
 
 const isNotApproved = (nowIso: string) => sql`(approved_until IS NULL OR approved_until <= ${nowIso})`;
 
-/** Whether an operator has approved the deletion of the record. */
+/** Whether an operator has approved the record's deletion. */
 export async function isApproved(unit: Sql, kind: Kind, id: string, nowIso: string): Promise<boolean> {
   return (await approvedAmong(unit, kind, [id], nowIso)).has(id);
 }
@@ -195,7 +195,7 @@ async function approvedAmong(
   return new Set(await idsOf(unit, approved));
 }
 
-/** The deletions of these records wait no more. After the last one of the kind its gap is resolved. */
+/** Ends the wait of these records' deletions. After the last one of the kind, resolves its gap. */
 export async function dropPending(
   unit: Unit,
   kind: Kind,
@@ -207,8 +207,8 @@ export async function dropPending(
     sql`DELETE FROM pending_deletions WHERE kind = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)}`,
   );
   if (gone === 0) return;
+  // Approved ones count too: they still wait for the next proof.
   const left = await single<number>(unit, sql`SELECT count(*) FROM pending_deletions WHERE kind = ${kind}`);
-  // Approved ones still wait for the next proof, so the gap stays open for them.
   if (left! > 0) return;
   await resolveGap(unit, { reason: 'deletion_pending', kind, recordId: null }, nowIso);
 }
@@ -237,7 +237,7 @@ function makeTombstone(candidate: LoadedRecord, cause: string, now: Now, { numbe
   return written;
 }
 
-/** In one statement, since a service that lost its data has as many as it had records. */
+/** In one statement, since a service that lost its data may have as many as it had records. */
 function addPending(
   unit: Unit,
   kind: Kind,

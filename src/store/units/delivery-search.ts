@@ -14,10 +14,10 @@ import {
   type Page,
 } from '../reports.ts';
 import { events, quarantine, rejections } from '../schema.ts';
-import { isWithin, type Looked, lookDown, type Numbered, numberAt } from './lists.ts';
+import { isWithin, type Numbered, numberAt, type ScannedPage, scanNewest } from './lists.ts';
 import { allOf, beforeOf, limitOf, single, sql } from './sql.ts';
 
-/** Numbers of events about one record of any kind, newest first. */
+/** Numbers of the events about a record of any kind, newest first. */
 const eventsOfRecord = (to: Sql, id: string, below: number, limit: number) =>
   to.dialect.numbersOf(to, { table: 'events', kind: null, id, below, order: 'DESC', limit });
 
@@ -26,15 +26,15 @@ export const EVENT_COLUMNS = sql.raw(
 );
 const EVENTS: Numbered = { table: 'events', number: 'seq', time: 'received_at' };
 
-/** States with few events, which have an index. */
+/** States that few events are in. They have an index. */
 const INDEXED_STATES: readonly EventState[] = ['pending', 'failed'];
 
-/** A row found through an index costs several times one met on a walk: a page looks at fewer of them. */
+/** A row that is found through an index costs several times one that is next in its table, so a page looks at fewer of them. */
 const FOUND_ROW_COST = 10;
 
 /**
- * A page walks one index, or the table, down from its cursor and looks at a bounded number of rows, however many are stored and however
- * few fit the filter. An index for each filter would cost every delivery.
+ * A page reads down from its cursor, along one index or the table. It looks at a bounded number of rows, however many are stored and
+ * however few fit the filter, because every delivery would pay for an index for each filter.
  */
 export async function searchEvents(
   to: Sql,
@@ -42,7 +42,7 @@ export async function searchEvents(
   paging: EventPaging,
 ): Promise<Page<EventReport>> {
   const { dialect } = to;
-  // Most databases have no event in the rare states: the count says so without a walk.
+  // Most databases have no event in the rare states. Their count tells that at once.
   if (state !== undefined) {
     const ofState = await single<number>(to, sql`SELECT count FROM event_counts WHERE state = ${state}`);
     if (ofState === 0) return { items: [], next: null, looked_back_to: null };
@@ -56,21 +56,22 @@ export async function searchEvents(
   const from = async () => {
     if (recordId !== undefined)
       return sql` WHERE ${dialect.isAmong(events.seq, await eventsOfRecord(to, recordId, before, lookAt))}`;
-    // In the text, not as a parameter: otherwise the planner does not use the index of that state.
+    // The state is part of the text, since with a parameter the planner does not use the index of that state.
     if (byState)
       return sql`${dialect.indexedBy(`events_${state}`)} WHERE state = ${sql.raw(`'${state}'`)} AND seq < ${before}`;
     return sql`${dialect.indexedBy(null)} WHERE seq < ${before}`;
   };
-  const equal = Object.entries({ kind, type, state: byState ? undefined : state }).flatMap(([name, value]) =>
-    value === undefined ? [] : [sql`${sql.identifier(name)} = ${value}`],
-  );
-  const { items, isFull, end } = await lookDown<EventReport>(
+  const fits = allOf([
+    kind === undefined ? null : sql`kind = ${kind}`,
+    type === undefined ? null : sql`type = ${type}`,
+    state === undefined || byState ? null : sql`state = ${state}`,
+    isWithin(to, EVENTS.time, period),
+  ]);
+  const { items, isFull, end } = await scanNewest<EventReport>(
     to,
-    { ...EVENTS, walked: sql`FROM events${await from()}` },
-    {
-      selected: sql`${EVENT_COLUMNS}, NULL AS body`,
-      fits: allOf([...equal, ...isWithin(to, EVENTS.time, period)]),
-    },
+    EVENTS,
+    sql`FROM events${await from()}`,
+    { selected: sql`${EVENT_COLUMNS}, NULL AS body`, fits },
     { limit, lookAt, since: period.since },
   );
   return {
@@ -80,10 +81,10 @@ export async function searchEvents(
   };
 }
 
-/** To search a body means to read it: this many take as long as a page of rows. */
+/** A search reads bodies: this many take as long as a page of rows without them. */
 const BODIES_LOOKED_AT = EVENTS_LOOKED_AT / 5;
 
-/** The columns of a report, except the outcome, and the column that most tables have for each. */
+/** The columns of a report, except the outcome, and what most tables have for each. */
 const COLUMNS = {
   number: 'id',
   received_at: 'received_at',
@@ -100,7 +101,7 @@ const COLUMNS = {
 /** The table with the deliveries of one outcome. */
 interface Source extends Numbered {
   outcome: ListedOutcome;
-  /** Null: the event's row has the body. */
+  /** Null: the table has no bodies. */
   body: Column | null;
   columns: typeof COLUMNS;
 }
@@ -136,17 +137,17 @@ const SOURCES: readonly Source[] = [
   sourceOf('rejected', 'rejections', rejections.body, OF_REJECTIONS),
 ];
 
-/** The rows of one lane that a page may show, newest first, and how far it has looked. */
-interface Found extends Omit<Looked<DeliveryReport, number>, 'isFull' | 'ends'> {
+/** The rows of one lane that a page may show, newest first, and how far the lane was read. */
+interface Found extends Pick<ScannedPage<DeliveryReport, number>, 'items' | 'end'> {
   lane: Lane;
 }
 
-/** `named`: accepted ones with the searched id, which an index finds however old they are. */
+/** A list of deliveries merges these lanes. `named`: accepted ones with the searched id, which an index finds at any age. */
 const LANES = ['accepted', 'duplicate', 'quarantined', 'rejected', 'named'] as const;
 type Lane = (typeof LANES)[number];
 type Cursor = Readonly<Record<Lane, number>>;
 
-/** Deliveries of all outcomes in one list. Each table is walked down by its own numbers, which make up the cursor. */
+/** Deliveries of all outcomes in one list. Each lane is read down by the numbers of its table; the cursor has a number for each lane. */
 export async function searchDeliveries(
   to: Sql,
   filter: DeliveryFilter,
@@ -156,25 +157,28 @@ export async function searchDeliveries(
   const lookAt = paging.lookAt ?? (filter.search === undefined ? EVENTS_LOOKED_AT : BODIES_LOOKED_AT);
   const from = cursorIn(paging.after, Number.MAX_SAFE_INTEGER);
   const above = cursorIn(paging.above, 0);
-  // Before the rows: a delivery that comes in between is reported twice rather than never.
+  // Read before the rows: a delivery that comes in between is reported twice rather than never.
   const newest = await newestOf(to);
   const found: Found[] = [];
-  for (const source of SOURCES.filter(({ outcome }) => [undefined, outcome].includes(filter.outcome))) {
+  for (const source of SOURCES) {
+    const { outcome } = source;
+    if (filter.outcome !== undefined && filter.outcome !== outcome) continue;
     const end = await numberAt(to, source, filter.until);
-    const between = (lane: Lane): Range => ({ above: above[lane], before: Math.min(from[lane], end) });
-    found.push(await lookAll(to, source, filter, between(source.outcome), { limit, lookAt }));
+    const rangeOf = (lane: Lane): Range => ({ above: above[lane], before: Math.min(from[lane], end) });
+    const rows = rowsOf(to, source, rangeOf(outcome));
+    found.push(await readLane(to, outcome, source, filter, rows, { limit, lookAt }));
     const { search, ...rest } = filter;
-    if (search === undefined || source.outcome !== 'accepted') continue;
-    const named = await eventsNamed(to, search, between('named'), limit);
-    const among = sql`FROM ${events} WHERE ${to.dialect.isAmong(events.seq, named)}`;
-    found.push(await look(to, 'named', source, rest, among, { limit, lookAt: limit }));
+    if (search === undefined || outcome !== 'accepted') continue;
+    const named = await eventsNamed(to, search, rangeOf('named'), limit);
+    const namedRows = sql`FROM ${events} WHERE ${to.dialect.isAmong(events.seq, named)}`;
+    found.push(await readLane(to, 'named', source, rest, namedRows, { limit, lookAt: limit }));
   }
   const { items, next } = merged(found, from, limit);
   const reach = items.length === limit ? null : reachOf(found);
   return { items, next, looked_back_to: next === null ? null : reach, newest };
 }
 
-/** Bounds of a walk, neither of them in it. */
+/** Exclusive bounds of a lane's numbers. */
 interface Range {
   above: number;
   before: number;
@@ -192,7 +196,7 @@ async function newestOf(to: Sql): Promise<string> {
   return LANES.map((lane) => numbers[lane] ?? numbers.accepted).join('.');
 }
 
-/** The newest rows of all lanes, as far as every lane has looked. */
+/** The newest rows of all lanes, as far as every lane was read. */
 function merged(found: readonly Found[], from: Cursor, limit: number): Pick<DeliveryPage, 'items' | 'next'> {
   const items: DeliveryReport[] = [];
   const taken = new Map(found.map(({ lane }) => [lane, 0]));
@@ -203,11 +207,11 @@ function merged(found: readonly Found[], from: Cursor, limit: number): Pick<Deli
       .sort((a, b) => (headOf(a)!.received_at < headOf(b)!.received_at ? 1 : -1))[0];
   for (let next = newestHead(); next !== undefined && items.length < limit; next = newestHead()) {
     const head = headOf(next)!;
-    // A lane with nothing left to show may have newer rows further down, where it has not looked.
-    const isBehind = found.some(
+    // A lane whose rows are all taken may have more rows, newer than this one, where it was not read yet.
+    const isUnsure = found.some(
       (each) => headOf(each) === undefined && (each.end?.reach ?? '') > head.received_at,
     );
-    if (isBehind) break;
+    if (isUnsure) break;
     items.push(head);
     taken.set(next.lane, taken.get(next.lane)! + 1);
   }
@@ -230,44 +234,38 @@ function cursorIn(text: string | undefined, otherwise: number): Cursor {
   return Object.fromEntries(LANES.map((lane, nth) => [lane, numbers[nth] ?? otherwise])) as Cursor;
 }
 
-function lookAll(
-  to: Sql,
-  source: Source,
-  filter: DeliveryFilter,
-  { above, before }: Range,
-  bounds: { limit: number; lookAt: number },
-): Promise<Found> {
+function rowsOf(to: Sql, source: Source, { above, before }: Range): SQL {
   const number = sql.raw(source.number);
-  const between = sql`${number} < ${before} AND ${number} > ${above}`;
-  const walked = sql`FROM ${sql.raw(source.table)}${to.dialect.indexedBy(null)} WHERE ${between}`;
-  return look(to, source.outcome, source, filter, walked, bounds);
+  const isBetween = sql`${number} < ${before} AND ${number} > ${above}`;
+  return sql`FROM ${sql.raw(source.table)}${to.dialect.indexedBy(null)} WHERE ${isBetween}`;
 }
 
-async function look(
+async function readLane(
   to: Sql,
   lane: Lane,
   source: Source,
   { type, kind, search, ...period }: DeliveryFilter,
-  walked: SQL,
+  rows: SQL,
   bounds: { limit: number; lookAt: number },
 ): Promise<Found> {
   const fits = allOf([
-    ...(type === undefined ? [] : [sql`type = ${type}`]),
-    ...(kind === undefined ? [] : [sql`${sql.raw(source.columns.kind)} = ${kind}`]),
-    ...isWithin(to, source.time, period),
-    ...(search === undefined ? [] : [isFound(to, source, search)]),
+    type === undefined ? null : sql`type = ${type}`,
+    kind === undefined ? null : sql`${sql.raw(source.columns.kind)} = ${kind}`,
+    isWithin(to, source.time, period),
+    search === undefined ? null : isFound(to, source, search),
   ]);
   const selected = Object.entries(source.columns).map(([name, from]) => `${from} AS ${name}`);
-  const { items, end } = await lookDown<Omit<DeliveryReport, 'outcome'>>(
+  const { items, end } = await scanNewest<Omit<DeliveryReport, 'outcome'>>(
     to,
-    { ...source, walked },
+    source,
+    rows,
     { selected: sql.raw(selected.join(', ')), fits },
     { ...bounds, since: period.since },
   );
   return { lane, end, items: items.map((row) => ({ outcome: source.outcome, ...row })) };
 }
 
-/** Of events, only those that the lane `named` does not find. */
+/** Leaves out the events that the lane `named` finds. */
 function isFound(to: Sql, { outcome, columns, body }: Source, search: string): SQL {
   const isNamed = sql`(coalesce(${sql.raw(columns.event_id)} = ${search}, false)
     OR coalesce(${sql.raw(columns.record_id)} = ${search}, false))`;
@@ -275,7 +273,7 @@ function isFound(to: Sql, { outcome, columns, body }: Source, search: string): S
   return outcome === 'accepted' ? sql`(${holds} AND NOT ${isNamed})` : sql`(${holds} OR ${isNamed})`;
 }
 
-/** Accepted events with this id, or about a record with it, newest first. */
+/** Numbers of accepted events that have this id, or are about a record with this id, newest first. */
 async function eventsNamed(
   to: Sql,
   name: string,
@@ -284,6 +282,9 @@ async function eventsNamed(
 ): Promise<number[]> {
   const byId = await single<number>(to, sql`SELECT seq FROM events WHERE id = ${name} AND seq < ${before}`);
   const ofRecord = await eventsOfRecord(to, name, before, limit);
-  const all = new Set([...(byId === null ? [] : [byId]), ...ofRecord].filter((number) => number > above));
-  return [...all].sort((a, b) => b - a).slice(0, limit);
+  const all = new Set(byId === null ? ofRecord : [byId, ...ofRecord]);
+  return [...all]
+    .filter((number) => number > above)
+    .sort((a, b) => b - a)
+    .slice(0, limit);
 }

@@ -8,7 +8,7 @@ import { isRecord, TABLE_OF } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { as, idsOf, isOneOf, iso, readFact, single, sql, update } from './sql.ts';
 
-/** With a heartbeat within this time the service is running: some of them may be late. */
+/** With a heartbeat this recent the service counts as running. Longer than its interval, since a heartbeat may be late. */
 const ALIVE_MS = 60_000;
 
 /** Which records are known, and when each is read. */
@@ -23,7 +23,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
     /** The counter: taken before a read begins. */
     currentNumber,
 
-    /** At start: unverified records count as marked dirty now, since the steady clocks of two runs cannot be compared. */
+    /** At start: unverified records count as marked dirty now, since one run cannot compare instants of another's steady clock. */
     markUnverifiedDirty: (now: Now, timing: DirtyTiming): Promise<number> =>
       database.transact(async (unit) =>
         keepsTime && (await isServed(unit, now))
@@ -31,7 +31,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
           : await restartClocks(unit, now, timing),
       ),
 
-    /** The longest due first. Records marked dirty since then are put off, not returned. */
+    /** Due records, the longest due first. Those that were marked dirty again are not returned, but put off. */
     async dueRecords(kind: Kind, now: Now, timing: DirtyTiming, limit: number): Promise<DueRecord[]> {
       const { attempts, missingSince, dirtyAt, firstDirtyAt } = states;
       type Row = Record<'missingSince' | 'dirtyAt' | 'firstDirtyAt', number | null>;
@@ -40,22 +40,22 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
           WHERE kind = ${kind} AND due_at <= ${now.steady} ORDER BY due_at LIMIT ${limit}`,
       );
       const due: DueRecord[] = [];
-      const later: SQL[] = [];
+      const puttingOff: SQL[] = [];
       for (const row of rows) {
         const at = dueAt(row, timing);
-        const waits = at !== null && at > now.steady && row.attempts === 0 && row.missingSince === null;
-        if (!waits)
+        if (at === null || at <= now.steady || row.attempts > 0 || row.missingSince !== null) {
           due.push({ kind, id: row.id, attempts: row.attempts, missing: row.missingSince !== null });
-        // Unless another dirty mark came meanwhile, which sets the time itself.
-        else
-          later.push(
-            sql`UPDATE record_state SET due_at = ${at}
-              WHERE ${isRecord(kind, row.id)} AND dirty_at = ${row.dirtyAt} AND attempts = 0 AND missing_since IS NULL`,
-          );
+          continue;
+        }
+        // Skipped if another dirty mark came meanwhile.
+        puttingOff.push(
+          sql`UPDATE record_state SET due_at = ${at}
+            WHERE ${isRecord(kind, row.id)} AND dirty_at = ${row.dirtyAt} AND attempts = 0 AND missing_since IS NULL`,
+        );
       }
-      if (later.length > 0)
+      if (puttingOff.length > 0)
         await database.transact(async (unit) => {
-          for (const statement of later) unit.send(statement);
+          for (const statement of puttingOff) unit.send(statement);
         });
       return due;
     },
@@ -75,7 +75,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
     makeKnown: (kind: Kind, ids: readonly string[], now: Now): Promise<number> =>
       database.transact((unit) => makeKnown(unit, kind, ids, now)),
 
-    /** An operator asked, or a list scan missed them: due now. New ids become known. */
+    /** Makes records due now, since an operator asked or a list scan missed them. New ids become known. */
     async makeDue(kind: Kind, ids: readonly string[], now: Now): Promise<void> {
       await database.transact((unit) =>
         unit.change(
@@ -84,7 +84,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       );
     },
 
-    /** A read, begun `since`, without a usable answer: the record is read again at `retryAtMs`, or as usual after an event that came since. */
+    /** A read gave no usable answer: the record is due at `retryAtMs`, or earlier if it was marked dirty after `since`, when the read began. */
     async recordReadFailure(
       kind: Kind,
       id: string,
@@ -99,7 +99,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       await database.transact((unit) => unit.change(update(states, failed, isRecord(kind, id))));
     },
 
-    /** Known ids, tombstones included, that this full sync has not tried: unverified first, then the longest unread. */
+    /** Known ids, tombstones included, that this full sync has not tried yet: unverified ones first, then the longest unread. */
     cycleRecords: (kind: Kind, syncRunId: number, limit: number): Promise<string[]> =>
       idsOf(
         statements,
@@ -107,14 +107,14 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
           ORDER BY unverified_since IS NULL, read_number, id LIMIT ${limit}`,
       ),
 
-    /** The full sync has tried this record, with any result. */
+    /** Notes that the full sync has tried to read this record. */
     async markSynced(kind: Kind, id: string, syncRunId: number): Promise<void> {
       await database.transact((unit) => unit.change(update(states, { syncRunId }, isRecord(kind, id))));
     },
 
     countKnown,
 
-    /** All known ids after `after`, in order. Tombstones and ids without a row are not `alive`. */
+    /** Known ids after `after`, in order. Tombstones and ids without a row are not `alive`. */
     async knownIds(kind: Kind, after: string, limit: number): Promise<{ id: string; alive: boolean }[]> {
       const known = await statements.query<{ id: string; alive: boolean | 0 | 1 }>(
         sql`SELECT s.id, r.id IS NOT NULL AND r.deleted_at IS NULL AS alive
@@ -124,7 +124,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       return known.map(({ id, alive }) => ({ id, alive: Boolean(alive) }));
     },
 
-    /** Live rows and unverified ones, deleted included, that the sync run has not seen and nothing has touched since `number`. */
+    /** Ids that are alive or unverified, which the sync run has not seen, and which nothing has touched since `number`. */
     unseenBy: (kind: Kind, syncRunId: number, number: number): Promise<string[]> =>
       idsOf(
         statements,
@@ -136,31 +136,28 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
 
     /** Ids marked dirty or written after `number`. */
     async touchedSince(kind: Kind, number: number): Promise<Set<string>> {
-      const isShort = (await currentNumber()) - number < (await countKnown(kind));
+      const areChangesFewer = (await currentNumber()) - number < (await countKnown(kind));
       const markedDirty = await idsOf(
         statements,
         sql`SELECT id FROM record_state WHERE kind = ${kind} AND dirty > ${number}`,
       );
-      // As a rule from the end of the feed. From the rows where they are fewer, or where retention has trimmed this part of the feed,
-      // which is asked afterwards: another process may trim it meanwhile.
-      const fed = isShort
-        ? await idsOf(
-            statements,
-            sql`SELECT record_id AS id FROM changes WHERE seq > ${number} AND kind = ${kind}`,
-          )
-        : null;
-      const trimmed = await readFact(statements, TRIMMED_CHANGES_FACT);
-      const isWhole = trimmed === null || (JSON.parse(trimmed) as { through: number }).through <= number;
-      const written =
-        fed !== null && isWhole
-          ? fed
-          : await idsOf(statements, sql`SELECT id FROM ${TABLE_OF[kind]} WHERE change_seq > ${number}`);
-      return new Set([...markedDirty, ...written]);
+      if (areChangesFewer) {
+        const changed = await idsOf(
+          statements,
+          sql`SELECT record_id AS id FROM changes WHERE seq > ${number} AND kind = ${kind}`,
+        );
+        // Asked afterwards, since another process may trim changes meanwhile.
+        const trimmed = await readFact(statements, TRIMMED_CHANGES_FACT);
+        const isWhole = trimmed === null || (JSON.parse(trimmed) as { through: number }).through <= number;
+        if (isWhole) return new Set([...markedDirty, ...changed]);
+      }
+      const written = sql`SELECT id FROM ${TABLE_OF[kind]} WHERE change_seq > ${number}`;
+      return new Set([...markedDirty, ...(await idsOf(statements, written))]);
     },
 
-    /** An event about a deletion was accepted after `number`, or at `wall` or later. */
+    /** Whether an event about a deletion was accepted after `number`, or at `wall` or later. */
     async hasAnnouncedDeletion(kind: Kind, number: number, wall: number): Promise<boolean> {
-      // From the newest back to the time asked about: what is older is not looked at.
+      // The bound of `seq` spares a look at all older events.
       const found = await statements.query(
         sql`SELECT 1 FROM events WHERE kind = ${kind} AND ${isOneOf(events.type, [...DELETE_TYPES])}
           AND (seq > ${number} OR seq > coalesce((SELECT seq FROM events WHERE ${events.receivedAt} < ${iso(wall)}
@@ -175,7 +172,7 @@ export async function countLive(unit: Sql, kind: Kind): Promise<number> {
   return (await single<number>(unit, sql`SELECT live FROM record_counts WHERE kind = ${kind}`)) ?? 0;
 }
 
-/** Makes ids known that something named. Returns how many were new. */
+/** Returns how many ids were new. */
 export async function makeKnown(unit: Sql, kind: Kind, ids: readonly string[], now: Now): Promise<number> {
   if (ids.length === 0) return 0;
   return await unit.change(sql`${knownRows(unit, kind, ids, now)} DO NOTHING`);
@@ -187,13 +184,13 @@ const knownRows = ({ dialect }: Sql, kind: Kind, ids: readonly string[], { stead
       CAST(${steady} AS bigint)
     FROM ${dialect.listed([...new Set(ids)].sort())} WHERE true ON CONFLICT (kind, id)`;
 
-/** The service was running just now: instants of the database's clock are valid for a replica that joins or takes over. */
+/** The service was running just now. Then instants of the database's clock are valid for a replica that joins or takes over. */
 async function isServed(unit: Unit, now: Now): Promise<boolean> {
   const beat = await readFact(unit, 'heartbeat');
   return beat !== null && Math.abs(now.wall - Date.parse(beat)) < ALIVE_MS;
 }
 
-/** Only instants ahead of this clock, which another one noted: they would keep a record waiting. */
+/** Sets back instants that are ahead of this clock, which another clock wrote: they would keep a record waiting. */
 async function clampToClock(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming): Promise<number> {
   const { dirtyAt, firstDirtyAt, missingSince } = states;
   await unit.change(update(states, { readEndedAt: steady }, sql`read_ended_at > ${steady}`));
@@ -209,11 +206,11 @@ async function clampToClock(unit: Unit, { steady }: Now, { settleMs }: DirtyTimi
   return await unit.change(update(states, back, sql`unverified_since IS NOT NULL AND (${isAhead})`));
 }
 
-/** After a longer pause, or on another server: nothing says that the two clocks agree. */
+/** After a longer pause, or on another server, the clock may have been set: all that waits begins to wait now. */
 async function restartClocks(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming): Promise<number> {
-  // All, not only those that seem to be ahead: after a clock was set forward the last read looks old.
+  // Not only those ahead of the clock: if it was set forward, the last read looks older than it is.
   await unit.change(update(states, { readEndedAt: steady }, sql`read_ended_at IS NOT NULL`));
-  // What events have shown and no read covers was shown now.
+  // What events have shown, and no read covers, counts as shown now.
   for (const table of Object.values(TABLE_OF)) {
     const shown = unit.dialect.withEach(table.shown, steady);
     await unit.change(update(table, { shown }, sql`unverified_since IS NOT NULL AND shown IS NOT NULL`));

@@ -44,13 +44,13 @@ export const REJECTIONS_KEPT = 500;
 export const DUPLICATES_KEPT = 10_000;
 
 type StoredEvent = Omit<PendingEvent, 'kind' | 'receivedWall' | 'owner'> & {
-  /** Null: it is of no known family, so it was ignored. */
+  /** Null: its type belongs to no known family, so it was ignored. */
   kind: Kind | null;
   receivedAt: string;
   state: EventState;
 };
 
-/** Deliveries, as they are accepted or rejected; and what people do about those that were not understood. */
+/** Accepting and rejecting deliveries, and what people do about those that were not understood. */
 export function createEventVerbs(database: Database, engine: Engine) {
   const failAgain = (to: Sql, id: string, error: string, processedAt: string) => {
     const failed = { attempts: sql`${events.attempts} + 1`, error, processedAt };
@@ -58,7 +58,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
   };
 
   return {
-    /** Outcomes are in the order of `events`. Assessments that `pointers` find, and no later step would, become known here. */
+    /** Outcomes are in the order of `events`. Assessments that are named in events without processing become known here. */
     async accept(
       {
         events: arrived,
@@ -89,8 +89,8 @@ export function createEventVerbs(database: Database, engine: Engine) {
     },
 
     /**
-     * Reads a failed event again, by these pointers and the learned ones; if that fails, it stays failed. Also a processed one whose
-     * record the API has never shown, if it names another record now; a record that nothing else names is then removed.
+     * Reads a failed event again, with these pointers and the learned ones. If it cannot be read, it stays failed. Also reads a processed
+     * event whose record the API has never shown. If it names another record now, the former one is removed once nothing names it.
      */
     async retryEvent(id: string, rules: ProvisionalRules, now: Now): Promise<RetryOutcome> {
       const nowIso = iso(now.wall);
@@ -104,16 +104,14 @@ export function createEventVerbs(database: Database, engine: Engine) {
           );
           if (row === undefined) return { outcome: 'unknown' };
           const { state, receivedAt, kind, ...stored } = row;
-          if (
-            kind === null ||
-            (state !== 'failed' && !(await isAboutNothing(unit, kind, stored.recordId, state)))
-          )
-            return { outcome: 'other_state', state };
+          const isFailed = state === 'failed';
+          const mayRetry = isFailed || (await hasUnshownRecord(unit, row));
+          if (kind === null || !mayRetry) return { outcome: 'other_state', state };
           if (stored.body === null) return { outcome: 'trimmed' };
           const pointers = withLearned(rules.pointers, await learnedPointers(unit));
           const recordId = recordIdIn(payloadIn(stored.body), kind, pointers);
-          if (state !== 'failed' && (recordId === null || recordId === stored.recordId))
-            return { outcome: 'other_state', state };
+          const namesAnother = recordId !== null && recordId !== stored.recordId;
+          if (!isFailed && !namesAnother) return { outcome: 'other_state', state };
           if (recordId === null) {
             const error = noRecordIn(kind, rules.pointers);
             await failAgain(unit, id, error, nowIso);
@@ -122,7 +120,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
           const again = { state: 'pending', attempts: 0, nextAttemptAt: null };
           unit.send(update(events, again, sql`seq = ${stored.seq}`));
           tally(unit, { [state]: -1, pending: 1 });
-          // As an event that names no record yet: then the learned pointers are used too, and its record becomes dirty.
+          // Without a record, so that `applyAll` uses the learned pointers too, and marks the record dirty.
           const event = { ...stored, kind, recordId: null, receivedWall: Date.parse(receivedAt), owner: '' };
           await applyAll(engine, unit, [readEvent(engine, event, rules.pointers)], new Map(), rules, now);
           await trimBodiesAgainFrom(unit, stored.seq);
@@ -138,7 +136,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
       }
     },
 
-    /** Failed events that name no record, in number order, after the event of that number. */
+    /** Failed events that name no record, in number order, after the number `after`. */
     failedWithoutRecord: (after: number, limit: number): Promise<UnreadEvent[]> =>
       database.sql.query<UnreadEvent>(
         sql`SELECT seq, id, type, kind, attempts, body FROM events${database.sql.dialect.indexedBy('events_failed')}
@@ -146,7 +144,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
           ORDER BY seq LIMIT ${limit}`,
       ),
 
-    /** False: no such event in a state that allows it. */
+    /** False: there is no pending or failed event with this id. */
     async discardEvent(id: string, now: Now): Promise<boolean> {
       const nowIso = iso(now.wall);
       return await database.transact(async (unit) => {
@@ -167,7 +165,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
       });
     },
 
-    /** Marks its record dirty, or opens a gap on its kind, so that the API is asked. */
+    /** Marks the delivery's record dirty, or opens a gap for its kind, so that the API is asked. */
     async releaseQuarantined(id: number, now: Now, timing: DirtyTiming): Promise<boolean> {
       const nowIso = iso(now.wall);
       return await database.transact(async (unit) => {
@@ -180,7 +178,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
         if (kind !== null && recordId !== null) {
           engine.records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
         } else if (kind === 'risk_assessment') {
-          // There is no list to read: only a person can settle it.
+          // Assessments have no list: only a person can settle this.
           await resolveSettled(unit, kind, null, nowIso);
         } else {
           const gap = gapOf('unusable_delivery', kind, null);
@@ -190,7 +188,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
       });
     },
 
-    /** Keeps the newest `REJECTIONS_KEPT` of each reason, sender by sender in turn, so that a flood replaces its sender's own only. */
+    /** Keeps `REJECTIONS_KEPT` of each reason: the newest of each sender, then the second newest, so that a flood replaces only its own. */
     async recordRejections(rejected: readonly CountedRejection[]): Promise<void> {
       await database.transact(async (unit) => {
         for (const { wall, ...rejection } of rejected) {
@@ -212,14 +210,14 @@ export function createEventVerbs(database: Database, engine: Engine) {
   };
 }
 
-/** By this an event's content is compared: its body, or the hash once the body is trimmed. */
+/** An event's content for comparison: its body, or once that is trimmed, its hash. */
 interface Content {
   id: string;
   contentHash: string | null;
   body: string | null;
 }
 
-/** Counts redeliveries. Returns those with another content than the event that came before with the same id. */
+/** Counts redeliveries. Returns those whose content differs from the event's with the same id. */
 async function noteRepeats(
   unit: Unit,
   again: readonly IncomingEvent[],
@@ -267,14 +265,9 @@ function isContent({ contentHash, body }: Content, again: string): boolean {
   return body === again || contentHashOf(again) === (contentHash ?? contentHashOf(body ?? ''));
 }
 
-/** Whether it was processed for a record that neither the API nor an event has ever shown. */
-async function isAboutNothing(
-  unit: Unit,
-  kind: Kind,
-  recordId: string | null,
-  state: EventState,
-): Promise<boolean> {
-  if (recordId === null || (state !== 'processed' && state !== 'ignored')) return false;
+/** Whether the event was processed, and neither the API nor an event has ever shown its record. */
+async function hasUnshownRecord(unit: Unit, { kind, recordId, state }: StoredEvent): Promise<boolean> {
+  if (kind === null || recordId === null || (state !== 'processed' && state !== 'ignored')) return false;
   const record = (await loadRecords(unit, kind, [recordId])).get(recordId);
   return record?.state.returned === false && record.row === null;
 }
@@ -293,7 +286,7 @@ async function forgetUnnamed(unit: Unit, kind: Kind, id: string, nowIso: string)
   await resolveGap(unit, { reason: 'unreadable_answer', kind, recordId: id }, nowIso);
 }
 
-/** Deliveries that are not accepted as events: their content is kept, their record is read if it is known, and a gap is opened. */
+/** Puts deliveries that are not accepted as events into quarantine, marks their records dirty, and opens gaps. */
 async function keepUnusable(
   unit: Unit,
   records: Pick<Records, 'dirty'>,
@@ -302,27 +295,30 @@ async function keepUnusable(
   timing: DirtyTiming,
   pointers: IdPointers,
 ): Promise<void> {
-  const nowIso = iso(now.wall);
-  const deliveries = [...conflicting.map(conflictOf), ...unusable];
-  for (const [nth, { reason, t, kind, recordId, address = null, body }] of deliveries.entries()) {
+  const keep = async (
+    { reason, t, kind, recordId, address = null, body }: UnusableDelivery,
+    gapReason: 'unusable_delivery' | typeof CONFLICTING,
+    error: string,
+  ) => {
     const bodySha256 = createHash('sha256').update(body).digest('hex');
     const kept = { reason, t, kind, recordId, address, body, bodySha256, ...namedIn(body) };
-    unit.send(insertInto(quarantine, { receivedAt: nowIso, ...kept }));
+    unit.send(insertInto(quarantine, { receivedAt: iso(now.wall), ...kept }));
     if (kind !== null && recordId !== null)
       records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
     await makeNamedKnown(unit, { kind, body }, now, pointers);
-    const before = conflicting[nth];
-    const what = before === undefined ? 'unusable_delivery' : CONFLICTING;
-    const gap = gapOf(what, kind, recordId);
-    const error =
-      before === undefined
-        ? `a signed delivery is in quarantine: ${reason.replaceAll('_', ' ')}`
-        : `the id ${before.id} was received before with other content`;
-    await openGap(unit, gap, error, now, timing);
+    await openGap(unit, gapOf(gapReason, kind, recordId), error, now, timing);
+  };
+  for (const event of conflicting) {
+    const delivery = { ...event, reason: CONFLICTING, body: Buffer.from(event.body) };
+    await keep(delivery, CONFLICTING, `the id ${event.id} was received before with other content`);
+  }
+  for (const delivery of unusable) {
+    const reason = delivery.reason.replaceAll('_', ' ');
+    await keep(delivery, 'unusable_delivery', `a signed delivery is in quarantine: ${reason}`);
   }
 }
 
-/** The assessments named in a delivery that no later step reads become known. */
+/** Makes the assessments known that are named in a delivery which is never processed. */
 async function makeNamedKnown(
   unit: Unit,
   { kind, body }: Pick<UnusableDelivery, 'kind'> & { body: Uint8Array | string },
@@ -331,23 +327,20 @@ async function makeNamedKnown(
 ): Promise<void> {
   if (kind === null) return;
   const { data } = objectIn(body);
-  await makeKnown(
-    unit,
-    'risk_assessment',
-    assessmentsNamedIn(isObject(data) ? data : {}, kind, pointers),
-    now,
-  );
+  const named = assessmentsNamedIn(isObject(data) ? data : {}, kind, pointers);
+  await makeKnown(unit, 'risk_assessment', named, now);
 }
 
-/** A rejected body is parsed for its id and type only up to this size, since a stranger may have sent it. Bytes. */
-const NAMED_WITHIN = 64 * 1024;
-/** Id and type as a body names them. Null: it cannot be read, or the text is not a usable id. */
+/** Larger bodies are not parsed for their id and type, since a stranger may have sent them. */
+const NAMED_WITHIN_BYTES = 64 * 1024;
+
+/** Id and type in a body that was not accepted. Null: it cannot be read, or has no usable text there. */
 function namedIn(body: Uint8Array | null): { eventId: string | null; type: string | null } {
-  const { id, type } = body === null || body.length > NAMED_WITHIN ? {} : objectIn(body);
+  const { id, type } = body === null || body.length > NAMED_WITHIN_BYTES ? {} : objectIn(body);
   return { eventId: isUsableId(id) ? id : null, type: isUsableId(type) ? type : null };
 }
 
-/** Empty if it is no object, or cannot be parsed. */
+/** The JSON object in a body; empty if there is none. */
 function objectIn(body: Uint8Array | string): JsonObject {
   try {
     const value: unknown = parseJson(typeof body === 'string' ? body : Buffer.from(body).toString('utf8'));
@@ -356,12 +349,3 @@ function objectIn(body: Uint8Array | string): JsonObject {
     return {};
   }
 }
-
-const conflictOf = ({ t, body, kind, recordId, address }: IncomingEvent): UnusableDelivery => ({
-  reason: CONFLICTING,
-  t,
-  kind,
-  recordId,
-  address: address ?? null,
-  body: Buffer.from(body),
-});

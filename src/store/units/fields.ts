@@ -1,46 +1,41 @@
-import type { Kind } from '../../compliance/kinds.ts';
+import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
-import {
-  type KnownFields,
-  knownFields,
-  learnFields,
-  noteFields,
-  seenByName,
-} from '../../mirror/flat-columns.ts';
+import { knownFields, learnFields, noteFields, seenByName } from '../../mirror/flat-columns.ts';
 import type { Database, Sql } from '../database.ts';
 import { changes, fields } from '../schema.ts';
 import type { Field, FieldLook } from '../values.ts';
 import { readFact, sql, upsert, writeFact } from './sql.ts';
 
-/** The fact that says up to which number changes have been searched for fields. */
+/** Up to this number changes have been searched for fields. */
 const LOOKED_FACT = 'fields_looked';
 
-/** Changes searched together, since on PostgreSQL the event loop parses their JSON. A single larger one is searched too. */
+/** How much JSON of changes one step searches, since on PostgreSQL the event loop parses it. A single larger change is searched too. */
 const LOOK_BYTES = 262_144;
 
-/** The typed columns of the views `…_flat`: changes hold every field that a record ever had, in the order of commits. */
+/** The typed columns of the views `…_flat`. They are found in the changes, which have every field that a record ever had. */
 export function createFieldVerbs({ sql: statements, transactApart }: Database) {
   return {
-    /** Looks at up to `limit` changes after `look`. Null: after the last look that was learned. */
+    /** Searches up to `limit` changes after `look`. Null: after those from which fields were last learned. */
     async seeFields(look: FieldLook | null, limit: number): Promise<FieldLook> {
       const from = look?.through ?? Number((await readFact(statements, LOOKED_FACT)) ?? 0);
       type Row = { seq: number; kind: Kind; id: string; after: unknown; at: string };
-      // After a backup was put back, numbers are given out again.
+      // After a backup was put back, the counter is lower, and its numbers are given out again: search all changes.
       const behind = sql`CASE WHEN ${from} > (SELECT value FROM counter) THEN 0 ELSE CAST(${from} AS bigint) END`;
       const statement = sql`SELECT seq, kind, record_id AS id, after, at FROM changes WHERE seq > ${behind} ORDER BY seq`;
       const { rows, isFull } = await statements.page<Row>(statement, [changes.after], limit, LOOK_BYTES);
       const last = rows.at(-1);
       if (last === undefined) return { through: from, seen: look?.seen ?? [], isOver: true };
-      const known = knownByKind(await fieldsByKind(statements));
+      const present = await fieldsByKind(statements);
+      const known = new Map(KINDS.map((kind) => [kind, knownFields(present.get(kind) ?? [])]));
       const seen = seenByName(look?.seen ?? []);
       for (const row of rows) {
         const { data } = statements.dialect.fromJson(row.after) as { data?: JsonObject };
-        if (data !== undefined) noteFields(seen, known(row.kind), { ...row, data });
+        if (data !== undefined) noteFields(seen, known.get(row.kind)!, { ...row, data });
       }
       return { through: last.seq, seen: [...seen.values()], isOver: !isFull };
     },
 
-    /** Returns the rows of `fields` that are new or have another column. Rejects with StoreUnavailable while a query blocks a view. */
+    /** Returns the new and changed rows of `fields`. Rejects with StoreUnavailable while a query locks a view. */
     learnFields: ({ through, seen }: FieldLook): Promise<(Field & { kind: Kind })[]> =>
       transactApart(fields, async (unit) => {
         const present = await fieldsByKind(unit);
@@ -77,13 +72,4 @@ async function fieldsByKind(from: Sql): Promise<Map<Kind, Field[]>> {
     rows.map((row) => ({ ...row, keys: from.dialect.fromJson(row.keys) as string[] })),
     (row) => row.kind,
   );
-}
-
-function knownByKind(byKind: Map<Kind, Field[]>) {
-  const known = new Map<Kind, KnownFields>();
-  return (kind: Kind) => {
-    const types = known.get(kind) ?? knownFields(byKind.get(kind) ?? []);
-    known.set(kind, types);
-    return types;
-  };
 }

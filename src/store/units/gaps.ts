@@ -7,14 +7,14 @@ import type { DirtyTiming, GapChange, GapKey, GapReason, Now } from '../values.t
 import { allOf, insertInto, is, isOneOf, iso, readFact, sql, update, writeFact } from './sql.ts';
 
 /**
- * What resolves a gap, besides the code that opened it or an operator:
+ * What resolves a gap, besides an operator and the code that opened it:
  *
  * - `read`: a read that verifies the record that the gap names.
- * - `full_sync`: a complete full sync of the kind, begun after the gap last occurred. For risk assessments, which have no list, it
- *   reads only known ids; so it resolves only gaps that say that deliveries may have been lost. A lost event about an id that
- *   nothing else names cannot be found at all: `coverage` reports that limit, and a gap that is open for ever would add nothing.
- * - `full_list`: the same for a kind with a list, begun when the event's change must be on its page. Every record was then read,
- *   the one that the event did not name included. For risk assessments the gap stays open, as a known difference.
+ * - `full_sync`: a complete full sync of the kind, begun after the gap last occurred. Risk assessments have no list, so theirs reads only
+ *   known ids, and cannot find a lost event about an id that nothing else names. It resolves the gap nevertheless: `coverage` reports
+ *   that limit, and a gap that stays open for ever would add nothing.
+ * - `full_list`: a complete full sync of a kind with a list, begun a consistency window after the gap last occurred. It has read every
+ *   record, also the one that the event did not name. For risk assessments the gap stays open, as a known difference.
  */
 type Resolution = 'read' | 'full_sync' | 'full_list';
 
@@ -23,27 +23,26 @@ const RESOLVED_BY: Readonly<Record<GapReason, readonly Resolution[]>> = {
   downtime: ['full_sync'],
   upstream_unavailable: ['full_sync'],
   rejected_timestamp: ['full_sync'],
-  // A full sync with an error, by one without.
+  // A full sync was not complete: the next complete one resolves these.
   total_mismatch: ['full_sync'],
   list_incomplete: ['full_sync'],
-  // Signed, but unusable. With a kind and no id it is `no_record_id`. Without a kind nothing was accepted (the answer was 400),
-  // and it may not be about a record at all.
+  // Signed, but unusable. With a kind and no id it is `no_record_id`. Without a kind it was answered 400, and may be about no record.
   unusable_delivery: ['read', 'full_sync'],
   conflicting_content: ['read', 'full_sync'],
-  // Accepted events that are not in the rows. A successful retry and a discard resolve them too.
+  // Accepted events that are not in the rows. A successful retry or a discard resolves these too.
   failed_event: ['read'],
   no_record_id: ['full_list'],
-  // Lists bring their records back. That no assessment is missing, only an operator can know.
+  // A list shows all its records again. Only an operator can know that no assessment is missing.
   restored: ['full_list'],
   unresolved: ['read'],
-  // Or by a 404 while another record of the kind can be read: then it is `unresolved`.
+  // A 404, while another record of the kind can be read, turns it into `unresolved`.
   unproven_id: ['read'],
   deletions_unproven: ['read'],
-  // By a usable answer to the same request. For a record that is its own address, and the reader of it resolves the gap: with
-  // `read`, a list that shows the record would resolve it too, and the address would not be asked again.
+  // A usable answer to the same request resolves it. For a record that is its own address; not `read`, because a list that shows the
+  // record would then resolve the gap, and the address would not be read again.
   unreadable_answer: ['full_sync'],
   unaddressable: [],
-  // By the first accepted read; the first delivery; an approval.
+  // Resolved by the code that opened them: after the first accepted read, the first delivery, or the approval.
   credentials_rejected: [],
   rejected_signatures: [],
   no_signing_secret: [],
@@ -62,7 +61,7 @@ function resolvedByFullSyncOf(kind: Kind): readonly GapReason[] {
   return kind === 'risk_assessment' ? RESOLVED_BY_FULL_SYNC : [...RESOLVED_BY_FULL_SYNC, ...RESOLVED_BY_LIST];
 }
 
-/** Of an event or a delivery that was not understood. */
+/** The gap for an event or a delivery that was not understood. */
 export function gapOf(
   reason: 'failed_event' | 'unusable_delivery' | 'conflicting_content',
   kind: Kind | null,
@@ -73,13 +72,7 @@ export function gapOf(
 }
 export const gapOfFailed = (kind: Kind, recordId: string | null) => gapOf('failed_event', kind, recordId);
 
-/** When (steady) a full sync must begin, at the earliest, to resolve a gap opened now: what it reads may be as old as SETTLE. */
-function coverableAt(gap: GapKey, now: Now, timing: DirtyTiming | undefined): number | null {
-  if (timing === undefined) return null;
-  return gap.reason === 'no_record_id' ? Math.ceil(now.steady + timing.settleMs) : null;
-}
-
-/** Takes a number, so that only a full sync begun later resolves the gap. */
+/** Takes a number, so that only a full sync begun later resolves the gap; `no_record_id` needs one begun a consistency window later. */
 export async function openGap(
   unit: Unit,
   gap: GapKey,
@@ -88,18 +81,15 @@ export async function openGap(
   timing?: DirtyTiming,
 ): Promise<void> {
   const number = unit.numbers.next();
-  const attempts = sql`${gaps.attempts} + 1`;
-  const again = {
-    attempts,
-    error: sql`coalesce(${error}, ${gaps.error})`,
-    number,
-    coverableAt: coverableAt(gap, now, timing),
-  };
+  const waits = timing !== undefined && gap.reason === 'no_record_id';
+  const coverableAt = waits ? Math.ceil(now.steady + timing.settleMs) : null;
+  const lastError = sql`coalesce(${error}, ${gaps.error})`;
+  const again = { attempts: sql`${gaps.attempts} + 1`, error: lastError, number, coverableAt };
   if ((await unit.change(update(gaps, again, isOpen(gap)))) > 0) return;
-  await addGap(unit, gap, { error, openedAt: iso(now.wall), number, coverableAt: again.coverableAt });
+  await addGap(unit, gap, { error, openedAt: iso(now.wall), number, coverableAt });
 }
 
-/** Also if a gap with the same key is open, as after a second restore: each is resolved separately. */
+/** Adds a gap even if one with the same key is open: after a second restore each is resolved by itself. */
 async function addGap(
   unit: Unit,
   gap: GapKey,
@@ -109,13 +99,13 @@ async function addGap(
   unit.gapChanges.push({ gap, what: 'opened', error: row.error, openForMs: null });
 }
 
-/** False: it is not open. */
+/** Takes a gap's key or id. False: it is not open. */
 export async function resolveGap(unit: Unit, gap: GapKey | number, nowIso: string): Promise<boolean> {
   const which = typeof gap === 'number' ? sql`id = ${gap} AND resolved_at IS NULL` : isOpen(gap);
   return (await resolveWhere(unit, which, nowIso)) > 0;
 }
 
-/** After an operator or a successful retry: the gap stays while another event or delivery of the same record is unprocessed. */
+/** Resolves the gap of events that were not understood, unless another failed event or quarantined delivery needs it. */
 export async function resolveSettled(
   unit: Unit,
   kind: Kind,
@@ -130,7 +120,7 @@ export async function resolveSettled(
     rest.push(
       sql`SELECT 1 FROM quarantine WHERE released_at IS NULL AND kind = ${kind} AND record_id IS NULL`,
     );
-  // The gap also covers ids that the API does not know, until a list is read.
+  // The gap also stands for ids that the API does not know, until a list is read.
   if (recordId === null && kind !== 'risk_assessment')
     rest.push(sql`SELECT 1 FROM gaps WHERE kind = ${kind} AND reason = 'unresolved' AND resolved_at IS NULL`);
   const found = rest.map((each) => sql`EXISTS (${each})`);
@@ -168,7 +158,7 @@ export async function resolveAfterFullSync(
       AND (coverable_at IS NULL OR coverable_at <= ${beganAt}) AND ${isOneOf(gaps.reason, resolvedByFullSyncOf(kind))}`,
     nowIso,
   );
-  // A gap of the whole mirror is resolved once every kind has been read completely since.
+  // A gap of the whole mirror is resolved when every kind has had a complete full sync since.
   const since = KINDS.map((each) => sql`(SELECT number FROM ${lastComplete(each)} AS s) >= gaps.number`);
   await resolveWhere(
     unit,
@@ -177,11 +167,11 @@ export async function resolveAfterFullSync(
   );
 }
 
-/** The last complete full sync of a kind, found without the many before it: what it does not resolve, none of those does. */
+/** The last complete full sync of a kind. A gap that it does not resolve is not resolved by an earlier one either. */
 const lastComplete = (kind: Kind) =>
   sql`(SELECT number, began_at FROM sync_runs WHERE kind = ${kind} AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1)`;
 
-/** Whether a gap is open that a complete list of the kind resolves. */
+/** Whether a gap is open that only a complete list of the kind resolves. */
 export async function hasUnnamed({ query }: Sql, kind: Kind): Promise<boolean> {
   const open = await query(
     sql`SELECT 1 FROM gaps WHERE kind = ${kind} AND record_id IS NULL AND resolved_at IS NULL
@@ -220,12 +210,12 @@ async function resolveWhere(unit: Unit, condition: SQL, nowIso: string): Promise
   return resolved.length;
 }
 
-/** The same database, which reports the gap changes of each unit after its commit. Those before the first watcher go to that one. */
+/** Wraps a database, so that gap changes are reported after each commit. The first watcher also gets the earlier ones. */
 export function watched<D extends Database>(database: D) {
   const early: GapChange[] = [];
   let onChange = (change: GapChange): void => void early.push(change);
   const transact: Database['transact'] = async (work, first) => {
-    // Of the last try: earlier ones were rolled back.
+    // Those of the last try, since earlier tries were rolled back.
     let changes: readonly GapChange[] = [];
     const result = await database.transact((unit, read) => {
       changes = unit.gapChanges;
@@ -243,16 +233,16 @@ export function watched<D extends Database>(database: D) {
   };
 }
 
-/** The fact that names the life of a database. Another one begins when a copy takes its place. */
+/** The fact that identifies a database's epoch: a new epoch begins when a copy is put in its place. */
 export const EPOCH_FACT = 'epoch';
 const EPOCH_BYTES = 8;
 
 /**
- * Begins another epoch, and in the same commit opens a gap for each kind: a list brings back what it shows, and nothing an assessment that
- * only lost events have named. `copiedAt`: ISO 8601; null: the copy does not say, and the last heartbeat counts.
+ * Begins a new epoch, and in the same commit opens a gap for each kind: accepted events may be lost. `copiedAt`: when the copy was made
+ * (ISO 8601); null: the copy does not say, so the last heartbeat counts.
  */
 export async function beginEpoch(unit: Unit, copiedAt: string | null, now: Now): Promise<void> {
-  const from = copiedAt ?? (await readFact(unit, 'heartbeat')) ?? 'a moment that nothing here tells';
+  const from = copiedAt ?? (await readFact(unit, 'heartbeat')) ?? 'an unknown time';
   const to = iso(now.wall);
   const error = `a copy of the database was put back: what was accepted from ${from} to ${to} is not in it`;
   const settleMs = Number((await readFact(unit, 'settle_ms')) ?? 0);

@@ -3,7 +3,7 @@ import type { Column, SQL } from '../drizzle.ts';
 import type { ListPaging, NumberedRows, NumberedTable, Period } from '../reports.ts';
 import { allOf, as, beforeOf, limitOf, one, sql } from './sql.ts';
 
-/** Lists that show the newest first. They are read downwards by a number that grows with time, unless a clock was set back. */
+/** Lists with the newest row first, read downwards by the row's number. It grows with time, unless a clock was set back. */
 
 export interface Numbered {
   table: string;
@@ -14,11 +14,11 @@ export interface Numbered {
 interface Listed {
   time: string;
   columns: string;
-  /** It has a body, which only a single row shows. */
+  /** It has a body, which is shown only with a single row. */
   hasBody?: true;
 }
 
-/** Tables that are numbered by `id`. */
+/** Their numbers are in the column `id`. */
 const LISTED: Readonly<Record<NumberedTable, Listed>> = {
   gaps: {
     time: 'opened_at',
@@ -53,9 +53,9 @@ export async function listOf<Name extends NumberedTable>(
   const before = Math.min(beforeOf(paging), await numberAt(to, table, paging.until));
   const conditions = [
     sql`id < ${before}`,
-    ...(from === 0 ? [] : [sql`id >= ${from}`]),
-    ...isWithin(to, time, paging),
-    ...(open === undefined ? [] : [sql`resolved_at IS ${sql.raw(open ? 'NULL' : 'NOT NULL')}`]),
+    from === 0 ? null : sql`id >= ${from}`,
+    isWithin(to, time, paging),
+    open === undefined ? null : sql`resolved_at IS ${sql.raw(open ? 'NULL' : 'NOT NULL')}`,
   ];
   const rows = await to.query<StoredRow>(
     sql`SELECT ${sql.raw(columns)} FROM ${sql.raw(name)} WHERE ${allOf(conditions)} ORDER BY id DESC LIMIT ${limitOf(paging)}`,
@@ -79,7 +79,7 @@ interface StoredRow {
   differences?: unknown;
 }
 
-/** The body twice: as text for reading, and in full as base64. */
+/** Shows the body twice: as text to read, and as base64, which is exact. */
 function reportOf<Name extends NumberedTable>({ dialect }: Sql, name: Name, row: StoredRow) {
   const { body = null, ...rest } = row;
   const bodies = { body: body?.toString('utf8') ?? null, body_base64: body?.toString('base64') ?? null };
@@ -90,59 +90,64 @@ function reportOf<Name extends NumberedTable>({ dialect }: Sql, name: Name, row:
   } as NumberedRows[Name];
 }
 
-/** The conditions for rows of the period. */
-export function isWithin({ dialect }: Sql, time: string, { since, until }: Period): SQL[] {
-  return [
-    ...(since === undefined ? [] : [sql`${sql.raw(time)} >= ${dialect.instant(since)}`]),
-    ...(until === undefined ? [] : [sql`${sql.raw(time)} < ${dialect.instant(until)}`]),
-  ];
+/** The row is of the period. */
+export function isWithin({ dialect }: Sql, time: string, { since, until }: Period): SQL {
+  return allOf([
+    since === undefined ? null : sql`${sql.raw(time)} >= ${dialect.instant(since)}`,
+    until === undefined ? null : sql`${sql.raw(time)} < ${dialect.instant(until)}`,
+  ]);
 }
 
-/** The first number of `until` or later, found without an index of times: all rows of the period are below it. */
+/** All rows before `until` have numbers below this one. */
 export async function numberAt(to: Sql, rows: Numbered, until: string | undefined): Promise<number> {
   return until === undefined ? Number.MAX_SAFE_INTEGER : await firstSince(to, rows, until);
 }
 
-/** The number from which on all rows are of `instant` or later. */
+/** The number from which on all rows are of `instant` or later: a binary search, since times have no index. */
 export async function firstSince(
   to: Sql,
   { table, number, time }: Numbered,
   instant: string,
 ): Promise<number> {
-  const look = sql.raw(`SELECT ${number} AS number, ${time} AS time FROM ${table} WHERE ${number}`);
-  const newestUpTo = (most: number) =>
+  const select = sql.raw(`SELECT ${number} AS number, ${time} AS time FROM ${table} WHERE ${number}`);
+  const newestUpTo = (last: number) =>
     one<{ number: number; time: string }>(
       to,
-      sql`${look} <= ${most} ORDER BY ${sql.raw(number)} DESC LIMIT 1`,
+      sql`${select} <= ${last} ORDER BY ${sql.raw(number)} DESC LIMIT 1`,
     );
-  let least = 0;
-  let most = (await newestUpTo(Number.MAX_SAFE_INTEGER))?.number ?? 0;
-  while (least < most) {
-    const middle = Math.ceil((least + most) / 2);
+  let low = 0;
+  let high = (await newestUpTo(Number.MAX_SAFE_INTEGER))?.number ?? 0;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
     const row = await newestUpTo(middle);
-    if (row === null || row.time < instant) least = middle;
-    else most = Math.max(least, row.number - 1);
+    if (row === null || row.time < instant) low = middle;
+    else high = Math.max(low, row.number - 1);
   }
-  return least + 1;
+  return low + 1;
 }
 
-/** A way along an index: rows of `walked` (FROM … WHERE …) in the order of `keys`; the last key marks the place of a row. */
-export interface Way {
-  walked: SQL;
+/** How rows are read along an index: those of `rows` (FROM … WHERE …) in the order of `keys`. A cursor has the last key. */
+export interface IndexScan {
+  rows: SQL;
   keys: readonly (Column | SQL)[];
   order: 'ASC' | 'DESC';
-  /** What a person reads of how far a page came. */
+  /** Shows a person how far a page came. */
   reach: Column | SQL;
 }
 
-/** One page of a walk. */
-export interface Looked<Row, Place> {
+/** A row's place in an index scan: `place` for a cursor, `reach` for a person. */
+interface ScanPlace<Place> {
+  place: Place;
+  reach: string;
+}
+
+export interface ScannedPage<Row, Place> {
   items: Row[];
-  /** Of each item. */
-  ends: { place: Place; reach: string }[];
+  /** The place of each item. */
+  places: ScanPlace<Place>[];
   isFull: boolean;
-  /** The last row that was looked at; null: nothing is left after it. */
-  end: { place: Place; reach: string } | null;
+  /** The place of the last row that was looked at; null: no row is left after it. */
+  end: ScanPlace<Place> | null;
 }
 
 interface Bounds {
@@ -150,19 +155,19 @@ interface Bounds {
   lookAt: number;
 }
 
-/** At most `limit` of those that fit among the first `lookAt` rows of the way. */
-export async function lookAlong<Row extends object, Place = string>(
+/** Returns at most `limit` rows that fit, from the first `lookAt` rows of the scan. */
+export async function scanPage<Row extends object, Place = string>(
   to: Sql,
-  { walked, keys, order, reach }: Way,
+  { rows: scanned, keys, order, reach }: IndexScan,
   { selected, fits }: { selected: SQL; fits: SQL },
   { limit, lookAt }: Bounds,
-): Promise<Looked<Row, Place>> {
+): Promise<ScannedPage<Row, Place>> {
   const inOrder = (by: readonly (Column | SQL)[]) => {
     const directed = by.map((key) => sql`${key} ${sql.raw(order)}`);
     return sql.join(directed, sql`, `);
   };
-  const along = sql`${walked} ORDER BY ${inOrder(keys)}`;
-  // As the last columns, each once: then SQLite sees that the rows come in order, and looks at no more than it needs.
+  const along = sql`${scanned} ORDER BY ${inOrder(keys)}`;
+  // The keys are the last columns, each once: then SQLite sees that the rows come in order, and stops as soon as it has enough.
   const [first, ...others] = keys;
   const marks = others.length === 0 ? { place: first! } : { before_place: first!, place: others.at(-1)! };
   const mark = as({ reach, ...marks });
@@ -171,23 +176,25 @@ export async function lookAlong<Row extends object, Place = string>(
       WHERE fits ORDER BY ${inOrder(Object.keys(marks).map((name) => sql.raw(name)))} LIMIT ${limit}`,
   );
   const items = rows.map(({ place, before_place, reach, fits, ...row }) => row as unknown as Row);
-  const ends = rows.map(({ place, reach }) => ({ place, reach }));
-  if (rows.length === limit) return { items, ends, isFull: true, end: rows.at(-1)! };
+  const places = rows.map(({ place, reach }) => ({ place, reach }));
+  if (rows.length === limit) return { items, places, isFull: true, end: rows.at(-1)! };
   const end = sql`SELECT ${mark} ${along} LIMIT 1 OFFSET ${lookAt - 1}`;
-  return { items, ends, isFull: false, end: await one<{ place: Place; reach: string }>(to, end) };
+  return { items, places, isFull: false, end: await one<ScanPlace<Place>>(to, end) };
 }
 
-/** The same of a list whose newest come first. */
-export async function lookDown<Row extends object>(
+/** The same for a list with the newest row first. */
+export async function scanNewest<Row extends object>(
   to: Sql,
-  { walked, ...rows }: Numbered & { walked: SQL },
+  table: Numbered,
+  rows: SQL,
   what: { selected: SQL; fits: SQL },
   { since, ...bounds }: Bounds & Pick<Period, 'since'>,
-): Promise<Looked<Row, number>> {
-  const way: Way = { walked, keys: [sql.raw(rows.number)], order: 'DESC', reach: sql.raw(rows.time) };
-  const looked = await lookAlong<Row, number>(to, way, what, bounds);
-  const { isFull, end } = looked;
-  if (isFull || end === null || since === undefined || end.reach >= since) return looked;
-  // One older row does not end it: where a clock was set back, rows of the period may have lower numbers.
-  return end.place < (await firstSince(to, rows, since)) ? { ...looked, end: null } : looked;
+): Promise<ScannedPage<Row, number>> {
+  const { number, time } = table;
+  const scan: IndexScan = { rows, keys: [sql.raw(number)], order: 'DESC', reach: sql.raw(time) };
+  const page = await scanPage<Row, number>(to, scan, what, bounds);
+  const { isFull, end } = page;
+  if (isFull || end === null || since === undefined || end.reach >= since) return page;
+  // A row from before the period does not end it: if a clock was set back, rows of the period may have lower numbers.
+  return end.place < (await firstSince(to, table, since)) ? { ...page, end: null } : page;
 }

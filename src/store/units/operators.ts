@@ -5,7 +5,7 @@ import type { AuditEntry, Now, SealedText, StoredRegistration, StoredTokens } fr
 import { EPOCH_FACT } from './gaps.ts';
 import { excluded, iso, noteAudit, one, readFact, set, sql, update, upsert, writeFact } from './sql.ts';
 
-/** What operators do, besides what concerns records: audit, registrations, tokens, traffic, facts. */
+/** Audit, registrations, tokens, traffic and facts. */
 export function createOperatorVerbs(database: Database) {
   const { sql: statements } = database;
   return {
@@ -13,14 +13,14 @@ export function createOperatorVerbs(database: Database) {
     audit: (entry: AuditEntry, now: Now): Promise<number> =>
       database.transact((unit) => noteAudit(unit, entry, now)),
 
-    /** An entry that has its outcome keeps it. */
+    /** Changes nothing if the entry has its outcome already. */
     async settleAudit(id: number, outcome: string): Promise<void> {
       await database.transact((unit) =>
         unit.change(update(audit, { outcome }, sql`id = ${id} AND outcome = ${AUDIT_ASKED}`)),
       );
     },
 
-    /** Replaces one of the same id; its secret stays if none is given. */
+    /** Replaces the registration with the same id. If there is no new secret, the old one stays. */
     async saveRegistration({ createdWall, expiresWall, ...registration }: StoredRegistration): Promise<void> {
       const { sealedSecret, sealedAnswer, createdAt } = registrations;
       await database.transact((unit) =>
@@ -45,7 +45,7 @@ export function createOperatorVerbs(database: Database) {
       );
     },
 
-    /** Sets its expiry; one that is not after now deletes the row. False: no such registration, nothing was written. */
+    /** Sets when the registration expires; if that is not after now, deletes it. False: there is none, and nothing was written. */
     forgetRegistration: (id: string, expiresWall: number, entry: AuditEntry, now: Now): Promise<boolean> =>
       database.transact(async (unit) => {
         const own = sql`upstream_id = ${id}`;
@@ -58,7 +58,7 @@ export function createOperatorVerbs(database: Database) {
         return changed > 0;
       }),
 
-    /** Expired ones that are not deleted yet included. */
+    /** Includes expired registrations that are not deleted yet. */
     async listRegistrations(): Promise<StoredRegistration[]> {
       type Row = Omit<StoredRegistration, 'createdWall' | 'expiresWall'>;
       const rows = await statements.query<Row & { createdAt: string; expiresAt: string | null }>(
@@ -77,7 +77,7 @@ export function createOperatorVerbs(database: Database) {
 
     listSealed: (): Promise<SealedText[]> => statements.query<SealedText>(SEALED_TEXTS),
 
-    /** Replaces `present[n]` by `resealed[n]`. Nothing is written if the database has others now, or while tokens are being renewed. */
+    /** Replaces `present[n]` by `resealed[n]`. Writes nothing if the database has other texts by now, or if tokens are being renewed. */
     reseal: (
       present: readonly SealedText[],
       resealed: readonly string[],
@@ -97,10 +97,10 @@ export function createOperatorVerbs(database: Database) {
         return 'done';
       }),
 
-    /** Null: no sign-in yet. */
+    /** Null: nobody has signed in yet. */
     readTokens: (name: string): Promise<StoredTokens | null> => readTokens(statements, name),
 
-    /** The right to renew them, for `leaseMs` by the wall clock, which processes share. Null: another owner has it, or no tokens. */
+    /** Gives the right to renew the tokens for `leaseMs`, by the wall clock. Null: another owner has it, or there are no tokens. */
     leaseTokens: (
       name: string,
       owner: string,
@@ -108,8 +108,8 @@ export function createOperatorVerbs(database: Database) {
       { wall }: Now,
     ): Promise<StoredTokens | null> =>
       database.transact(async (unit) => {
-        // One that ends far later than any can was taken before the wall clock was set back: it counts as over. Not one
-        // that ends a little later, for the clocks of two processes differ.
+        // A lease that ends far later than any can was taken before the wall clock was set back, and counts as over. Twice the
+        // length, since the clocks of two processes may differ a little.
         const taken = await unit.change(
           sql`UPDATE tokens SET ${set(tokens, { leaseOwner: owner, leaseUntil: wall + leaseMs })}
             WHERE name = ${name} AND (lease_owner IS NULL OR lease_owner = ${owner}
@@ -125,7 +125,7 @@ export function createOperatorVerbs(database: Database) {
       );
     },
 
-    /** Replaces exactly `version` (null: any, a refusal included). False: others were saved since, nothing was written. */
+    /** Replaces the tokens of this `version` (null: of any). False: other tokens were saved since, and nothing was written. */
     saveTokens: (
       name: string,
       sealed: string,
@@ -148,7 +148,7 @@ export function createOperatorVerbs(database: Database) {
         return true;
       }),
 
-    /** The upstream refused to renew these. False: others were saved since, nothing was written. */
+    /** Notes that the upstream refused to renew these tokens. False: other tokens were saved since, and nothing was written. */
     refuseTokens: (
       name: string,
       refusal: string,
@@ -163,7 +163,7 @@ export function createOperatorVerbs(database: Database) {
         return true;
       }),
 
-    /** Adds to each minute's counts, and deletes minutes that began before `keepSince` (wall-clock milliseconds). */
+    /** Adds to the counts of each minute. Deletes minutes before `keepSince` (wall-clock milliseconds). */
     async addTraffic(counted: readonly TrafficReport[], keepSince: number): Promise<void> {
       const { times, totalMs, maxMs } = traffic;
       await database.transact(async (unit) => {
@@ -185,7 +185,7 @@ export function createOperatorVerbs(database: Database) {
       });
     },
 
-    /** New after each restore of a backup: numbers of changes go on from the backup's, and mean other changes than before. */
+    /** It changes when a backup is put back: after that the same numbers stand for other changes than before. */
     async epoch(): Promise<string> {
       return (await readFact(statements, EPOCH_FACT)) ?? '';
     },
@@ -197,7 +197,7 @@ export function createOperatorVerbs(database: Database) {
       await database.transact((unit) => writeFact(unit, name, value));
     },
 
-    /** Writes it, unless it has this value already: false, somebody else has claimed it. */
+    /** Writes the fact, unless it has this value: then somebody else has claimed it, and the result is false. */
     claimFact: (name: string, value: string): Promise<boolean> =>
       database.transact(async (unit) => {
         if ((await readFact(unit, name)) === value) return false;
@@ -210,7 +210,7 @@ export function createOperatorVerbs(database: Database) {
 const readTokens = (unit: Sql, name: string): Promise<StoredTokens | null> =>
   one<StoredTokens>(unit, sql`SELECT version, sealed, refusal FROM tokens WHERE name = ${name}`);
 
-/** Everything sealed with CREDENTIALS_KEY: every such column of the schema. */
+/** Everything in the schema that is sealed with CREDENTIALS_KEY. */
 const SEALED_TEXTS = sql`SELECT 'registrations' AS "table", upstream_id AS "row", sealed_secret AS sealed
   FROM registrations WHERE sealed_secret IS NOT NULL
   UNION ALL SELECT 'registration_answers', upstream_id, sealed_answer FROM registrations WHERE sealed_answer IS NOT NULL
@@ -224,7 +224,7 @@ const RESEAL = {
     update(registrations, { sealedSecret }, sql`upstream_id = ${id}`),
   registration_answers: (sealedAnswer: string, id: string) =>
     update(registrations, { sealedAnswer }, sql`upstream_id = ${id}`),
-  // Another version: who read the text before must read it again before saving over it.
+  // A new version, so that whoever has read the old text cannot save over this one.
   tokens: (sealed: string, name: string) =>
     update(tokens, { sealed, version: sql`${tokens.version} + 1` }, sql`name = ${name}`),
 };

@@ -31,7 +31,7 @@ import {
 } from './records.ts';
 import { createdIn, iso, single, sql, tally, update } from './sql.ts';
 
-/** A claimed event with what the store knows besides, which the worker does not need. */
+/** A claimed event, with what only the store needs. */
 export interface PendingEvent extends ClaimedEvent {
   type: string;
   created: string;
@@ -39,50 +39,48 @@ export interface PendingEvent extends ClaimedEvent {
   body: string;
 }
 
-/** How many pending rows one claim looks over, so that one record's long queue cannot make it read the whole table. */
+/** A claim looks at this many times its limit of pending rows: a long queue of one record must not make it read the whole table. */
 export const CLAIM_SCAN_FACTOR = 4;
 /**
- * A claim ends with the event whose body brings it to so many bytes; on PostgreSQL, where a record costs more, with its row. It is one
- * transaction, behind which others wait: with 0.9 MB for each of 256 events it took 37 s. Room for 256 of 16 KiB.
+ * A claim ends with the event whose body brings the sum of the bodies to this size; on PostgreSQL also the records' rows count. A
+ * batch is one transaction, for which others wait: one of 256 events of 0.9 MB took 37 s. 256 bodies of 16 KiB fit.
  */
 export const CLAIM_BYTES = 4_194_304;
 
-/** What each engine does in its own way, since most of what an event costs is here: storing it, saving a batch, claims. */
+/** What each engine does in its own way, since here an event costs the most: storing it, claims, and saving a batch. */
 export interface Engine {
   records: Records;
-  /** Its steady clock is the database's, and outlives the processes. */
+  /** The steady clock is the database's, so that instants stay valid when a process ends. */
   keepsTime: boolean;
-  /** Accepts a group of new events more cheaply than by `insertNew`. Null: nothing was done, and `insertNew` must do it. */
+  /** Accepts a group of new events in a cheaper way than `insertNew`. Null: nothing was done, and `insertNew` must do it. */
   acceptNew(events: readonly IncomingEvent[], now: Now, timing: DirtyTiming): Promise<AcceptOutcome[] | null>;
-  /** Stores those whose ids are new, and marks their records dirty. Their numbers; null: the id has come before. */
+  /** Stores the events whose ids are new, and marks their records dirty. Returns their numbers; null: the id is known. */
   insertNew(
     unit: Unit,
     events: readonly IncomingEvent[],
     now: Now,
     timing: DirtyTiming,
   ): Promise<(number | null)[]>;
-  /** The unit that accepted them is committed. */
+  /** Called when the unit that accepted them is committed. */
   accepted(events: readonly IncomingEvent[], outcomes: readonly AcceptOutcome[], receivedWall: number): void;
-  /** What an event says. */
   payloadOf(event: PendingEvent): JsonObject;
-  /** As `loadRecords`, or from memory, where the last event of a record has left it. */
+  /** Like `loadRecords`, but takes records from memory where the engine keeps them. */
   recall(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, LoadedRecord>>;
-  /** A unit has changed records in another way, or will: what is remembered of them is dropped. */
+  /** Drops the records kept in memory, since a unit changes records in another way. */
   forgetRecords(): void;
-  /** As `records.save`, but states only where they are new. */
+  /** Like `records.save`, but saves only those states that are new. */
   saveProvisional(
     unit: Unit,
     records: Iterable<LoadedRecord>,
     changes: readonly Change[],
     nowIso: string,
   ): void;
-  /** Saves the new states of events. */
   saveFinished(unit: Unit, finished: readonly Finished[], nowIso: string): void;
-  /** Those of `events` whose claim is not lost; it ends with this unit. */
+  /** Returns the events whose claims are not lost. Those claims end with this unit. */
   finishClaims<T extends ClaimedEvent>(sql: Sql, events: readonly T[]): Promise<T[]>;
-  /** The unit that finished them is committed. */
+  /** Called when the unit that finished them is committed. */
   claimsFinished(events: readonly ClaimedEvent[]): void;
-  /** Whoever has claimed it finds the claim lost, and leaves the event. */
+  /** Ends the claim of an event, whoever has it: that owner then skips the event. */
   revokeClaim(sql: Sql, seq: number): Promise<void>;
 }
 
@@ -90,21 +88,21 @@ export interface Finished {
   seq: number;
   state: 'processed' | 'ignored' | 'failed';
   error: string | null;
-  /** Of a failed event that names no record: from when on its record is looked for. Null: it is not. */
+  /** For a failed event that names no record: when the search for its record begins. Null: there is none. */
   soughtFrom: string | null;
 }
 
-/** What happens to claimed events: they are shown in the mirror, deferred, or given up. */
+/** Claimed events are shown in the mirror, deferred, or failed. */
 export function createProcessingVerbs(database: Database, engine: Engine) {
   return {
-    /** Writes claimed events into rows and marks each processed or failed, in one transaction. Skips those whose claim was lost. */
+    /** Shows claimed events in the rows, and marks each as processed, ignored or failed, in one transaction. Skips lost claims. */
     async applyEvents(
       claimed: readonly ClaimedEvent[],
       rules: ProvisionalRules,
       now: Now,
     ): Promise<ProvisionalOutcome[]> {
       if (claimed.length === 0) return [];
-      // The worker gives back the objects that it has claimed.
+      // The worker passes back the objects that `claimEvents` returned.
       const events = claimed as readonly PendingEvent[];
       const read = events.map((event) => readEvent(engine, event, rules.pointers));
       const outcomes = await database.transact(
@@ -119,7 +117,7 @@ export function createProcessingVerbs(database: Database, engine: Engine) {
       return outcomes;
     },
 
-    /** After an error of our own: retry at `retryAtMs` (steady); null: the event is `failed`. */
+    /** After an error of ours: the event is tried again at `retryAtMs` (steady). Null: it fails. */
     async deferEvent(
       { event, retryAtMs, error }: { event: ClaimedEvent; retryAtMs: number | null; error: string },
       now: Now,
@@ -151,22 +149,23 @@ export function createProcessingVerbs(database: Database, engine: Engine) {
   };
 }
 
-interface Read {
+/** An event, and what its payload says. */
+interface ReadEvent {
   event: PendingEvent;
   reading: Reading;
-  /** By which it was read. */
+  /** With which it was read. */
   pointers: IdPointers;
 }
 
-export function readEvent(engine: Engine, event: PendingEvent, pointers: IdPointers): Read {
+export function readEvent(engine: Engine, event: PendingEvent, pointers: IdPointers): ReadEvent {
   return { event, reading: readPayload(event.kind, engine.payloadOf(event), pointers), pointers };
 }
 
-/** Every record that the events are about or name. */
+/** Loads every record that the events are about, or name. */
 async function recallAll(
   engine: Engine,
   sql: Sql,
-  read: readonly Read[],
+  read: readonly ReadEvent[],
 ): Promise<Map<string, LoadedRecord>> {
   const wanted = new Map<Kind, Set<string>>();
   const want = (kind: Kind, id: string) => {
@@ -186,19 +185,19 @@ async function recallAll(
   return records;
 }
 
-/** Shows events in their records, which are loaded in `records`, and marks each event processed, ignored or failed. */
+/** Shows events in their records, which `records` holds, and marks each event as processed, ignored or failed. */
 export async function applyAll(
   engine: Engine,
   unit: Unit,
-  read: readonly Read[],
+  read: readonly ReadEvent[],
   records: Map<string, LoadedRecord>,
   rules: ProvisionalRules,
   now: Now,
-): Promise<Applying[]> {
+): Promise<AppliedEvent[]> {
   if (read.length === 0) return [];
-  const readable = await readAnew(engine, unit, read, records, rules, now);
+  const all = await readWithLearnedPointers(engine, unit, read, records, rules, now);
   const batch: Batch = { records, rules, now, unit, touched: new Set(), changes: [], nowIso: iso(now.wall) };
-  const outcomes = readable.map((one) => applyOne(one, batch));
+  const outcomes = all.map((one) => applyOne(one, batch));
   engine.saveProvisional(unit, batch.touched, batch.changes, batch.nowIso);
   const moves = { processed: 0, ignored: 0, failed: 0 };
   const finished = outcomes.map((result): Finished => {
@@ -208,23 +207,17 @@ export async function applyAll(
   });
   engine.saveFinished(unit, finished, batch.nowIso);
   tally(unit, { ...moves, pending: -outcomes.length });
-  // After the states are saved: a failed event marks its record dirty, and saving would undo that.
+  // Only after the records' states are saved, which would undo the dirty marks.
   const failed = outcomes.filter(({ outcome }) => outcome === 'failed');
-  await askAboutFailed(
-    engine,
-    unit,
-    failed.map(({ event, error }) => ({ event, error: error ?? '' })),
-    now,
-    rules.timing,
-  );
+  await askAboutFailed(engine, unit, failed, now, rules.timing);
   return outcomes;
 }
 
-/** Events that were given up: the API is asked for what they were about. */
+/** Marks the records of failed events dirty and opens gaps, so that the API is asked. */
 async function askAboutFailed(
   { records }: Engine,
   unit: Unit,
-  failed: readonly { event: ClaimedEvent; error: string }[],
+  failed: readonly Pick<ProvisionalOutcome, 'event' | 'error'>[],
   now: Now,
   timing: DirtyTiming,
 ): Promise<void> {
@@ -249,21 +242,21 @@ function soughtFrom(
 }
 
 /**
- * The same events, but those that named no record are read again by the learned pointers. Their records become dirty, and are loaded
- * into `records`.
+ * Returns the same events, and reads those that name no record again with the learned pointers. Records that are found in this way
+ * become dirty, and are added to `records`.
  */
-async function readAnew(
+async function readWithLearnedPointers(
   engine: Engine,
   unit: Unit,
-  read: readonly Read[],
+  read: readonly ReadEvent[],
   records: Map<string, LoadedRecord>,
   rules: ProvisionalRules,
   now: Now,
-): Promise<readonly Read[]> {
+): Promise<readonly ReadEvent[]> {
   const nameless = read.filter(({ event }) => event.recordId === null);
   if (nameless.length === 0) return read;
   const pointers = withLearned(rules.pointers, await learnedPointers(unit));
-  const again = new Map<Read, Read>();
+  const again = new Map<ReadEvent, ReadEvent>();
   const dirtied: Dirtied[] = [];
   for (const one of nameless) {
     const { kind, seq } = one.event;
@@ -277,7 +270,7 @@ async function readAnew(
   engine.records.dirty(unit, dirtied, now, rules.timing);
   for (const { event } of again.values()) {
     const { kind, recordId, seq } = event;
-    // The event was not about this record until now, so other ids are looked for in its data as well.
+    // The event was not about this record until now: its data must still be searched for other ids.
     unit.send(
       sql`UPDATE record_state SET searched = ${seq - 1} WHERE kind = ${kind} AND id = ${recordId} AND searched >= ${seq}`,
     );
@@ -287,7 +280,7 @@ async function readAnew(
   return read.map((one) => again.get(one) ?? one);
 }
 
-type Applying = ProvisionalOutcome & { event: PendingEvent };
+type AppliedEvent = ProvisionalOutcome & { event: PendingEvent };
 
 interface Batch {
   records: ReadonlyMap<string, LoadedRecord>;
@@ -300,13 +293,13 @@ interface Batch {
 }
 
 function applyOne(
-  { event, reading, pointers }: Read,
+  { event, reading, pointers }: ReadEvent,
   { records, touched, changes, rules, now, nowIso, unit }: Batch,
-): Applying {
+): AppliedEvent {
   const { kind, recordId } = event;
-  // An event of an unknown type only has its record read.
+  // Nothing is known about the payload of an unknown type, so only the API is asked.
   if (recordId !== null && !isKnownType(event.type)) return { event, outcome: 'marked_dirty', error: null };
-  // Also of an event that cannot be used: the assessments that it names become known.
+  // The assessments that an event names become known, even if the event itself cannot be used.
   for (const id of reading.assessments) {
     const record = records.get(keyOf('risk_assessment', id))!;
     if (record.stored !== null || touched.has(record)) continue;
@@ -321,7 +314,7 @@ function applyOne(
   }
   if (!reading.usable) return { event, outcome: 'failed', error: reading.error };
 
-  // If its payload names a record, the event does too by now.
+  // A usable payload names a record, and the event has its id by now.
   const record = records.get(keyOf(kind, recordId!))!;
   touched.add(record);
   const verifiedAt = record.row?.verifiedAt;

@@ -17,28 +17,28 @@ import {
   type StatusCount,
 } from '../reports.ts';
 import { changes } from '../schema.ts';
-import { lookAlong, type Way } from './lists.ts';
+import { type IndexScan, scanPage } from './lists.ts';
 import { TABLE_OF, tableName } from './records.ts';
 import { allOf, as, LAST, limitOf, one, single, sql } from './sql.ts';
 
-/** Of one kind. A longer list is of no use to choose from. */
+/** At most this many statuses of a kind are listed: nobody chooses from a longer list. */
 const STATUSES_LISTED = 50;
 
-/** A way along an index, of which a page looks at a bounded number of rows. */
-interface Lane extends Omit<Way, 'walked'> {
-  /** From a place of it on, or from its beginning. */
-  walked(place: string | null): Promise<SQL>;
+/** A scan of one index. A page looks at a bounded number of its rows. */
+interface Lane extends Omit<IndexScan, 'rows'> {
+  /** The rows after this place; null: all. */
+  rowsAfter(place: string | null): Promise<SQL>;
   recordId: Column;
   fits: SQL;
-  /** The index alone shows what fits. */
+  /** `fits` needs only the index. */
   inIndex?: boolean;
-  /** The place in a cursor, of a row's own place and what a person reads of it. Default: the former. */
+  /** A row's place as the cursor has it. Default: `place`. */
   placeOf?(place: string, reach: string): string;
 }
 
 /**
- * A page looks at a bounded number of rows of an index, and says how far it came. A search has three lanes: ids that begin with the
- * text, then names that do, then names that contain it. The cursor is the lane's number and a place in it.
+ * A page looks at a bounded number of rows of an index, and says how far it came. A search has three lanes, one after another: ids that
+ * begin with the text, names that begin with it, and names that contain it. The cursor is the lane's number and a place in the lane.
  */
 export async function searchRecords(
   to: Sql,
@@ -50,26 +50,26 @@ export async function searchRecords(
   const lanes = lanesOf(to, kind, filter, paging.order ?? 'id');
   const [, first = '0', from = null] = /^(\d)\.(.*)$/s.exec(paging.after ?? '') ?? [];
   const ids: string[] = [];
-  /** Where a page goes on that ends with this one. */
+  /** For each id the cursor of a page that would end with it. */
   const nexts: string[] = [];
   let place = from;
   for (let at = Number(first); at < lanes.length; at += 1) {
     const lane = lanes[at]!;
     const lookAt = paging.lookAt ?? (lane.inIndex ? NAMES_LOOKED_AT : RECORDS_LOOKED_AT);
-    const way = { ...lane, walked: await lane.walked(place) };
+    const scan = { ...lane, rows: await lane.rowsAfter(place) };
     const what = { selected: as({ id: lane.recordId }), fits: lane.fits };
     const bounds = { limit: limit - ids.length, lookAt };
-    const { items: found, ends, isFull, end } = await lookAlong<{ id: string }>(to, way, what, bounds);
-    ids.push(...found.map(({ id }) => id));
-    const behind = (row: { place: string; reach: string }) =>
+    const { items, places, isFull, end } = await scanPage<{ id: string }>(to, scan, what, bounds);
+    ids.push(...items.map(({ id }) => id));
+    const cursorOf = (row: { place: string; reach: string }) =>
       `${at}.${lane.placeOf?.(row.place, row.reach) ?? row.place}`;
-    nexts.push(...ends.map(behind));
-    if (end !== null) return await shown(behind(end), isFull ? null : end.reach);
+    nexts.push(...places.map(cursorOf));
+    if (end !== null) return await pageWith(cursorOf(end), isFull ? null : end.reach);
     place = null;
   }
-  return await shown(null, null);
+  return await pageWith(null, null);
 
-  async function shown(next: string | null, searched_to: string | null): Promise<RecordPage> {
+  async function pageWith(next: string | null, searched_to: string | null): Promise<RecordPage> {
     const statement = sql`SELECT ${columns(kind)} FROM ${to.dialect.listed(ids)} JOIN ${TABLE_OF[kind]} USING (id) ORDER BY nth`;
     const { items } = await pageOf(to, kind, statement, ids.length);
     const ended = nexts[items.length - 1];
@@ -79,7 +79,7 @@ export async function searchRecords(
   }
 }
 
-/** By id alone, which is the key. */
+/** All records of a kind, in the order of their ids. */
 export function recordsById(to: Sql, kind: Kind, paging: Paging) {
   const rows = TABLE_OF[kind];
   const behind = sql`${rows.id} > ${paging.after ?? ''}`;
@@ -95,7 +95,7 @@ export async function recordOf(to: Sql, kind: Kind, id: string): Promise<RecordR
   return row === null ? null : reportOf(to, row);
 }
 
-/** The statuses that records of a kind have, the deleted included, each with how many have it. */
+/** The statuses that records of a kind have, deleted ones included, and how many records have each. */
 export function statusesOf(to: Sql, kind: Kind): Promise<StatusCount[]> {
   const rows = TABLE_OF[kind];
   const status = to.dialect.indexed(rows.status);
@@ -120,26 +120,25 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
 
   const isId = sql`(${id} >= ${search ?? ''} AND ${id} < ${`${search ?? ''}${LAST}`})`;
   const holds = sql`coalesce(${dialect.holds(name, search ?? '')}, false)`;
+  const hasStatus = sql`${dialect.indexed(status)} = ${dialect.indexed(filter.status ?? '')}`;
   const filters = [
-    ...(filter.status === undefined
-      ? []
-      : [sql`coalesce(${dialect.indexed(status)} = ${dialect.indexed(filter.status)}, false)`]),
-    ...(unverified === undefined
-      ? []
-      : [sql`${rows.unverifiedSince} IS ${sql.raw(unverified ? 'NOT NULL' : 'NULL')}`]),
-    ...(deleted === undefined ? [] : [sql`${rows.deletedAt} IS ${sql.raw(deleted ? 'NOT NULL' : 'NULL')}`]),
-    ...(field === undefined ? [] : [hasField(to, rows.data, field)]),
-  ];
+    filter.status === undefined ? null : sql`coalesce(${hasStatus}, false)`,
+    unverified === undefined
+      ? null
+      : sql`${rows.unverifiedSince} IS ${sql.raw(unverified ? 'NOT NULL' : 'NULL')}`,
+    deleted === undefined ? null : sql`${rows.deletedAt} IS ${sql.raw(deleted ? 'NOT NULL' : 'NULL')}`,
+    field === undefined ? null : hasField(to, rows.data, field),
+  ].filter((each) => each !== null);
   const found = search === undefined ? filters : [sql`(${isId} OR ${holds})`, ...filters];
 
-  /** `index` null: that of the primary key. */
+  /** `index` null: the primary key's. */
   const byId = (index: string | null, range: SQL, conditions: readonly SQL[]): Lane => ({
     keys: [id],
     order: 'ASC',
     recordId: id,
     reach: id,
     fits: allOf(conditions),
-    async walked(place) {
+    async rowsAfter(place) {
       const hint = index === null ? sql`` : dialect.indexedBy(`${tableName(kind)}_${index}`);
       return sql`FROM ${rows}${hint} WHERE ${range} AND ${id} > ${place ?? ''}`;
     },
@@ -152,7 +151,7 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
     fits: allOf(conditions),
     inIndex: filters.length === 0,
     placeOf: placeByName,
-    async walked(cursor) {
+    async rowsAfter(cursor) {
       const { place, name: then } = cursor === null ? { place: null } : placeInCursor(cursor);
       const begin =
         place === null
@@ -162,14 +161,14 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
     },
   });
 
-  /** The name at which the last page ended, where the cursor does not have it. If it has changed to an earlier name since, the first name that fits. */
+  /** The name of the record at which the last page ended. If it is now one before the first name that fits, that first name. */
   async function nameOf(last: string, from: string): Promise<string> {
     const found = (await single<string>(to, sql`SELECT ${name} FROM ${rows} WHERE ${id} = ${last}`)) ?? '';
     return inEitherCase(found) < inEitherCase(from) ? from : found;
   }
 
   if (order === 'changed') return [byChange(kind, found)];
-  // Usually few are unverified or deleted: with their index nothing else is looked at.
+  // Usually few records are unverified or deleted, and these indexes have only those.
   if (unverified === true) return [byId('outstanding', sql`unverified_since IS NOT NULL`, found)];
   if (deleted === true) return [byId('deleted', sql`deleted_at IS NOT NULL`, found)];
   if (search !== undefined) {
@@ -184,10 +183,10 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
     return [byName('', sql`true`, filters), byId('name', sql`${folded} IS NULL`, filters)];
   }
   if (filter.status === undefined) return [byId(null, sql`true`, filters)];
-  return [byId('status', sql`${dialect.indexed(status)} = ${dialect.indexed(filter.status)}`, filters)];
+  return [byId('status', hasStatus, filters)];
 }
 
-/** The last change first. A row has the number of the change that wrote its content, so each record is found once. */
+/** The latest change first. Each record is found once, by the number of the change that wrote its content. */
 function byChange(kind: Kind, filters: readonly SQL[]): Lane {
   const rows = TABLE_OF[kind];
   const isLast = sql`${rows.id} = ${changes.recordId} AND ${rows.changeSeq} = ${changes.seq}`;
@@ -197,12 +196,12 @@ function byChange(kind: Kind, filters: readonly SQL[]): Lane {
     recordId: changes.recordId,
     reach: changes.at,
     fits: sql`(${changes.kind} = ${kind} AND EXISTS (SELECT 1 FROM ${rows} WHERE ${sql.join([isLast, ...filters], sql` AND `)}))`,
-    walked: async (place) =>
+    rowsAfter: async (place) =>
       sql`FROM ${changes} WHERE ${changes.seq} < ${place === null ? Number.MAX_SAFE_INTEGER : Number(place)}`,
   };
 }
 
-/** The value is a text, or what it says as JSON. */
+/** The field is this text, or the value that this text is as JSON. */
 function hasField({ dialect }: Sql, data: Column, { path, value }: RecordFilter['field'] & object): SQL {
   const found = sql.join([sql`${data}`, ...path.map((name) => sql`CAST(${name} AS text)`)], sql` -> `);
   const meant = [value, ...jsonIn(value)].map((one) => dialect.isJson(found, one));
@@ -229,10 +228,10 @@ const reportOf = ({ dialect }: Sql, row: RecordReport): RecordReport => ({
   data: dialect.fromJson(row.data) as JsonObject,
 });
 
-/** A longer name is looked up again, and so is one that not every program passes on as it is. */
+/** A longer name is looked up again, and so is one with characters that not every program passes on unchanged. */
 const NAME_IN_CURSOR = 100;
 
-/** The name goes along: the record may have another one when the next page is asked for. Before it is its length. */
+/** LENGTH:NAMEID. The cursor has the name, because the record may have another one when the next page is asked for. */
 const placeByName = (id: string, name: string): string =>
   name.length > NAME_IN_CURSOR || /[\p{C}\p{Zl}\p{Zp}]/u.test(name)
     ? `:${id}`

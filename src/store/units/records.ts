@@ -10,16 +10,16 @@ import { iso, sql } from './sql.ts';
 
 const { getTableName } = drizzleModule('drizzle-orm');
 
-/** What each engine does in its own way, because most of what an event or a page costs is here. */
+/** What each engine does in its own way, because here an event or a page costs the most. */
 export interface Records {
   /**
-   * Those that are verified, have just this document, were neither written nor read after `number`, and leave nothing else to
-   * decide: a read can only change when they were last read.
+   * Ids of objects whose read would change nothing but when the record was last read: it is verified, has exactly this document, nothing
+   * about it is undecided, and it was neither written nor read after `number`.
    */
   settled(sql: Sql, kind: Kind, objects: readonly ReadObject[], number: number): Promise<string[]>;
-  /** With their lines of the feed. Of a record whose content was not written, only what is known of it. */
+  /** Saves records and their changes. Content is saved only of records that are `written`. */
   save(unit: Unit, records: Iterable<LoadedRecord>, changes: readonly Change[], nowIso: string): void;
-  /** Something gave reason to read these. */
+  /** Marks records dirty: there is a reason to read them. */
   dirty(unit: Unit, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void;
 }
 
@@ -38,23 +38,23 @@ export interface RecordRow extends RowContent {
   cause: string;
 }
 
-/** A record as one unit sees and changes it. */
+/** A record in memory, as one unit sees and changes it. */
 export interface LoadedRecord {
   kind: Kind;
   id: string;
   state: RecordState;
   row: RecordRow | null;
-  /** As the database has it. Null: neither the API nor an event has made it known. */
+  /** The state in the database. Null: the record is not known. */
   stored: RecordState | null;
-  /** The indexed columns of its row, as the database has them. */
+  /** The indexed columns of its row in the database. */
   storedRow: { name: string | null; deletedAt: string | null; unverifiedSince: string | null } | null;
   error: string | null;
   syncRunId: number | null;
-  /** Its content was written, and not only what is known of it. */
+  /** Its content has changed, and not only its state. */
   written: boolean;
 }
 
-/** A line of the feed, to be written with the record. */
+/** A row of `changes`, to be saved with the record. */
 export interface Change extends RowChange {
   seq: number;
   kind: Kind;
@@ -62,38 +62,38 @@ export interface Change extends RowChange {
   cause: string;
 }
 
-/** `number` is that of the event that gave reason to read the record, or a new one. */
+/** A dirty mark. `number`: of the event that is the reason, or a new one. */
 export interface Dirtied {
   kind: Kind;
   id: string;
   number: number;
 }
 
-/** The tables of the rows; they share every column but the version, which policies have. */
+/** The tables of records. They have the same columns, and policies also have a version. */
 export const TABLE_OF = { policy: policies, risk_assessment: riskAssessments, vendor: vendors } as const;
 
 export const tableName = (kind: Kind): string => getTableName(TABLE_OF[kind]);
 
 /**
- * SQL on a row `r` and its `record_state` row `s`: `decideApply` would change nothing after a read that shows the row as it is.
+ * SQL about a row `r` and its `record_state` row `s`: after a read that shows the row as it is, `decideApply` would change nothing.
  */
 export const IS_SETTLED = `s.returned AND s.unverified_since IS NULL AND s.dirty_at IS NULL AND s.first_dirty_at IS NULL
   AND s.due_at IS NULL AND s.missing_since IS NULL AND s.missing_number IS NULL AND NOT s.proven AND s.delete_event IS NULL
   AND s.refusals = 0 AND s.attempts = 0 AND r.deleted_at IS NULL AND r.unverified_since IS NULL AND r.shown IS NULL`;
 
-/** Whether the columns that are taken from `data` are still as they are there: somebody else may have changed the row. */
+/** SQL: the columns that repeat fields of `data` agree with it. Another program may have changed the row. */
 export const columnsMatchData = (kind: Kind, inData: (column: string) => string): string =>
   ['name', 'status', ...(kind === 'policy' ? ['version'] : [])]
     .map((column) => `r.${column} IS NOT DISTINCT FROM ${inData(column)}`)
     .join(' AND ');
 
-/** Of `record_state`: the row of this record. */
+/** The condition for a record's row in `record_state`. */
 export const isRecord = (kind: Kind, id: string): SQL =>
   sql`${recordState.kind} = ${kind} AND ${recordState.id} = ${id}`;
 
 export const keyOf = (kind: Kind, id: string): string => `${kind} ${id}`;
 
-/** New content, with its change in the feed, under a new number. */
+/** Gives the record new content under a new number, and returns the change. */
 export function writeContent(
   record: LoadedRecord,
   content: RowContent,
@@ -116,18 +116,19 @@ export function writeContent(
   return { ...change, seq, kind: record.kind, id: record.id, cause };
 }
 
-/** The fields of a state that `record_state` has as columns. The others are in the record's row. */
+/** The fields of a state that are columns of `record_state`. The others are in the record's row. */
+// biome-ignore format: names side by side
 export const STATE_FIELDS = [
-  ...(['dirty', 'dirtyAt', 'firstDirtyAt', 'unverifiedSince', 'provisionalCreated', 'readNumber'] as const),
-  ...(['readEndedAt', 'returned', 'missingSince', 'missingNumber', 'proven', 'deleteEvent'] as const),
-  ...(['searched', 'refusals', 'attempts', 'dueAt'] as const),
-] satisfies (keyof RecordState)[];
+  'dirty', 'dirtyAt', 'firstDirtyAt', 'unverifiedSince', 'provisionalCreated', 'readNumber', 'readEndedAt', 'returned',
+  'missingSince', 'missingNumber', 'proven', 'deleteEvent', 'searched', 'refusals', 'attempts', 'dueAt',
+] as const satisfies (keyof RecordState)[];
 
-/** The columns of a row that follow its content or its state. */
+/** The columns of a row that are loaded under their own names. */
+// biome-ignore format: names side by side
 const ROW_FIELDS = [
-  ...(['name', 'status', 'data', 'firstSeenAt', 'syncedAt', 'verifiedAt', 'deletedAt'] as const),
-  ...(['lastEventId', 'lastEventAt', 'cause', 'changeSeq', 'shown'] as const),
-];
+  'name', 'status', 'data', 'firstSeenAt', 'syncedAt', 'verifiedAt', 'deletedAt', 'lastEventId', 'lastEventAt', 'cause', 'changeSeq',
+  'shown',
+] as const;
 
 const loadedColumns = (kind: Kind) =>
   sql.raw(
@@ -140,7 +141,7 @@ const loadedColumns = (kind: Kind) =>
     ].join(', '),
   );
 
-/** Written once, and not for every batch. */
+/** Made once, and not for every batch. */
 const LOADED_COLUMNS = {
   policy: loadedColumns('policy'),
   risk_assessment: loadedColumns('risk_assessment'),
@@ -149,7 +150,7 @@ const LOADED_COLUMNS = {
 
 type Flag = boolean | 0 | 1;
 
-/** As a database has them: flags, instants and JSON are still to be converted. */
+/** A row as the engines return it, with flags, instants and JSON still to be converted. */
 interface StoredRow
   extends Omit<RecordState & RecordRow, 'unverifiedSince' | 'returned' | 'proven' | 'data' | 'shown'> {
   known: Flag;
@@ -164,9 +165,7 @@ interface StoredRow
   shown: unknown;
 }
 
-/**
- * All of `ids`, by id, also those that are not known. A verb loads all records that it is about, decides in memory, and saves them.
- */
+/** Loads all of `ids`, unknown ones included. A verb loads the records that it is about, decides in memory, and saves them. */
 export async function loadRecords(
   from: Sql,
   kind: Kind,
@@ -198,7 +197,7 @@ export async function loadRecords(
   return new Map(loaded.map((record) => [record.id, record]));
 }
 
-/** If there is a row, it has what was shown last; otherwise the state has. Field by field: a loop over them is seven times slower. */
+/** The row, if there is one, has the last `provisionalCreated`. Field by field, since a loop over the fields is seven times slower. */
 function stateFrom(stored: StoredRow, dialect: Dialect): RecordState {
   const { hasRow, unverifiedSince, shown } = stored;
   return {
@@ -239,6 +238,6 @@ function rowFrom(stored: StoredRow, dialect: Dialect): RecordRow {
   };
 }
 
-/** What an event changes of a state is in the row too, as a rule. Then the state is not written. */
+/** Usually all that an event changes in a state is in the row too. Then the state need not be saved. */
 export const hasNewState = (record: LoadedRecord): boolean =>
   record.stored === null || !standsInRow(record.stored, record);

@@ -1,12 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { Database } from '../database.ts';
-import {
-  leases,
-  replicas,
-  operatorSessions as sessions,
-  requestPlaces as shares,
-  syncRequests,
-} from '../schema.ts';
+import { leases, operatorSessions, replicas, requestPlaces, syncRequests } from '../schema.ts';
 import type {
   Lease,
   Now,
@@ -21,9 +15,9 @@ import { insertInto, iso, one, readFact, single, sql, update, upsert, writtenFac
 const PAUSE_FACT = 'places_paused_until';
 
 /**
- * What several processes over one database share: replicas, leases, requested sync runs, the request budget and operators' sessions.
- * Instants are the steady clock's, which on PostgreSQL is the database's time. No verb here needs the counter's lock: a lease must be
- * prolonged while a batch has it. They also work on a file, where a command is a second process.
+ * What several processes share in one database: replicas, leases, requested sync runs, the request budget and operators' sessions.
+ * Instants are of the steady clock, which on PostgreSQL is the database's time. No verb here locks the counter, so that a lease can be
+ * extended while a batch has the lock.
  */
 export function createReplicaVerbs(database: Database) {
   const { sql: statements } = database;
@@ -48,10 +42,10 @@ export function createReplicaVerbs(database: Database) {
       return (await single<number>(statements, living))!;
     },
 
-    /** Takes it, or extends this owner's. Null: another owner has it. */
+    /** Takes the lease, or extends it if this owner has it. Null: another owner has it. */
     async takeLease(name: string, owner: string, leaseMs: number, now: Now): Promise<TakenLease | null> {
       const leaseUntil = now.steady + leaseMs;
-      // Only this lease's row is locked: prolonging another lease must not wait for an owner of this one that is in a unit.
+      // Locks only the row of this lease: `concludeDeletions` locks it too, and other leases must be extended meanwhile.
       return await database.transactApart(null, async (unit) => {
         const kept = await single<number>(
           unit,
@@ -72,7 +66,7 @@ export function createReplicaVerbs(database: Database) {
       });
     },
 
-    /** Releases exactly this one. */
+    /** Releases the lease, if it still has this owner and fence. */
     async releaseLease({ name, owner, fence }: Lease): Promise<void> {
       await statements.change(
         sql`UPDATE leases SET owner = '', lease_until = 0 WHERE name = ${name} AND owner = ${owner} AND fence = ${fence}`,
@@ -93,11 +87,12 @@ export function createReplicaVerbs(database: Database) {
     takeSyncRequests: (): Promise<SyncRequest[]> =>
       statements.query<SyncRequest>(sql`DELETE FROM sync_requests RETURNING kind, reason`),
 
+    /** Gives the replica its part of the requests that are allowed in a minute. */
     sharePlaces: (
       { replica, limit, takes, wants, leaseMs, goodForMs }: PlacesAsked,
       now: Now,
     ): Promise<PlacesGiven> =>
-      database.transactApart(shares, async (unit) => {
+      database.transactApart(requestPlaces, async (unit) => {
         await unit.change(sql`DELETE FROM request_places WHERE places_until <= ${now.steady}`);
         const [others] = await unit.query<{ taken: number; wanting: number }>(
           sql`SELECT coalesce(sum(places), 0) AS taken, count(*) FILTER (WHERE wanted > places) AS wanting
@@ -107,7 +102,7 @@ export function createReplicaVerbs(database: Database) {
         const left = Math.max(0, limit - taken);
         const places = Math.min(left, takes);
         const own = { places, wanted: wants, placesUntil: now.steady + leaseMs };
-        await unit.change(upsert(shares, ['replica'], { replica, ...own }));
+        await unit.change(upsert(requestPlaces, ['replica'], { replica, ...own }));
         const lost = await unit.query<PlacesGiven['lost'][number]>(
           sql`SELECT replica, places, places_until AS until FROM request_places
             WHERE replica <> ${replica} AND places > 0 AND places_until <= ${now.steady + leaseMs - goodForMs}
@@ -131,12 +126,12 @@ export function createReplicaVerbs(database: Database) {
       );
     },
 
-    /** Also deletes those opened before `openedSince` or used before `usedSince`, and the oldest beyond `atMost`. */
+    /** Also deletes sessions opened before `openedSince` or last used before `usedSince`, and the oldest ones beyond `atMost`. */
     async openSession(
       session: StoredSession,
       { openedSince, usedSince, atMost }: { openedSince: number; usedSince: number; atMost: number },
     ): Promise<void> {
-      await database.transactApart(sessions, async (unit) => {
+      await database.transactApart(operatorSessions, async (unit) => {
         await unit.change(
           sql`DELETE FROM operator_sessions WHERE opened_at <= ${openedSince} OR used_at <= ${usedSince}`,
         );
@@ -144,7 +139,7 @@ export function createReplicaVerbs(database: Database) {
           sql`DELETE FROM operator_sessions WHERE hash NOT IN
             (SELECT hash FROM operator_sessions ORDER BY opened_at DESC, hash LIMIT ${Math.max(0, atMost - 1)})`,
         );
-        await unit.change(insertInto(sessions, { ...session }));
+        await unit.change(insertInto(operatorSessions, { ...session }));
       });
     },
 
@@ -155,7 +150,7 @@ export function createReplicaVerbs(database: Database) {
       ),
 
     async touchSession(hash: string, usedAt: number): Promise<void> {
-      await statements.change(update(sessions, { usedAt }, sql`hash = ${hash}`));
+      await statements.change(update(operatorSessions, { usedAt }, sql`hash = ${hash}`));
     },
 
     async closeSession(hash: string): Promise<void> {

@@ -40,7 +40,7 @@ import { beforeOf, iso, limitOf, one, readFact, sql } from './sql.ts';
 const EVENT_STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 'failed', 'discarded'];
 const DAY_MS = 86_400_000;
 
-/** What people ask the store. These verbs only read, and no delivery waits for them. */
+/** Reports for people. These verbs only read, and no delivery waits for them. */
 export function createReports({
   sql: statements,
   atOneMoment,
@@ -76,7 +76,7 @@ export function createReports({
     /** Reads a bounded number of rows with any filter. */
     listRecords: (kind: Kind, filter: RecordFilter, paging: RecordPaging): Promise<RecordPage> =>
       searchRecords(statements, kind, filter, paging),
-    /** In order, those of deleted records included. */
+    /** In order, with the statuses of deleted records. */
     listStatuses: (kind: Kind): Promise<StatusCount[]> => statusesOf(statements, kind),
 
     showRecord: (kind: Kind, id: string): Promise<RecordReport | null> => recordOf(statements, kind, id),
@@ -97,11 +97,11 @@ export function createReports({
       return { items, next: isFull ? String(items.at(-1)!.seq) : null };
     },
 
-    /** Oldest first. None: there are no others. */
+    /** Changes after this number, oldest first. Empty: there are none. */
     listChanges: async (after: number, limit: number): Promise<ChangeReport[]> =>
       (await changesWhere(sql`seq > ${after} ORDER BY seq`, limitOf({ limit }))).items,
 
-    /** The `after` with which `listChanges` begins at `instant` (ISO 8601 UTC). */
+    /** The `after` with which `listChanges` begins at this instant (ISO 8601 UTC). */
     async changesBefore(instant: string): Promise<number> {
       return (await firstSince(statements, { table: 'changes', number: 'seq', time: 'at' }, instant)) - 1;
     },
@@ -112,9 +112,9 @@ export function createReports({
       return text === null ? null : (JSON.parse(text) as TrimmedChanges);
     },
 
-    /** `seq`: the counter; the rows are at least as new, so that a reader of the changes after it misses none. */
+    /** The rows are at least as new as `seq`, so whoever goes on with the changes after it misses none. */
     async snapshotRecords(kind: Kind, paging: Paging) {
-      // The counter first: what is committed between the two is in the rows and also after `seq`.
+      // The counter is read first: a change that is committed between the two is in the rows, and its number is after `seq`.
       const seq = await currentNumber();
       const { items: records, isFull } = await recordsById(statements, kind, paging);
       return { seq, records, isFull };
@@ -126,19 +126,19 @@ export function createReports({
         sql`SELECT reason, sum(opened) AS count FROM gap_counts GROUP BY reason ORDER BY reason`,
       ),
 
-    /** Rows of a table without their bodies, newest first. */
+    /** Rows without their bodies, newest first. */
     list: <Name extends NumberedTable>(table: Name, paging: ListPaging): Promise<NumberedRows[Name][]> =>
       listOf(statements, table, paging),
     show: <Name extends NumberedTable>(table: Name, id: number): Promise<NumberedRows[Name] | null> =>
       rowOf(statements, table, id),
 
-    /** Of one sync run or of all, by kind and id; the key is `pendingDeletionKey`. */
+    /** Those of one sync run, or all, in the order of kind and id. Their cursor is `pendingDeletionKey`. */
     listPendingDeletions(
       { syncRunId }: { syncRunId?: number | undefined },
       paging: Paging,
     ): Promise<PendingDeletionReport[]> {
       const [, afterKind = '', afterId = ''] = /^([^/]*)\/(.*)$/s.exec(paging.after ?? '') ?? [];
-      // One sync run is of one kind: its index is in the order of the ids.
+      // A sync run has only one kind, and its index has the order of the ids.
       const [where, order] =
         syncRunId === undefined
           ? [sql`(d.kind, d.id) > (${afterKind}, ${afterId})`, sql`d.kind, d.id`]
@@ -154,7 +154,7 @@ export function createReports({
       );
     },
 
-    /** From `since` (wall-clock milliseconds) on, oldest first. Default: by the minute. */
+    /** Oldest first, from `since` (wall-clock milliseconds) on. */
     listTraffic: (since: number, step: TrafficStep = 'minute'): Promise<TrafficReport[]> =>
       query<TrafficReport>(
         sql`SELECT ${step === 'hour' ? dialect.hourOf(traffic.minute) : traffic.minute} AS minute, what,
@@ -192,7 +192,7 @@ async function summaryOf(to: Sql): Promise<StoreSummary> {
   );
   const { resolved_gaps_last_day, ...waiting } = rest!;
   return {
-    // `verified` is counted from the rows: the view's figure leaves out what no read can verify.
+    // `verified` counts rows. The view's `unverified` does not fit, since it leaves out ids that no read can verify.
     kinds: await query<KindStatus>(
       sql`SELECT s.*, s.records - (SELECT c.unverified FROM record_counts c WHERE c.kind = s.kind) AS verified
         FROM sync_status s`,

@@ -15,55 +15,55 @@ import {
 import type { Trimmed, TrimmedThing, TrimStep } from '../values.ts';
 import { as, iso, readFact, set, sql, tally, update, writeFact } from './sql.ts';
 
-/** The fact that says where the history begins. */
+/** The last trimmed change, as `TrimmedChanges`. */
 export const TRIMMED_CHANGES_FACT = 'changes_trimmed';
 
-/** The fact that says how far bodies have been trimmed: up to this number only failed events have one. */
+/** Up to this number bodies are trimmed: only failed events still have one. */
 const TRIMMED_BODIES_FACT = 'bodies_trimmed';
 
-/** After an event has left a state in which its body stays: trimming goes back to it. */
+/** Makes trimming go back to an event that has left a state in which its body stays. */
 export async function trimBodiesAgainFrom(unit: Sql, seq: number): Promise<void> {
   if ((await bodiesTrimmed(unit)) >= seq) await writeFact(unit, TRIMMED_BODIES_FACT, String(seq - 1));
 }
 
 const bodiesTrimmed = async (unit: Sql) => Number((await readFact(unit, TRIMMED_BODIES_FACT)) ?? 0);
 
-/** Bodies that one step parses, in some milliseconds. A single larger one is parsed too. */
+/** How much of the bodies one step parses: some milliseconds. A single larger body is parsed too. */
 const STEP_BYTES = 1_048_576;
 
 interface Candidate {
   key: number;
   at: string;
   bytes: number | null;
-  /** False: it stays, whatever its age. */
+  /** False: the row stays, at any age. */
   ready: boolean | 0 | 1;
-  /** No step goes past it. */
+  /** True: no step goes past this row. */
   stops: boolean | 0 | 1;
 }
 
-/** A walk through a table from its oldest row: which rows it looks at, and how it trims those that are old enough. */
-interface Walk {
+/** How a table is trimmed from its oldest row on. */
+interface Trimming {
   table: Table;
   key: Column;
   at: Column;
-  /** Only rows that fulfil it. */
-  among?: SQL;
-  /** It is parsed, so its size bounds a step. */
+  /** Which rows are looked at. Default: all. */
+  condition?: SQL;
+  /** It is parsed, so its size limits a step. */
   body?: Column;
   ready?: SQL;
   stops?: SQL;
-  /** Where a step begins, instead of where the caller says. */
+  /** Where a step begins, instead of at the caller's `after`. */
   from?(unit: Sql): Promise<number>;
   /** Trims the ready rows and returns how many; `last` is the last row that was old enough. */
   trim(unit: Unit, keys: number[], last: Candidate): Promise<number>;
 }
 
 const deleting =
-  (table: Table, key: Column): Walk['trim'] =>
+  (table: Table, key: Column): Trimming['trim'] =>
   (unit, keys) =>
     unit.change(sql`DELETE FROM ${table} WHERE ${unit.dialect.isAmong(key, keys)}`);
 
-/** Keeps the hash of each body that it removes, by which a late redelivery is recognised. Returns how many. */
+/** Replaces bodies by their hashes, which recognise a late redelivery. Returns how many. */
 async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number> {
   const { seq } = events;
   const kept = await unit.query<{ seq: number; body: string }>(
@@ -81,13 +81,13 @@ async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number>
 type Trim = (unit: Unit, step: TrimStep) => Promise<Trimmed>;
 
 /** A step ends before the first row that is too young, or when it has enough bodies. */
-function walk(of: Walk): Trim {
-  const { table, key, at, body, among = sql`true`, ready = sql`true`, stops = sql`false` } = of;
+function fromOldest(trimming: Trimming): Trim {
+  const { table, key, at, body, condition = sql`true`, ready = sql`true`, stops = sql`false` } = trimming;
   const bytes = body === undefined ? sql`0` : sql`octet_length(${body})`;
   return async (unit, { before, after, limit }) => {
-    const from = (await of.from?.(unit)) ?? after;
+    const from = (await trimming.from?.(unit)) ?? after;
     const looked = await unit.query<Candidate>(
-      sql`SELECT ${as({ key, at, bytes, ready, stops })} FROM ${table} WHERE ${among} AND ${key} > ${from} ORDER BY key LIMIT ${limit}`,
+      sql`SELECT ${as({ key, at, bytes, ready, stops })} FROM ${table} WHERE ${condition} AND ${key} > ${from} ORDER BY key LIMIT ${limit}`,
     );
     let size = 0;
     let taken = 0;
@@ -103,12 +103,12 @@ function walk(of: Walk): Trim {
     const last = old.at(-1);
     if (last === undefined) return { trimmed: 0, next: null };
     const keys = old.filter((row) => row.ready).map((row) => row.key);
-    const trimmed = await of.trim(unit, keys, last);
+    const trimmed = await trimming.trim(unit, keys, last);
     return { trimmed, next: isFull || taken === limit ? last.key : null };
   };
 }
 
-/** Deletes the oldest, by an index of these instants. */
+/** Deletes the oldest rows, found by an index of `at`. */
 function expire(table: Table, key: Column, at: Column): Trim {
   return async (unit, { before, limit }) => {
     const trimmed = await unit.change(
@@ -122,10 +122,10 @@ function expire(table: Table, key: Column, at: Column): Trim {
 const EVENTS = { table: events, key: events.seq, at: events.receivedAt, body: events.body };
 
 const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
-  event_bodies: walk({
+  event_bodies: fromOldest({
     ...EVENTS,
     from: bodiesTrimmed,
-    // A pending event is processed before trimming goes past it; a failed one brings trimming back once it is not failed.
+    // Trimming waits for a pending event. It goes past a failed one, and comes back when the event is no longer failed.
     stops: sql`state = 'pending'`,
     ready: sql`state <> 'failed'`,
     async trim(unit, keys, { key }) {
@@ -133,31 +133,31 @@ const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
       return await emptyBodies(unit, keys);
     },
   }),
-  quarantine_bodies: walk({
+  quarantine_bodies: fromOldest({
     table: quarantine,
     key: quarantine.id,
     at: quarantine.receivedAt,
-    among: sql`body IS NOT NULL`,
+    condition: sql`body IS NOT NULL`,
     trim: (unit, keys) =>
       unit.change(
         update(quarantine, { address: null, body: null }, unit.dialect.isAmong(quarantine.id, keys)),
       ),
   }),
-  duplicates: walk({
+  duplicates: fromOldest({
     table: duplicates,
     key: duplicates.id,
     at: duplicates.receivedAt,
     trim: deleting(duplicates, duplicates.id),
   }),
-  rejections: walk({
+  rejections: fromOldest({
     table: rejections,
     key: rejections.id,
     at: rejections.at,
     trim: deleting(rejections, rejections.id),
   }),
-  events: walk({
+  events: fromOldest({
     ...EVENTS,
-    // The newest stays: it says when a delivery last came.
+    // The newest event stays: it shows when a delivery last came.
     ready: sql`state IN ('processed', 'ignored', 'discarded') AND seq < (SELECT max(seq) FROM events)`,
     async trim(unit, keys) {
       await emptyBodies(unit, keys);
@@ -175,25 +175,25 @@ const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
       return gone.length;
     },
   }),
-  changes: walk({
+  changes: fromOldest({
     table: changes,
     key: changes.seq,
     at: changes.at,
     async trim(unit, keys, last) {
-      // In the commit that deletes the rows: a follower that misses them must find this.
+      // In the same commit: whoever follows the changes and misses the deleted rows must find this.
       await writeFact(unit, TRIMMED_CHANGES_FACT, JSON.stringify({ through: last.key, at: last.at }));
       return await deleting(changes, changes.seq)(unit, keys, last);
     },
   }),
-  audit: walk({ table: audit, key: audit.id, at: audit.at, trim: deleting(audit, audit.id) }),
+  audit: fromOldest({ table: audit, key: audit.id, at: audit.at, trim: deleting(audit, audit.id) }),
   registrations: expire(registrations, registrations.upstreamId, registrations.expiresAt),
   event_ids: expire(trimmedEvents, trimmedEvents.id, trimmedEvents.receivedAt),
 };
 
 export const createRetentionVerbs = ({ transact }: Database) => ({
   /**
-   * One step; repeated until `next` is null. Pending and failed events stay with their bodies, which a retry needs. Ids of trimmed
-   * events stay until `event_ids` are trimmed: then a redelivery counts as new.
+   * One step, to be repeated until `next` is null. Pending and failed events keep their bodies, for retries. Ids of trimmed events
+   * are kept until `event_ids` are trimmed: after that a redelivery counts as new.
    */
   trim: (thing: TrimmedThing, step: TrimStep): Promise<Trimmed> =>
     transact((unit) => TRIMS[thing](unit, step)),

@@ -7,14 +7,14 @@ import type { AuditEntry, Now } from '../values.ts';
 export const { sql } = drizzleModule('drizzle-orm');
 
 type Columns<T extends Table> = T['_']['columns'];
-/** In a statement: a parameter, or an expression. */
+/** A parameter of a statement, or an expression. */
 type Value = string | number | boolean | null | Uint8Array | SQL | Column;
 type Values<T extends Table> = { [Name in keyof Columns<T>]?: Value };
 
 const named = (column: Column) => sql.identifier(column.name);
 const joined = (parts: SQL[]) => sql.join(parts, sql.raw(', '));
 
-/** `"column" = value, …`: what follows SET. */
+/** `"column" = value, …`, after SET. */
 export function set<T extends Table>(table: T, values: Values<T>): SQL {
   return joined(entriesOf(table, values).map(([column, value]) => sql`${named(column)} = ${value}`));
 }
@@ -30,7 +30,7 @@ export function insertInto<T extends Table>(table: T, values: Values<T>): SQL {
   return sql`INSERT INTO ${table} (${columns}) VALUES (${joined(entries.map(([, value]) => sql`${value}`))})`;
 }
 
-/** The same, or where a row with that key exists: each other column takes its new value, or what `instead` says. */
+/** Inserts, or if a row with this key exists, gives each other column its new value, or the one in `instead`. */
 export function upsert<T extends Table>(
   table: T,
   key: readonly (keyof Columns<T> & string)[],
@@ -47,37 +47,40 @@ export function upsert<T extends Table>(
   return sql`${insertInto(table, values)} ON CONFLICT (${target}) DO UPDATE SET ${set(table, changed)}`;
 }
 
-/** `"table"."column" AS "name", …`: what rows are made of. */
+/** `"table"."column" AS "name", …`, after SELECT. */
 export function as(columns: Readonly<Record<string, Column | SQL>>): SQL {
   return joined(Object.entries(columns).map(([name, column]) => sql`${column} AS ${sql.identifier(name)}`));
 }
 
-/** In ON CONFLICT: what would have been inserted. */
+/** In ON CONFLICT: the value that would have been inserted. */
 export const excluded = (column: Column): SQL => sql`excluded.${named(column)}`;
 
 export const iso = (wall: number): string => new Date(wall).toISOString();
 
-/** An instant in the form in which we write it. */
+/** The form in which we write instants. */
 const IN_MILLISECONDS = /^\d{4}-[-0-9T:]{12}[0-5]\d\.\d{3}Z$/;
 
-/** An event's own instant in our form: senders may leave the fraction out, or name another zone. */
+/** An event's `created` in our form: senders may leave out the fraction, or use another time zone. */
 export const createdIn = ({ created, createdMs }: { created: string; createdMs: number }): string =>
   IN_MILLISECONDS.test(created) ? created : iso(createdMs);
 
-/** Null is a value like another. Spelled out, since a comparison that takes null for equal finds nothing in an index. */
+/** Equal, or both null. Not IS NOT DISTINCT FROM, which uses no index. */
 export function is(column: Column, value: string | number | null): SQL {
   return value === null ? sql`${column} IS NULL` : sql`${column} = ${value}`;
 }
 
-/** `column IN ('…', …)`, of values that are ours and never change. */
+/** `column IN ('…', …)`, only for constants of the code. */
 export function isOneOf(column: Column, values: readonly string[]): SQL {
   return sql`${column} IN (${sql.raw(values.map((value) => `'${value}'`).join(', '))})`;
 }
 
-export const allOf = (conditions: readonly SQL[]): SQL =>
-  conditions.length === 0 ? sql`true` : sql`(${sql.join([...conditions], sql` AND `)})`;
+/** All conditions that are not null. */
+export function allOf(conditions: readonly (SQL | null)[]): SQL {
+  const given = conditions.filter((each) => each !== null);
+  return given.length === 0 ? sql`true` : sql`(${sql.join(given, sql` AND `)})`;
+}
 
-/** Above every character: texts that begin with `a` are between `a` and `a` followed by this. */
+/** Sorts after every character: texts that begin with `a` are between `a` and `a` followed by this. */
 export const LAST = '\u{10ffff}';
 
 export async function one<Row>(from: Sql, statement: SQL): Promise<Row | null> {
@@ -100,7 +103,7 @@ export async function idsOf(from: Sql, statement: SQL): Promise<string[]> {
 export const limitOf = ({ limit }: Pick<Paging, 'limit'>): number =>
   Math.min(Math.max(1, limit), PAGE_LIMIT_MAX);
 
-/** For lists of numbered rows, the newest first. The first page is the same statement as the others. */
+/** The number below which a page begins, in lists with the newest row first. */
 export const beforeOf = ({ after }: Paging): number =>
   after === undefined ? Number.MAX_SAFE_INTEGER : Number(after);
 
@@ -113,9 +116,9 @@ function entriesOf<T extends Table>(table: T, values: Values<T>): [Column, Value
   ]);
 }
 
-/** Small tables that units of several files write: the audit, facts by name, and how many events are in each state. */
+/** Small tables that units of several files write: the audit, facts, and the counts of events by state. */
 
-/** Returns its id. */
+/** Returns the entry's id. */
 export async function noteAudit(
   unit: Sql,
   { actor, action, outcome, target }: AuditEntry,
@@ -129,13 +132,13 @@ export async function writeFact(unit: Sql, name: string, value: string): Promise
   await unit.change(writtenFact(name, value));
 }
 
-/** The same as a statement. */
+/** The statement of `writeFact`. */
 export const writtenFact = (name: string, value: string): SQL => upsert(facts, ['name'], { name, value });
 
 export const readFact = (unit: Sql, name: string): Promise<string | null> =>
   single<string>(unit, sql`SELECT ${facts.value} FROM ${facts} WHERE ${facts.name} = ${name}`);
 
-/** Moves the counts of events by state. */
+/** Adds to the counts of events by state. */
 export function tally(unit: Unit, moves: Readonly<Partial<Record<EventState, number>>>): void {
   const moving = Object.entries(moves).filter(([, by]) => by !== 0);
   if (moving.length === 0) return;
@@ -146,11 +149,11 @@ export function tally(unit: Unit, moves: Readonly<Partial<Record<EventState, num
   unit.send(update(eventCounts, { count: moved }, isOneOf(state, states)));
 }
 
-/** With the defaults, and the kind as a condition on a row. */
+/** Adds the defaults, and the kind as a condition. */
 export const withDefaults = ({ kind, ...rows }: RowsOfRecord) => ({
   above: 0,
   below: Number.MAX_SAFE_INTEGER,
-  among: sql`true`,
+  condition: sql`true`,
   isOfKind: kind === null ? sql`true` : sql`kind = ${kind}`,
   ...rows,
 });

@@ -6,14 +6,14 @@ import type { GapKey, Now, ReadingFact, ServiceFacts, SyncRunEnd, SyncRunProgres
 import { hasUnnamed, kindsWantingFullSync, openGap, resolveAfterFullSync, resolveGap } from './gaps.ts';
 import { excluded, insertInto, isOneOf, iso, single, sql, update, upsert, writtenFact } from './sql.ts';
 
-/** Fewer deliveries than this do not show what is usual. */
+/** With fewer deliveries the longest pause does not show what is usual. */
 const FEWEST_FOR_USUAL = 10;
 
 /** Sync runs, gaps and the heartbeat: what the mirror notes about itself. */
 export function createFullSyncVerbs(database: Database) {
   const { sql: statements } = database;
   return {
-    /** One of a kind runs at a time: an open one becomes `interrupted`. `hasUnnamed`: a gap is open that a full list resolves. */
+    /** Only one of a kind runs at a time: an open one becomes `interrupted`. `hasUnnamed`: a gap is open that a full list resolves. */
     startSyncRun: (
       kind: Kind,
       reason: string,
@@ -32,7 +32,7 @@ export function createFullSyncVerbs(database: Database) {
       await database.transact((unit) => saveProgress(unit, id, progress));
     },
 
-    /** A complete one resolves the gaps from before it. With unannounced differences the kind was not in sync until now. */
+    /** A complete one resolves earlier gaps. If it found unannounced differences, the kind counts as in sync only from now on. */
     async finishSyncRun(
       id: number,
       { outcome, error, progress, differences, hasDifferences }: SyncRunEnd,
@@ -46,7 +46,7 @@ export function createFullSyncVerbs(database: Database) {
           sql`${update(syncRuns, end, sql`id = ${id} AND finished_at IS NULL`)}
             RETURNING kind, number, began_at AS "beganAt"`,
         );
-        // Another replica took over and has interrupted it.
+        // Another replica took over, and the run is `interrupted`.
         if (fullSync === undefined) return;
         if (hasDifferences) {
           const wasInSync = sql`kind = ${fullSync.kind} AND in_sync_since IS NOT NULL`;
@@ -56,30 +56,29 @@ export function createFullSyncVerbs(database: Database) {
       });
     },
 
-    /** At start: open sync runs become `interrupted`. Returns how far the last of each kind came. */
+    /** At start: open sync runs become `interrupted`. Returns the last run of each kind, if a crash or a stop interrupted it. */
     interruptSyncRuns: (now: Now): Promise<{ kind: Kind; pages: number }[]> =>
       database.transact(async (unit) => {
         await unit.change(interrupted(iso(now.wall), sql`finished_at IS NULL`));
-        // Those that a stop broke off in good order as well as those that a crash left open: how far the last of a kind had come.
         return await unit.query<{ kind: Kind; pages: number }>(
           sql`SELECT kind, pages FROM sync_runs WHERE id IN (SELECT max(id) FROM sync_runs GROUP BY kind)
             AND outcome = 'interrupted' ORDER BY id`,
         );
       }),
 
-    /** Opens the gap, or counts one more occurrence on the open one. */
+    /** Opens the gap, or counts another occurrence if it is open. */
     async openGap(gap: GapKey, error: string | null, now: Now): Promise<void> {
       await database.transact((unit) => openGap(unit, gap, error, now));
     },
 
-    /** By its key or its id. False: it is not open. */
+    /** Takes a gap's key or id. False: it is not open. */
     resolveGap: (gap: GapKey | number, now: Now): Promise<boolean> =>
       database.transact((unit) => resolveGap(unit, gap, iso(now.wall))),
 
     /** Kinds with an open gap that a full sync begun now would resolve. */
     kindsWantingFullSync: (now: Now): Promise<Kind[]> => kindsWantingFullSync(statements, now),
 
-    /** These credentials (a fingerprint) can read the kind: something was read, or an invented id was answered as unknown. */
+    /** Notes that credentials (`access`: their fingerprint) can read the kind: by a read, or by the absence of an invented id. */
     async noteAccess(kind: Kind, access: string, how: 'read' | 'absence', now: Now): Promise<void> {
       const name = how === 'read' ? 'readWith' : 'probedWith';
       const column = kindState[name];
@@ -92,8 +91,8 @@ export function createFullSyncVerbs(database: Database) {
     },
 
     /**
-     * Writes the fact `heartbeat` (ISO 8601): time without beats is downtime. How the API is read is the word of the replica that
-     * reads it; while that is another one, it stays, and what these facts would have made of it is the answer.
+     * Writes the fact `heartbeat` (ISO 8601), since time without heartbeats is downtime, and the other facts. Only the replica that reads
+     * the API writes the facts about that. On another replica they stay, and those that differ from its own are returned.
      */
     beat: (
       now: Now,
@@ -105,11 +104,11 @@ export function createFullSyncVerbs(database: Database) {
         full_sync_ms: String(fullSyncMs),
         events_only: String(Number(eventsOnly)),
       };
-      return database.transact<ReadingFact[], Said[]>(
-        async (unit, said) => {
+      return database.transact<ReadingFact[], StoredReading[]>(
+        async (unit, stored) => {
           const nowIso = iso(now.wall);
           const ofAll = { heartbeat: nowIso, blocked: String(Number(blocked)), ...others };
-          const own = said.length > 0 ? {} : { ...reading, unreachable: String(Number(unreachable)) };
+          const own = stored.length > 0 ? {} : { ...reading, unreachable: String(Number(unreachable)) };
           for (const [name, value] of Object.entries({ ...ofAll, ...own }))
             unit.send(writtenFact(name, value));
           unit.send(
@@ -118,16 +117,16 @@ export function createFullSyncVerbs(database: Database) {
               ON CONFLICT (kind) DO UPDATE SET in_sync_since =
                 CASE WHEN excluded.in_sync_since IS NOT NULL THEN coalesce(kind_state.in_sync_since, excluded.in_sync_since) END`,
           );
-          return said.filter(({ name, value }) => value !== reading[name]).map(({ name }) => name);
+          return stored.filter(({ name, value }) => value !== reading[name]).map(({ name }) => name);
         },
-        (unit) => saidByAnother(unit, Object.keys(reading), reader, now),
+        (unit) => readingOfAnother(unit, Object.keys(reading), reader, now),
       );
     },
 
-    /** The last delivery, new or not, and the longest pause within the newest `among` events; null with fewer than ten. */
+    /** When the last delivery came, and the longest pause between the newest `among` events; null with fewer than ten. */
     async lastDelivery(among: number): Promise<{ wall: number | null; longestPauseMs: number | null }> {
       const pause = statements.dialect.millisecondsBetween(sql`before`, sql`received_at`);
-      // A late duplicate of an old event is the exception: the newest rows tell.
+      // Only the newest events are looked at: duplicates of older ones are rare.
       const [row] = await statements.query<{ last: string | null; deliveries: number; pause: number | null }>(
         sql`SELECT max(last_delivered_at) AS last, count(*) AS deliveries, max(${pause}) AS pause
           FROM (SELECT last_delivered_at, received_at, lag(received_at) OVER (ORDER BY seq) AS before
@@ -143,18 +142,18 @@ export function createFullSyncVerbs(database: Database) {
   };
 }
 
-interface Said {
+interface StoredReading {
   name: ReadingFact;
   value: string;
 }
 
-/** The facts of another replica that reads the API now; none: there is no such replica. */
-async function saidByAnother(
+/** The facts of another replica that reads the API now. Empty: there is no such replica. */
+async function readingOfAnother(
   unit: Sql,
   names: readonly string[],
   reader: ServiceFacts['reader'],
   now: Now,
-): Promise<Said[]> {
+): Promise<StoredReading[]> {
   if (reader === undefined) return [];
   return await unit.query(
     sql`SELECT name, value FROM facts WHERE ${isOneOf(facts.name, names)} AND EXISTS
