@@ -37,13 +37,17 @@ type Step = { reason: string; sender: number; pause: number };
 const steps = fc.array(
   fc.record<Step>({
     reason: fc.constantFrom('bad_signature', 'no_header'),
-    sender: fc.oneof(fc.constant(0), fc.nat({ max: 60 })),
+    sender: fc.oneof(
+      { weight: 1, arbitrary: fc.constant(0) },
+      { weight: 3, arbitrary: fc.nat({ max: 200 }) },
+    ),
+    // Rare, or no minute would hold more than may be written of it.
     pause: fc.oneof(
-      { weight: 20, arbitrary: fc.constant(0) },
+      { weight: 200, arbitrary: fc.constant(0) },
       { weight: 1, arbitrary: fc.nat({ max: 70_000 }) },
     ),
   }),
-  { maxLength: 400 },
+  { maxLength: 600 },
 );
 
 /** The minute of each step, and what was written of it. `bytes` is the number of the step. */
@@ -80,6 +84,11 @@ describe('what is written of a flood', () => {
         for (const rows of groups.values()) expect(rows.length).toBeLessThanOrEqual(99);
       }),
     );
+  });
+
+  it('is 99 rows where forty senders send five each', () => {
+    const all = Array.from({ length: 200 }, (_, n) => ({ reason: 'x', sender: n % 40, pause: 0 }));
+    expect(sampled(all).written).toHaveLength(99);
   });
 
   it('holds the first two and the newest of each of the first 32 senders of a minute, whatever the others send', () => {
