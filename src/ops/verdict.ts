@@ -175,7 +175,6 @@ export const blockedKind: Rule = ({ summary }) => {
 };
 
 export const unreachable: Rule = ({ live: { unreachableSince: since, upstream, state } }) =>
-  upstream.configured &&
   since !== null &&
   state === 'running' && {
     sentence: 'The compliance service gives no usable answer, so nothing can be verified.',
@@ -336,7 +335,7 @@ const causeText = (cause: OpenGaps | undefined): string | null =>
 
 /** Null: it answers. */
 const upstreamNote = ({ live: { upstream } }: Facts): string | null =>
-  upstream.configured && upstream.ok === false
+  upstream.ok === false
     ? 'The compliance service does not answer right now; it is asked again by itself.'
     : null;
 

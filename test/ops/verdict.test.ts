@@ -392,15 +392,47 @@ test('an old record that the API does not show makes the others neither late nor
   expect(judged.reason).toBe('verifying');
 });
 
+test.each([
+  [29, 0, 'verifying'],
+  [31, 0, 'verification_overdue'],
+  [59, 3 * MINUTE, 'verifying'],
+  [61, 3 * MINUTE, 'verification_overdue'],
+])('unverified for %i minutes, with a consistency window of %i ms, is %s', (minutes, settleMs, reason) => {
+  const unverified = summary({}, { unverified: 1, oldest_unverified_at: ago(minutes) });
+  // What the API does not show of another kind excuses nothing.
+  const gaps = [gap('unresolved', { kind: 'vendor' })];
+  expect(judge(input({ summary: unverified, gaps }, { settleMs })).reason).toBe(reason);
+});
+
+test('what waits for the compliance service says so while that does not answer', () => {
+  const silent = { ...down, unreachableSince: null };
+  for (const waiting of [{ unverified: 1 }, { verdict: 'catching_up' }, { readable_since: null }] as const)
+    expect(judge(input({ summary: summary({}, waiting) }, silent)).remedy).toMatch(
+      /does not answer right now/,
+    );
+});
+
+test('deletions wait since the first of them was found', () => {
+  const gaps = [gap('deletion_pending', { kind: 'vendor' }), gap('downtime', { oldest_at: ago(90) })];
+  const pending = [{ sync_run_id: 4, kind: 'vendor' as const, count: 7 }];
+  expect(judge(input({ pending, gaps })).since).toBe(ago(5));
+});
+
 test('what is open counts, however many gaps hide it', () => {
   const many = gap('failed_event', { kind: 'vendor', count: 40_000 });
   expect(judge(input({ gaps: [many, gap('credentials_rejected')] })).reason).toBe('credentials_rejected');
   const unresolved = gap('unresolved', { kind: 'vendor', count: 700 });
-  expect(judge(input({ gaps: [unresolved] })).sentence).toMatch(/does not show 700 records/);
+  const heardSince = gap('rejected_signatures');
+  expect(judge(input({ gaps: [unresolved, heardSince] })).sentence).toMatch(/does not show 700 records/);
 });
 
 test('the oldest gap of several says since when a kind is behind', () => {
-  const gaps = [gap('list_incomplete', { kind: 'policy' }), gap('downtime', { oldest_at: ago(90) })];
+  const gaps = [
+    gap('list_incomplete', { kind: 'policy' }),
+    gap('downtime', { oldest_at: ago(90) }),
+    gap('total_mismatch', { kind: 'vendor', oldest_at: ago(200) }),
+    gap('unresolved', { kind: 'policy', oldest_at: ago(300) }),
+  ];
   const judged = judge(input({ summary: summary({}, { verdict: 'catching_up' }), gaps }));
   expect(judged).toMatchObject({ reason: 'gaps_open', since: ago(90) });
 });
