@@ -86,7 +86,7 @@ export const UNLISTED = 'risk_assessment';
 type CanCompare = () => Promise<boolean>;
 
 /** The result of one step of a search. */
-interface Besides {
+interface StepResult {
   /** Records that the API has shown, with their places in the events. */
   shown: Candidate[];
   /** Milliseconds until the next step, for events not searched yet or ids not answered. Null: the search is finished. */
@@ -108,14 +108,14 @@ export function createIdsBeside(
   /** Paths where exactly one record's id was found beside an unknown one. They are tried first. */
   const placesBeside = new Set<string>();
   /** Unfinished searches, by the unknown id. */
-  const begun = new Map<string, ReturnType<typeof createSearch>>();
+  const unfinished = new Map<string, ReturnType<typeof createSearch>>();
 
   /**
    * Searches the events about `unknownId`. `isCompared`: another record can be read, so 404s count. `hasGap`: an answer
    * could not be understood, so a gap of `unknownId` is open until the search is finished.
    */
   function createSearch(unknownId: string, isCompared: boolean, hasGap: boolean) {
-    const search = { isCompared, hasGap, look };
+    const search = { isCompared, hasGap, step };
     const answers = new Map<string, boolean>();
     /** Ids without a useful answer in this round. Each is asked for once a round. */
     const unanswered = new Set<string>();
@@ -163,7 +163,7 @@ export function createIdsBeside(
       return proven.length > 0 ? proven : await proof.provenOf(event, candidates, isShown);
     }
 
-    async function look(through: number, canCompare: CanCompare | null): Promise<Besides> {
+    async function step(through: number, canCompare: CanCompare | null): Promise<StepResult> {
       const shown: Candidate[] = [];
       const limit = isCompared ? EVENTS_AT_ONCE : UNCOMPARED_AT_ONCE;
       for (;;) {
@@ -180,7 +180,7 @@ export function createIdsBeside(
             }
             // Events behind an unanswered one are searched too, but none is settled before that one is answered.
             const isSettled = isCompared && unanswered.size === 0;
-            if (isCompared || others.length > 0) await note(unknownId, event, others, isSettled);
+            if (isCompared || others.length > 0) await noteEvent(unknownId, event, others, isSettled);
             shown.push(...others);
           } catch (error) {
             if (error instanceof OutOfBudget) return { shown, restInMs: proof.restMs() };
@@ -206,7 +206,7 @@ export function createIdsBeside(
     return search;
   }
 
-  async function note(
+  async function noteEvent(
     unknownId: string,
     { seq, id: eventId }: UnreadEvent,
     shown: readonly Candidate[],
@@ -230,24 +230,24 @@ export function createIdsBeside(
      * becomes dirty, whether or not the event is about it. An event without such an id is settled only if `canCompare`, called
      * after its requests, is true. `canCompare` null: there is no record to compare with. Rejects with UpstreamError.
      */
-    async besides(id: string, through: number, canCompare: CanCompare | null): Promise<Besides> {
-      const before = begun.get(id);
+    async search(id: string, through: number, canCompare: CanCompare | null): Promise<StepResult> {
+      const before = unfinished.get(id);
       const isCompared = canCompare !== null;
       // Answers from before another record could be read prove nothing.
       const isSame = before?.isCompared === isCompared;
-      const search = isSame ? before : createSearch(id, isCompared, before?.hasGap ?? false);
-      begun.set(id, search);
-      const besides = await search.look(through, canCompare);
-      if (besides.restInMs !== null) return besides;
-      if (search.hasGap) await gaps.resolve({ reason: 'unreadable_answer', kind, recordId: id });
-      begun.delete(id);
-      return besides;
+      const begun = isSame ? before : createSearch(id, isCompared, before?.hasGap ?? false);
+      unfinished.set(id, begun);
+      const result = await begun.step(through, canCompare);
+      if (result.restInMs !== null) return result;
+      if (begun.hasGap) await gaps.resolve({ reason: 'unreadable_answer', kind, recordId: id });
+      unfinished.delete(id);
+      return result;
     },
     /** The address of the id itself was answered. If that was a record, the search for other ids ends. */
     async answered(of: FetchedKind, id: string, outcome: 'found' | 'missing'): Promise<void> {
-      if (of === kind && outcome === 'found') begun.delete(id);
+      if (of === kind && outcome === 'found') unfinished.delete(id);
       // A search's gap is about the answers to other ids, so a 404 for this one does not resolve it.
-      const isOfSearch = of === kind && begun.get(id)?.hasGap === true;
+      const isOfSearch = of === kind && unfinished.get(id)?.hasGap === true;
       if (!isOfSearch) await gaps.resolve({ reason: 'unreadable_answer', kind: of, recordId: id });
     },
   };

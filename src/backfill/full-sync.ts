@@ -27,7 +27,7 @@ const PROOF_TRIES = 5;
 const READS_AT_ONCE = 4;
 
 /** Ids taken from the database at a time. */
-const CYCLE_BATCH = 100;
+const IDS_AT_ONCE = 100;
 
 /** A long full sync reports its progress this often. */
 const PROGRESS_EVERY_MS = 10_000;
@@ -67,7 +67,7 @@ interface Running {
   /** Pages left out, because an interrupted full sync has read them. */
   skip: number;
   startedAt: number;
-  saidAt: number;
+  reportedAt: number;
   /** The counter when it began. */
   number: number;
   /** Events wait whose record is not known. */
@@ -120,14 +120,14 @@ export function createFullSyncer(
       lane,
       skip,
       startedAt,
-      saidAt: startedAt,
+      reportedAt: startedAt,
       differences: createDifferences(),
       unlisted: [],
     };
     running.set(kind, run);
     let ending: Ending;
     try {
-      ending = kind === 'risk_assessment' ? await cycle(run) : await readList(kind, run);
+      ending = kind === 'risk_assessment' ? await readKnown(run) : await readList(kind, run);
     } catch (error) {
       if (error instanceof StoreUnavailable) throw error;
       ending = signal.aborted
@@ -166,7 +166,7 @@ export function createFullSyncer(
           for (const { id, lacks, outcome } of applied)
             if (lacks && (outcome === 'unchanged' || outcome === 'refused')) lacking.add(id);
           run.shown.estimatedTotal = total ?? run.shown.estimatedTotal;
-          say(run);
+          reportProgress(run);
         },
       });
     const first = await scanWhole(scanOnce, { hasUnnamed: run.hasUnnamed, settledAfter });
@@ -176,7 +176,7 @@ export function createFullSyncer(
     }
     totals.set(kind, first.total ?? first.ids.size);
     if (kind === 'vendor') {
-      await askAgain(kind, run);
+      await refetchUnreadable(kind, run);
       const { failed } = await readEach(kind, run, [...lacking]);
       if (failed > 0) {
         return incomplete(
@@ -245,7 +245,7 @@ export function createFullSyncer(
   }
 
   /** Reads every known assessment by itself, because no list shows them. */
-  async function cycle(run: Running): Promise<Ending> {
+  async function readKnown(run: Running): Promise<Ending> {
     const kind = 'risk_assessment';
     const { shown } = run;
     shown.estimatedTotal = await store.countKnown(kind);
@@ -253,7 +253,7 @@ export function createFullSyncer(
     const missing: string[] = [];
     let failed = 0;
     for (;;) {
-      const ids = await store.cycleRecords(kind, shown.id, CYCLE_BATCH);
+      const ids = await store.cycleRecords(kind, shown.id, IDS_AT_ONCE);
       if (ids.length === 0) break;
       const read = await readEach(kind, run, ids, false, async (id, outcome) => {
         await store.markSynced(kind, id, shown.id);
@@ -262,7 +262,7 @@ export function createFullSyncer(
       missing.push(...read.missing);
       failed += read.failed;
       await store.progressSyncRun(shown.id, shown);
-      say(run);
+      reportProgress(run);
     }
     if (missing.length > 0) failed += (await proveByReading(kind, run, missing, false)).failed;
     if (failed === 0) return COMPLETE;
@@ -300,8 +300,8 @@ export function createFullSyncer(
    * Refetches vendors whose own addresses gave an unusable answer. Nothing else would, because the list shows these vendors.
    * Stops at the first failure; the next time, that vendor comes last.
    */
-  async function askAgain(kind: 'vendor', run: Running): Promise<void> {
-    for (const id of await store.unreadableRecords(kind, CYCLE_BATCH)) {
+  async function refetchUnreadable(kind: 'vendor', run: Running): Promise<void> {
+    for (const id of await store.unreadableRecords(kind, IDS_AT_ONCE)) {
       signal.throwIfAborted();
       const { outcome } = await reserving(kind, [id], () => refetch(kind, run, id, false, 0));
       if (outcome === 'failed') return;
@@ -383,9 +383,9 @@ export function createFullSyncer(
     run.differences.concluded(conclusion);
   }
 
-  function say(run: Running): void {
-    if (clock.steady() - run.saidAt < PROGRESS_EVERY_MS) return;
-    run.saidAt = clock.steady();
+  function reportProgress(run: Running): void {
+    if (clock.steady() - run.reportedAt < PROGRESS_EVERY_MS) return;
+    run.reportedAt = clock.steady();
     options.onProgress(withPace(run));
   }
 

@@ -98,7 +98,7 @@ export function createListScan(options: Context & { upstream: Upstream }) {
           moved = true;
         }
         const applied = await save(request, objects, read);
-        if (applied.some((one) => one.witness)) upstream.witness(kind, read);
+        if (applied.some((one) => one.witness)) upstream.noteWitness(kind, read);
         showedUnannounced ||= applied.some(
           ({ outcome, announced }) => (outcome === 'inserted' || outcome === 'revived') && !announced,
         );

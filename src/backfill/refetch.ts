@@ -6,7 +6,6 @@ import { firstPageOf } from '../compliance/paging.ts';
 import {
   type IdPointers,
   isAddressable,
-  type JsonObject,
   pointersSettingOf,
   pointersToSet,
   recordIdIn,
@@ -81,14 +80,14 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   /** Now; on a shared clock the earliest that it may be. */
   const atEarliest = () => clock.steady() - (clock.marginMs?.() ?? 0);
 
-  async function later(request: RefetchRequest, error: string, ms: number): Promise<RefetchOutcome> {
+  async function retryLater(request: RefetchRequest, error: string, ms: number): Promise<RefetchOutcome> {
     const { kind, id, since } = request;
     await store.recordReadFailure(kind, id, error, clock.steady() + ms, { ...timing, since });
     return { outcome: 'failed', error };
   }
 
-  const soon = ({ attempts }: RefetchRequest) => backoffMs(READ_BACKOFF, attempts + 1, options.random());
-  const seldom = ({ attempts }: RefetchRequest) =>
+  const soonMs = ({ attempts }: RefetchRequest) => backoffMs(READ_BACKOFF, attempts + 1, options.random());
+  const seldomMs = ({ attempts }: RefetchRequest) =>
     backoffMs(UNRESOLVED_BACKOFF, attempts + 1, options.random());
 
   /** Reads another live record of the mirror. */
@@ -118,7 +117,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     for (const kind of [request.kind, request.kind === 'vendor' ? 'risk_assessment' : 'vendor'] as const) {
       const beganAt = clock.steady();
       const sight = await readAnother(request, kind, true);
-      if (sight === 'seen') upstream.witness(request.kind, { beganAt, endedAt: clock.steady() });
+      if (sight === 'seen') upstream.noteWitness(request.kind, { beganAt, endedAt: clock.steady() });
       if (sight !== 'none') return sight;
     }
     return await seePolicies(request);
@@ -135,7 +134,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     const applied = await apply('policy', objects, read, null);
     // Policies that only this read has shown are no witnesses now, but will be.
     if (!applied.some((one) => one.witness)) return applied.length > 0 ? 'failed' : 'none';
-    upstream.witness(request.kind, read);
+    upstream.noteWitness(request.kind, read);
     return 'seen';
   }
 
@@ -148,7 +147,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   }
 
   /** No request can ask for this record, but lists have shown it. The next complete list shows what an event reported. */
-  async function listedOnly(request: RefetchRequest): Promise<RefetchOutcome> {
+  async function skipUnaddressable(request: RefetchRequest): Promise<RefetchOutcome> {
     const { kind, id } = request;
     const through = await store.currentNumber();
     if ((await store.eventsNaming(kind, id, { through, limit: 1 })).length > 0) {
@@ -156,11 +155,11 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       await store.noteSearched(kind, id, { through, event: through, named: [] }, now(), timing);
     }
     await gaps.open({ reason: 'unaddressable', kind, recordId: id }, UNASKABLE);
-    return later(request, 'unaddressable', seldom(request));
+    return retryLater(request, 'unaddressable', seldomMs(request));
   }
 
   /** The moment of a read that needs no request, because no path can carry the id. It counts as a 404. */
-  async function unasked(): Promise<ReadMoment> {
+  async function momentWithoutRequest(): Promise<ReadMoment> {
     const number = await store.currentNumber();
     const marginMs = clock.marginMs?.() ?? 0;
     const { wall: endedWall, steady } = momentOf(clock);
@@ -170,32 +169,33 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   /** Without any other record, only a person knows whether this one is gone or our access. It is read again later. */
   async function askForApproval(request: RefetchRequest): Promise<RefetchOutcome> {
     await store.addPendingDeletion(request.kind, request.id, request.syncRunId, now());
-    await later(request, 'no witness', soon(request));
+    await retryLater(request, 'no witness', soonMs(request));
     return { outcome: 'missing', missing: 'pending' };
   }
 
   async function refetch(request: RefetchRequest): Promise<RefetchOutcome> {
     const { kind, id } = request;
     const isAskable = isAddressable(id);
-    if (!isAskable && (await store.shownIds(kind, [id])).length > 0) return await listedOnly(request);
+    if (!isAskable && (await store.shownIds(kind, [id])).length > 0) return await skipUnaddressable(request);
     try {
       const seen = isAskable ? await upstream.record(kind, id, request.lane) : null;
-      const read = seen?.read ?? (await unasked());
+      const read = seen?.read ?? (await momentWithoutRequest());
       await options.idsBeside.answered(kind, id, seen?.answer.outcome ?? 'missing');
-      if (seen?.answer.outcome === 'found') return await show(request, seen.answer.object, read);
-      return await absent(request, read);
+      if (seen?.answer.outcome !== 'found') return await judgeMissing(request, read);
+      const object = { id, data: seen.answer.object };
+      const applied = (await apply(kind, [object], read, request.syncRunId))[0]!;
+      if (applied.witness) upstream.noteWitness(kind, read);
+      return { outcome: 'applied', applied };
     } catch (error) {
-      if (error instanceof UpstreamError || error instanceof UnaddressableError) {
-        if (error instanceof UpstreamError && isUnreadable(error)) {
-          await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, unreadableText(error));
-        }
-        // Saved first, so that the search for a readable record prefers others.
-        const outcome = await later(request, describeError(error), soon(request));
-        const isForbidden = error instanceof UpstreamError && error.kind === 'forbidden';
-        if (isForbidden && request.seeksWitness) await judgeForbidden(request, error);
-        return outcome;
+      if (!(error instanceof UpstreamError || error instanceof UnaddressableError)) throw error;
+      if (error instanceof UpstreamError && isUnreadable(error)) {
+        await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, unreadableText(error));
       }
-      throw error;
+      // Saved first, so that the search for a readable record prefers others.
+      const outcome = await retryLater(request, describeError(error), soonMs(request));
+      const isForbidden = error instanceof UpstreamError && error.kind === 'forbidden';
+      if (isForbidden && request.seeksWitness) await judgeForbidden(request, error);
+      return outcome;
     }
   }
 
@@ -212,18 +212,11 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
         return await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, text);
       }
     }
-    await upstream.refused(kind, error, asked.length);
-  }
-
-  async function show(request: RefetchRequest, data: JsonObject, read: ReadMoment): Promise<RefetchOutcome> {
-    const { kind, id, syncRunId } = request;
-    const applied = (await apply(kind, [{ id, data }], read, syncRunId))[0]!;
-    if (applied.witness) upstream.witness(kind, read);
-    return { outcome: 'applied', applied };
+    await upstream.noteForbidden(kind, error, asked.length);
   }
 
   /** The API shows no such record. */
-  async function absent(request: RefetchRequest, read: ReadMoment): Promise<RefetchOutcome> {
+  async function judgeMissing(request: RefetchRequest, read: ReadMoment): Promise<RefetchOutcome> {
     const { kind, id, since } = request;
     const how = {
       timing,
@@ -253,16 +246,16 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       }
     }
     if (outcome === 'unwitnessed' || outcome === 'witnessed_before')
-      return later(request, 'no witness', soon(request));
-    if (outcome === 'unresolved_event') return await named(request, read);
-    if (outcome === 'unresolved_again') return await unresolved(request, outcome, null);
+      return retryLater(request, 'no witness', soonMs(request));
+    if (outcome === 'unresolved_event') return await judgeNamed(request, read);
+    if (outcome === 'unresolved_again') return await keepUnresolved(request, outcome, null);
     if (outcome === 'unresolved')
-      return await unresolved(request, outcome, isAddressable(id) ? NEVER_SHOWN : UNASKABLE);
+      return await keepUnresolved(request, outcome, isAddressable(id) ? NEVER_SHOWN : UNASKABLE);
     return { outcome: 'missing', missing: outcome };
   }
 
   /** An event names this id and the API has never shown it: the id may be another thing's. */
-  async function named(request: RefetchRequest, read: ReadMoment): Promise<RefetchOutcome> {
+  async function judgeNamed(request: RefetchRequest, read: ReadMoment): Promise<RefetchOutcome> {
     const { kind, id } = request;
     if (kind === 'risk_assessment' && request.syncRunId !== null) {
       // The search for the event's record may take long, so a repair does it and not the full sync.
@@ -274,9 +267,9 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       // pointers may find wrong ids in all events.
       const sight = kind === 'vendor' ? await seekWitness(request) : await seesItsKind(request);
       if (sight === 'seen') return await refetch({ ...request, seeksWitness: false });
-      if (sight === 'failed') return later(request, 'no witness', soon(request));
+      if (sight === 'failed') return retryLater(request, 'no witness', soonMs(request));
       // For a vendor, the gap below has the list read, which shows what the 404 means.
-      if (kind === 'risk_assessment') return await unproven(request, kind, read);
+      if (kind === 'risk_assessment') return await judgeUncompared(request, kind, read);
     }
     const through = read.number;
     let text = isAddressable(id) ? NEVER_SHOWN : UNASKABLE;
@@ -287,37 +280,37 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       );
     } else {
       const sees = async () => (await seesItsKind(request)) === 'seen';
-      const { shown, restInMs } = await options.idsBeside.besides(id, through, sees);
-      if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
+      const { shown, restInMs } = await options.idsBeside.search(id, through, sees);
+      if (restInMs !== null) return retryLater(request, STILL_ASKING, restInMs);
       text = besideText(shown, options.pointers);
     }
     await store.noteSearched(kind, id, { through, event: through, named: [] }, now(), timing);
-    return await unresolved(request, 'unresolved_event', text);
+    return await keepUnresolved(request, 'unresolved_event', text);
   }
 
   /** The same while there is no other assessment that shows whether assessments can be read at all. */
-  async function unproven(
+  async function judgeUncompared(
     request: RefetchRequest,
     kind: 'risk_assessment',
     read: ReadMoment,
   ): Promise<RefetchOutcome> {
     const { id } = request;
-    const { shown, restInMs } = await options.idsBeside.besides(id, read.number, null);
+    const { shown, restInMs } = await options.idsBeside.search(id, read.number, null);
     // Each found record is read soon. Then there is one to compare with, unless all of them are gone by then.
     const found = [...new Set(shown.map((one) => one.id))];
     if ((await store.shownIds(kind, found)).length < found.length)
-      return later(request, 'its events name others', Math.max(2 * timing.settleMs, soon(request)));
-    if (restInMs !== null) return later(request, STILL_ASKING, restInMs);
+      return retryLater(request, 'its events name others', Math.max(2 * timing.settleMs, soonMs(request)));
+    if (restInMs !== null) return retryLater(request, STILL_ASKING, restInMs);
     await gaps.open(
       { reason: 'unproven_id', kind, recordId: id },
       `an event names it, the API answers 404, and no other assessment is known to compare with: does ${pointersSettingOf(kind)} fit?`,
     );
-    await later(request, 'unproven', seldom(request));
+    await retryLater(request, 'unproven', seldomMs(request));
     return { outcome: 'missing', missing: 'unresolved_event' };
   }
 
   /** Nothing more can be learned about the id. It is asked for again now and then. */
-  async function unresolved(
+  async function keepUnresolved(
     request: RefetchRequest,
     missing: MissingOutcome,
     text: string | null,
@@ -325,7 +318,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     const { kind, id } = request;
     await gaps.resolve({ reason: 'unproven_id', kind, recordId: id });
     await gaps.open({ reason: isAddressable(id) ? 'unresolved' : 'unaddressable', kind, recordId: id }, text);
-    await later(request, 'unresolved', seldom(request));
+    await retryLater(request, 'unresolved', seldomMs(request));
     return { outcome: 'missing', missing };
   }
 

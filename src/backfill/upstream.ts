@@ -141,7 +141,7 @@ export function createUpstream(
   const failing = new Set<string>();
   const addressOf = (kind: Kind, id: string | null) => `${kind} ${id ?? ''}`;
   /** Requests in a row without a useful answer. */
-  let useless = 0;
+  let uselessInARow = 0;
   let outage = false;
   let waitUntil = 0;
   let waiting = new AbortController();
@@ -171,7 +171,7 @@ export function createUpstream(
     const asked = addressOf(kind, address);
     asking += 1;
     try {
-      await patience();
+      await waitForPause();
       const seen = await readNow(kind, ask, { isAnswer, address, isNew: !failing.has(asked) });
       failing.delete(asked);
       return seen;
@@ -213,7 +213,7 @@ export function createUpstream(
           number = await store.currentNumber();
         },
       });
-      await succeeded(kind);
+      await noteSuccess(kind);
       const { began, ended } = answer;
       if (address === null) listTookMs.set(kind, ended.steady - began.steady);
       const marginMs = clock.marginMs?.() ?? 0;
@@ -229,14 +229,14 @@ export function createUpstream(
       };
     } catch (error) {
       if (!signal.aborted && error instanceof UpstreamError && !isAnswer(error)) {
-        await failed(kind, error, sent, { address, isNew });
+        await noteFailure(kind, error, sent, { address, isNew });
       }
       throw error;
     }
   }
 
   /** Waits for the end of the pause, or until `waitNoMore` ends it. */
-  async function patience(): Promise<void> {
+  async function waitForPause(): Promise<void> {
     signal.throwIfAborted();
     const ms = waitUntil - clock.steady();
     if (ms <= 0) return;
@@ -254,13 +254,13 @@ export function createUpstream(
     waiting = new AbortController();
   }
 
-  async function succeeded(kind: Kind): Promise<void> {
+  async function noteSuccess(kind: Kind): Promise<void> {
     health.ok = true;
     health.lacksCredentials = false;
     health.lastOkWall = clock.wall();
     health.consecutiveFailures = 0;
-    useless = 0;
-    answered();
+    uselessInARow = 0;
+    noteAnswer();
     waitNoMore();
     const before = standing.get(kind);
     if (before === 'accepted') return;
@@ -282,14 +282,14 @@ export function createUpstream(
   }
 
   /** The gap of an outage stays open until each kind was fully synced, because changes may have been missed. */
-  function answered(): void {
+  function noteAnswer(): void {
     const wasSilent = health.silentSince !== null;
     health.silentSince = null;
     outage = false;
     if (wasSilent) options.onReachability?.();
   }
 
-  function isSilent(since: Moment): void {
+  function noteSilence(since: Moment): void {
     if (health.silentSince !== null) return;
     health.silentSince = since;
     const { onReachability } = options;
@@ -297,7 +297,7 @@ export function createUpstream(
     if (onReachability !== undefined) void clock.sleep(Math.max(0, leftMs), signal).then(onReachability);
   }
 
-  async function failed(
+  async function noteFailure(
     kind: Kind,
     error: UpstreamError,
     sent: Moment,
@@ -310,12 +310,12 @@ export function createUpstream(
       const refused = before === 'accepted' ? new Set<string>() : before;
       standing.set(kind, refused.add(address));
       if (isNew) await gaps.auditCredentials(kind, String(error.status));
-      answered();
+      noteAnswer();
       return;
     }
-    useless += 1;
-    if (useless >= PATIENCE_FAILURES) {
-      const ms = backoffMs(OUTAGE_BACKOFF, useless - PATIENCE_FAILURES + 1, options.random());
+    uselessInARow += 1;
+    if (uselessInARow >= PATIENCE_FAILURES) {
+      const ms = backoffMs(OUTAGE_BACKOFF, uselessInARow - PATIENCE_FAILURES + 1, options.random());
       waitUntil = clock.steady() + ms;
     }
     const isRefused = isRefusal(error);
@@ -324,17 +324,17 @@ export function createUpstream(
     if (isUnreadable(error)) {
       // The service does answer. The gap about this answer is opened by the caller.
       health.consecutiveFailures = 0;
-      answered();
+      noteAnswer();
       return;
     }
     health.ok = false;
     health.consecutiveFailures += 1;
     if (isRefused) {
-      if (error.status !== null) answered();
-      await rejected(kind, error);
+      if (error.status !== null) noteAnswer();
+      await noteRejection(kind, error);
       return;
     }
-    isSilent(sent);
+    noteSilence(sent);
     const silentMs = clock.steady() - health.silentSince!.steady;
     const isLasting = health.consecutiveFailures >= PATIENCE_FAILURES && silentMs >= OUTAGE_AFTER_MS;
     if (isLasting && !outage) {
@@ -343,7 +343,7 @@ export function createUpstream(
     }
   }
 
-  async function rejected(kind: Kind, error: UpstreamError): Promise<void> {
+  async function noteRejection(kind: Kind, error: UpstreamError): Promise<void> {
     const before = standing.get(kind);
     standing.set(kind, 'rejected');
     const times = (rejections.get(kind) ?? 0) + 1;
@@ -378,7 +378,7 @@ export function createUpstream(
           const patienceMs = UNREACHABLE_AFTER_MS + (listTookMs.get(kind) ?? 0);
           void clock.sleep(patienceMs, ended.signal).then(() => {
             const isAnswering = health.lastOkWall !== lastOkWall;
-            if (!ended.signal.aborted && !isAnswering) isSilent(sent);
+            if (!ended.signal.aborted && !isAnswering) noteSilence(sent);
           });
         };
         return client.listPage(kind, 0, { ...call, onSend, lane: 'scan', query });
@@ -478,14 +478,14 @@ export function createUpstream(
     health: (): UpstreamHealth => ({ ...health }),
     isRejected: (kind: Kind): boolean => standing.get(kind) === 'rejected',
     /** Notes rejected credentials if `records` of the kind were answered 403 without a good answer among them. */
-    async refused(kind: Kind, error: UpstreamError, records: number): Promise<void> {
+    async noteForbidden(kind: Kind, error: UpstreamError, records: number): Promise<void> {
       const known = standing.get(kind);
-      if (known instanceof Set && known.size >= records) await rejected(kind, error);
+      if (known instanceof Set && known.size >= records) await noteRejection(kind, error);
     },
     /** Ends the wait after failures, because a person asks. */
     tryNow: waitNoMore,
     /** Notes that a read showed a live record of the mirror, so our credentials still see records. */
-    witness(kind: Kind, { beganAt, endedAt }: Witness): void {
+    noteWitness(kind: Kind, { beganAt, endedAt }: Witness): void {
       witnesses.set(kind, [{ beganAt, endedAt }, ...(witnesses.get(kind) ?? [])].slice(0, WITNESSES_KEPT));
     },
     /** When the latest witness that had ended by `before` began; null: there is none. */

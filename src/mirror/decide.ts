@@ -110,17 +110,17 @@ export function decideProvisional(
   const deletes = DELETE_TYPES.has(event.type);
   const created = Math.min(event.createdMs, event.receivedWall + settings.toleranceMs);
   const last = record.state.provisionalCreated;
-  const newer = last === null || (settings.eventsOnly ? created >= last : created > last);
+  const isNewer = last === null || (settings.eventsOnly ? created >= last : created > last);
   // A read that began after the event was accepted shows at least its change. So does a read that ended long after `created`.
-  const covered =
+  const isCovered =
     record.state.unverifiedSince === null ||
     event.seq <= record.state.readNumber ||
     (record.verifiedWall !== null && created < record.verifiedWall - settings.toleranceMs);
-  // A covered delete event reports a known deletion, perhaps one before the record was made again.
-  const state = covered ? record.state : noteDeletion(record.state, event.seq, deletes, created);
+  // A covered event says nothing new about a deletion.
+  const state = isCovered ? record.state : noteDeletion(record.state, event.seq, deletes, created);
   // Also for a covered event: the row shows its change, and no older payload may be laid over that.
-  const noted = newer ? { ...state, provisionalCreated: created } : state;
-  if (covered || !newer) return { outcome: 'overtaken', state: noted, row: null, change: null };
+  const noted = isNewer ? { ...state, provisionalCreated: created } : state;
+  if (isCovered || !isNewer) return { outcome: 'overtaken', state: noted, row: null, change: null };
 
   if (deletes) {
     if (row === null) return { outcome: 'marked_dirty', state: noted, row: null, change: null };
@@ -272,7 +272,7 @@ export function decideApply(
     refusals: 0,
     attempts: 0,
   };
-  const whole = lacks ? applied : covered(applied, read, timing);
+  const whole = lacks ? applied : withoutCovered(applied, read, timing);
   const next = newerRow || isMixed ? lookAgain(applied, read, timing) : whole;
   return {
     outcome: outcomeOf(change),
@@ -357,7 +357,7 @@ function lookAgain(state: RecordState, read: ReadMoment, timing: DirtyTiming): R
 }
 
 /** Removes the dirty marks that the read covers: those from more than SETTLE before it began, since it may be that stale. */
-export function covered(
+export function withoutCovered(
   state: RecordState,
   read: Pick<ReadMoment, 'beganAt'>,
   timing: DirtyTiming,

@@ -137,10 +137,10 @@ export function decideDeletions(
 ): { deleted: string[]; pending: string[] } {
   const doubtful = candidates.filter((candidate) => !candidate.announced && !candidate.approved);
   const count = doubtful.length + pendingAlready;
-  const many = count > ASK_ABOVE_COUNT && count > ASK_ABOVE_SHARE * live;
+  const isMany = count > ASK_ABOVE_COUNT && count > ASK_ABOVE_SHARE * live;
   // Even a single one waits if it is the last, because a service that lost its data, or hides it from us, looks like this.
-  const all = count >= live;
-  const pending = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);
+  const isAll = count >= live;
+  const pending = new Set(isMany || isAll ? doubtful.map((candidate) => candidate.id) : []);
   const deleted = candidates.map((candidate) => candidate.id).filter((id) => !pending.has(id));
   return { deleted, pending: [...pending].sort() };
 }

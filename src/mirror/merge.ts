@@ -42,7 +42,7 @@ export function mergePayload(
   if (present === null) return payload;
   const merged = { ...present };
   for (const field of Object.keys(payload)) {
-    if (Object.hasOwn(present, field) || !idFields.has(field)) put(merged, field, payload[field]);
+    if (Object.hasOwn(present, field) || !idFields.has(field)) assign(merged, field, payload[field]);
   }
   return merged;
 }
@@ -65,10 +65,10 @@ export function laidOver(
     const is = isVerified && meaningOf(was) === meaningOf(listed[field]) ? was : listed[field];
     if (isObject(was) && isObject(is)) {
       const inner = laidOver(was, is, isVerified);
-      put(data, field, inner.data);
+      assign(data, field, inner.data);
       lacks ||= inner.lacks;
     } else if (holdsObjects(was) && !holdsObjects(is)) lacks = true;
-    else put(data, field, is);
+    else assign(data, field, is);
   }
   return { data, lacks };
 }
@@ -88,7 +88,7 @@ const holdsObjects = (value: unknown): boolean =>
   isObject(value) || (Array.isArray(value) && value.some(isObject));
 
 /** Assigns, but a field called `__proto__` stays data. Building objects from entries would cost an event 4 µs. */
-function put(object: JsonObject, field: string, value: unknown): void {
+function assign(object: JsonObject, field: string, value: unknown): void {
   if (field !== '__proto__') object[field] = value;
   else Object.defineProperty(object, field, { value, enumerable: true });
 }
@@ -140,15 +140,15 @@ function diffFields(before: JsonObject, after: JsonObject): { before: JsonObject
   let differ = false;
   for (const field of Object.keys(before)) {
     const kept = Object.hasOwn(after, field);
-    if (kept && same(before[field], after[field])) continue;
+    if (kept && isSame(before[field], after[field])) continue;
     differ = true;
-    put(was, field, before[field]);
-    if (kept) put(is, field, after[field]);
+    assign(was, field, before[field]);
+    if (kept) assign(is, field, after[field]);
   }
   for (const field of Object.keys(after)) {
     if (Object.hasOwn(before, field)) continue;
     differ = true;
-    put(is, field, after[field]);
+    assign(is, field, after[field]);
   }
   return differ ? { before: was, after: is } : null;
 }
@@ -157,20 +157,20 @@ function diffFields(before: JsonObject, after: JsonObject): { before: JsonObject
  * Equal once stored as JSON, which has neither -0 nor numbers too large for a double (`1e400` parses to Infinity and is stored
  * as null). A stricter comparison would find such a field different from its own row in each read.
  */
-function same(a: unknown, b: unknown): boolean {
+function isSame(a: unknown, b: unknown): boolean {
   const one = asStored(a);
   const two = asStored(b);
   if (one === two) return true;
   if (typeof one !== 'object' || typeof two !== 'object' || one === null || two === null) return false;
   if (Array.isArray(one) || Array.isArray(two)) {
     if (!Array.isArray(one) || !Array.isArray(two) || one.length !== two.length) return false;
-    return one.every((item, index) => same(item, two[index]));
+    return one.every((item, index) => isSame(item, two[index]));
   }
   const fields = Object.keys(one);
   return (
     fields.length === Object.keys(two).length &&
     fields.every(
-      (field) => Object.hasOwn(two, field) && same((one as JsonObject)[field], (two as JsonObject)[field]),
+      (field) => Object.hasOwn(two, field) && isSame((one as JsonObject)[field], (two as JsonObject)[field]),
     )
   );
 }

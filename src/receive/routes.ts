@@ -114,7 +114,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
         return rejectUnread('too_many_chunks', incoming, declaredBytes, startedAt);
       if (body === 'no_room') return tooMany('bodies_in_flight', startedAt);
       if (body === 'aborted') {
-        settle('aborted', 'incomplete_body', startedAt);
+        report('aborted', 'incomplete_body', startedAt);
         return answers.interrupted();
       }
       // Asked again, because a secret may have been added while the body arrived.
@@ -124,7 +124,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     } catch (error) {
       const unavailable = error instanceof StoreUnavailable;
       const reason = unavailable ? error.code : 'internal_error';
-      settle(unavailable ? 'unavailable' : 'failed', reason, startedAt, { fields: { error } });
+      report(unavailable ? 'unavailable' : 'failed', reason, startedAt, { fields: { error } });
       return unavailable ? answers.storeUnavailable() : answers.internalError();
     } finally {
       if (typeof body === 'object') bodies.release(body);
@@ -155,19 +155,19 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       const { kind, recordId } = parsed.unusable;
       await inbox.quarantine(parsed.unusable);
       const fields = { kind, record_id: recordId, bytes: body.length };
-      settle('quarantined', parsed.reason, startedAt, { fields, address });
+      report('quarantined', parsed.reason, startedAt, { fields, address });
       return answers.unusable(parsed.code, parsed.reason);
     }
     const { event } = parsed;
     const outcome = await inbox.accept(event, incoming.socket);
     if (outcome.status === 'duplicate') {
       const answered = { fields: namesOf(event), eventId: event.id, address };
-      if (outcome.conflicting) settle('quarantined', 'conflicting_content', startedAt, answered);
-      else settle('duplicate', '', startedAt, answered);
+      if (outcome.conflicting) report('quarantined', 'conflicting_content', startedAt, answered);
+      else report('duplicate', '', startedAt, answered);
       return answers.duplicate(event.id);
     }
     const fields = namesOf(event, outcome.seq);
-    settle('accepted', event.known ? '' : 'unknown_type', startedAt, { fields, eventId: event.id, address });
+    report('accepted', event.known ? '' : 'unknown_type', startedAt, { fields, eventId: event.id, address });
     return answers.accepted(event.id);
   }
 
@@ -218,7 +218,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       address,
       wall: clock.wall(),
     });
-    settle('rejected', reason, startedAt, { fields: { bytes }, address });
+    report('rejected', reason, startedAt, { fields: { bytes }, address });
   }
 
   /** For headers or size alone. */
@@ -234,12 +234,12 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   }
 
   function tooMany(reason: 'bodies_in_flight' | 'address_share', startedAt: number): Response {
-    settle('unavailable', reason, startedAt);
+    report('unavailable', reason, startedAt);
     return answers.tooMany();
   }
 
   /** Counts a delivery, and writes its log line. */
-  function settle(
+  function report(
     outcome: DeliveryOutcome,
     reason: string,
     startedAt: number,

@@ -34,8 +34,8 @@ it('what the API does not know beside an id counts only if it shows a record aft
     proof: createCandidateProof({ store, clock, upstream: { shows }, requestsPerMinute: 60 }),
     onFound: () => undefined,
   });
-  expect(await beside.besides('row_17', 3, async () => false)).toEqual({ shown: [], restInMs: 60_000 });
+  expect(await beside.search('row_17', 3, async () => false)).toEqual({ shown: [], restInMs: 60_000 });
   expect({ asked, searched }).toEqual({ asked: ['ra_7', 'ra_8'], searched: [] });
-  expect(await beside.besides('row_17', 3, async () => true)).toEqual({ shown: [], restInMs: null });
+  expect(await beside.search('row_17', 3, async () => true)).toEqual({ shown: [], restInMs: null });
   expect({ asked, searched }).toEqual({ asked: ['ra_7', 'ra_8', 'ra_7', 'ra_8'], searched: [3] });
 });

@@ -4,7 +4,6 @@ import type { Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import {
   compareRead,
-  covered,
   decideApply,
   decideProvisional,
   dueAt,
@@ -12,6 +11,7 @@ import {
   type RecordState,
   standsInRow,
   UNKNOWN_STATE,
+  withoutCovered,
 } from '../../src/mirror/decide.ts';
 import { contentOf } from '../../src/mirror/merge.ts';
 import { NOW_ISO, row, SETTLE, state, TIMING, VERIFIED } from './states.ts';
@@ -568,7 +568,7 @@ describe('a read', () => {
     fc.assert(
       fc.property(fc.nat(200), fc.nat(200), fc.nat(200), (first, later, beganAt) => {
         const held = state({ firstDirtyAt: first, dirtyAt: first + later });
-        const next = covered(held, { beganAt }, TIMING);
+        const next = withoutCovered(held, { beganAt }, TIMING);
         expect(next.unverifiedSince === null).toBe(first + later + SETTLE <= beganAt);
         if (next.unverifiedSince === null)
           expect(next).toMatchObject({ dirtyAt: null, firstDirtyAt: null, dueAt: null });

@@ -24,7 +24,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'provisional-guard',
     tryFirst: 35,
     without: 'a late payload is shown over what the API has confirmed since',
-    edits: [{ file: DECIDE, find: 'if (covered || !newer) return', put: 'if (false) return' }],
+    edits: [{ file: DECIDE, find: 'if (isCovered || !isNewer) return', put: 'if (false) return' }],
   },
   {
     name: 'write-guard',
@@ -221,7 +221,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: DELETIONS,
-        find: 'const pending = new Set(many || all ? doubtful.map((candidate) => candidate.id) : []);',
+        find: 'const pending = new Set(isMany || isAll ? doubtful.map((candidate) => candidate.id) : []);',
         put: 'const pending = new Set<string>();',
       },
     ],
@@ -318,7 +318,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/refetch.ts',
-        find: 'const { shown, restInMs } = await options.idsBeside.besides(id, through, sees);',
+        find: 'const { shown, restInMs } = await options.idsBeside.search(id, through, sees);',
         put: 'const { shown, restInMs } = { shown: [], restInMs: null };',
       },
     ],
@@ -367,7 +367,7 @@ export const MUTANTS: readonly Mutant[] = [
       {
         file: DECIDE,
         find: 'const next = newerRow || isMixed ? lookAgain(applied, read, timing) : whole;',
-        put: 'const next = newerRow ? lookAgain(applied, read, timing) : covered(applied, read, timing);',
+        put: 'const next = newerRow ? lookAgain(applied, read, timing) : withoutCovered(applied, read, timing);',
       },
     ],
   },
