@@ -180,7 +180,7 @@ export function createFullSyncer(
       const { failed } = await readEach(kind, run, [...lacking]);
       if (failed > 0) {
         return incomplete(
-          `the list leaves out fields of ${lacking.size}, of which ${failed} could not be read by themselves`,
+          `the list leaves out fields of ${lacking.size} records, and ${failed} of these could not be read at their own addresses`,
         );
       }
     }
@@ -193,12 +193,12 @@ export function createFullSyncer(
     if (kind === 'policy') return await proveByLists(kind, run, absent, first, scanOnce);
     const { failed } = await proveByReading(kind, run, absent, true);
     if (run.unlisted.length > 0) {
-      const error = `the list leaves out what the mirror holds and still answers: ${listed(run.unlisted)}`;
+      const error = `the list leaves out records that their own addresses still show: ${listed(run.unlisted)}`;
       return incomplete(error, { mismatch: first.total !== null });
     }
     if (failed === 0) return COMPLETE;
     return incomplete(
-      `the list leaves out ${absent.length}, of which ${failed} could not be read by themselves`,
+      `the list leaves out ${absent.length} records, and ${failed} of these could not be read at their own addresses`,
     );
   }
 
@@ -266,7 +266,7 @@ export function createFullSyncer(
     }
     if (missing.length > 0) failed += (await proveByReading(kind, run, missing, false)).failed;
     if (failed === 0) return COMPLETE;
-    return incomplete(`${failed} of ${shown.estimatedTotal} could not be read`);
+    return incomplete(`${failed} of ${shown.estimatedTotal} records could not be read`);
   }
 
   /**

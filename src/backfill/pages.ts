@@ -199,7 +199,7 @@ function identify(
     // Otherwise one row would silently overwrite the other.
     if (same !== undefined && !isDeepStrictEqual(same, data)) {
       throw malformed(
-        `two rows of one page differ and have the id ${JSON.stringify(id)}, so that it is not that of a ${kind}; ${whereIdsMayBe(kind, page, pointers)}`,
+        `two different rows of one page have the id ${JSON.stringify(id)}, so it is not the id of a ${kind}; ${whereIdsMayBe(kind, page, pointers)}`,
       );
     }
     rows.set(id, data);

@@ -62,15 +62,15 @@ function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
   const [one] = shown;
   const kind = 'risk_assessment';
   if (one === undefined)
-    return `${NEVER_SHOWN}, nor another one in its events; does ${pointersSettingOf(kind)} fit?`;
+    return `${NEVER_SHOWN}, nor any other id in its events; does ${pointersSettingOf(kind)} fit?`;
   const found = [...new Set(shown.map(({ path, id }) => `${path} = ${id}`))];
-  const said = `${NEVER_SHOWN}; what it shows of what its events name besides is mirrored: ${listed(found)}`;
+  const said = `${NEVER_SHOWN}; the other records that its events name are mirrored: ${listed(found)}`;
   if (!one.isNameable) return said;
   const [{ setting } = { setting: pointersSettingOf(kind) }] = pointersToSet(
     [{ kind, path: one.path }],
     pointers,
   );
-  return `${said}. If that is what they are about, set ${setting}`;
+  return `${said}. If the events are about these records, set ${setting}`;
 }
 
 /** Reads one record and brings its row into sync. Deletes nothing: a 404 is only a part of a proof. */

@@ -181,13 +181,13 @@ function whatWasFound(
   const named = (some: readonly Candidate[]) => some.map(({ path, id }) => `${path} = ${id}`).join(', ');
   const setting = pointersSettingOf(kind);
   if (garbled.length > 0)
-    return `the API answers what nobody understands to ids in its data, so that none is taken: ${garbled.join(', ')}`;
+    return `the API's answers to ids in its data could not be understood, so no id was taken: ${garbled.join(', ')}`;
   if (proven.length > 1) {
-    return `several values in its data are records of the kind: ${named(proven)}. Set ${setting} to the right one's place`;
+    return `several values in its data are ids of a ${kind}: ${named(proven)}. Set ${setting} to the path of the right one`;
   }
   if (DELETE_TYPES.has(type) && proven.length === 1)
-    return `several values in its data may be the id of what was deleted: ${named(candidates)}. Set ${setting} to where it stands`;
+    return `several values in its data may be the id of the deleted record: ${named(candidates)}. Set ${setting} to the path of the id`;
   if (candidates.length === 0)
-    return `nothing in its data looks like an id. Set ${setting} to where it stands`;
-  return `none of what looks like an id in its data is a record that the API shows: ${named(candidates)}. Set ${setting} to where it stands`;
+    return `nothing in its data looks like an id. Set ${setting} to the path of the id`;
+  return `the API shows no record for the values in its data that look like ids: ${named(candidates)}. Set ${setting} to the path of the id`;
 }

@@ -77,7 +77,7 @@ export async function explainRepeat(
     ...KNOWN_PARAMS.filter((param) => param !== pageParam).map((param) => {
       const page = isOffset(param) ? seen.size : 2;
       const query = { [param]: String(page), [perPageParam]: String(pageSize) };
-      const sentence = `the service pays no heed to “${pageParam}”, and “${param}=${page}” shows what comes next`;
+      const sentence = `the service ignores “${pageParam}”, and “${param}=${page}” shows the next records`;
       return { page, query, name: 'COMPLIANCE_PAGE_PARAM', value: param, sentence };
     }),
   ];
@@ -95,16 +95,16 @@ export async function explainRepeat(
   if (first.next !== null) {
     return {
       set: null,
-      sentence: `${shown}, and the list goes on by its field “${first.next}”: paging by cursors or links is not supported`,
+      sentence: `${shown}, and its field “${first.next}” says how the list goes on: paging by cursors or links is not supported`,
     };
   }
   const inAll =
     first.meta.total === undefined
-      ? 'and nothing says whether that is all of them: so many is what services cut a page to'
+      ? 'and nothing says whether these are all: many services cut a page to this size'
       : `of ${first.meta.total}`;
   return {
     set: null,
-    sentence: `${shown}, ${inAll}. The service pays no heed to “${pageParam}”; none of ${KNOWN_PARAMS.join(', ')} helps. Set COMPLIANCE_PAGE_PARAM to what its documentation names`,
+    sentence: `${shown}, ${inAll}. The service ignores “${pageParam}”, and none of ${KNOWN_PARAMS.join(', ')} helps. Set COMPLIANCE_PAGE_PARAM to the parameter in its documentation`,
   };
 }
 

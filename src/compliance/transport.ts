@@ -110,7 +110,7 @@ function sentOnce(headers: Record<string, string>, body: string) {
 function checkEncoding(response: Response): void {
   const encoding = response.headers.get('content-encoding')?.trim().toLowerCase() ?? 'identity';
   if (['identity', 'gzip', 'x-gzip', ''].includes(encoding)) return;
-  throw new ExchangeFailure('malformed', 'the answer is encoded in a way we did not ask for', {
+  throw new ExchangeFailure('malformed', 'the answer has a Content-Encoding that we did not ask for', {
     status: response.status,
   });
 }

@@ -174,13 +174,13 @@ export const signedContent: Parser<TemplatePart[]> = {
     const has = (kind: TemplatePart['kind']) => parts?.some((part) => part.kind === kind) ?? false;
     return has('timestamp') && has('body') ? parts : null;
   },
-  takes: 'text with {t} and {body} in it, {header:NAME} besides, and no other braces',
+  takes: 'text with {t} and {body} in it, if necessary {header:NAME}, and no other braces',
 };
 
 export const secretEncoding: Parser<SecretEncoding> = {
   parse: (value) => (isSecretEncoding(value) ? value : null),
   takes:
-    'utf8, hex or base64, or one of them behind what each secret begins with and its key lacks, such as whsec_base64',
+    'utf8, hex or base64, or one of them after a prefix that is no part of the key, such as whsec_base64',
 };
 
 export function signingSecrets(encoding: SecretEncoding): Parser<readonly Uint8Array[]> {

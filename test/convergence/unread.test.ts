@@ -139,7 +139,7 @@ describe('a risk event whose id stands where no pointer looks', () => {
     await stage.deliver(one);
     const says = (text: string) => async () =>
       (await stage.gaps()).some(({ error }) => error?.includes(text));
-    await stage.leapUntil('what was found', says('nobody understands'));
+    await stage.leapUntil('what was found', says('could not be understood'));
     expect(await shown(one.id)).toMatchObject({ state: 'failed', record_id: null });
     expect((await status()).learned_pointers).toEqual([]);
     stage.upstream.faultOf = () => null;
@@ -212,9 +212,10 @@ describe('a risk event whose id stands where no pointer looks', () => {
     await stage.deliver(event('risk.assessed', { first, second, third }));
     const gap = await stage.leapUntil(
       'what was found',
-      async () => (await stage.gaps()).find(({ error }) => error?.includes('nobody understands')) ?? null,
+      async () =>
+        (await stage.gaps()).find(({ error }) => error?.includes('could not be understood')) ?? null,
     );
-    expect(gap.error).toMatch(/none is taken: RA-2$/);
+    expect(gap.error).toMatch(/no id was taken: RA-2$/);
   });
 
   it('is found among values that the service will not hear of, and that is no trouble of the service', async () => {
