@@ -202,7 +202,7 @@ describe('a bad setting is named, with what it takes', () => {
     [{ WEBHOOK_SECRETS: 'YWFhYWFhYWFhYWFhYQ', WEBHOOK_SECRET_ENCODING: 'base64' }, /^WEBHOOK_SECRETS/],
     [
       { WEBHOOK_SECRET_ENCODING: 'ascii' },
-      /^WEBHOOK_SECRET_ENCODING: got "ascii"; takes utf8, hex or base64, or one of them behind .*whsec_base64$/,
+      /^WEBHOOK_SECRET_ENCODING: got "ascii"; takes utf8, hex or base64, or one of them after .*whsec_base64$/,
     ],
     [
       { WEBHOOK_SIGNED_CONTENT: '{t}.' },

@@ -85,8 +85,8 @@ export function createUnnamedEvents(
     }
   }
 
-  async function seek(event: UnreadEvent): Promise<void> {
-    const candidates = idCandidatesIn(payloadIn(event.body), event.kind);
+  /** `proven`: candidates that are records. `garbled`: ids whose answers could not be understood. */
+  async function askAbout(event: UnreadEvent, candidates: readonly Candidate[]) {
     const garbled: string[] = [];
     const answers = { shown: 0, missingBefore: 0, missingSince: 0 };
     const askNow = async (kind: FetchedKind, id: string): Promise<boolean> => {
@@ -116,6 +116,12 @@ export function createUnnamedEvents(
       if (!isSeen) proven = [];
       else if (isUnsure) proven = await proof.provenOf(event, candidates, askNow);
     }
+    return { proven, garbled };
+  }
+
+  async function findRecord(event: UnreadEvent): Promise<void> {
+    const candidates = idCandidatesIn(payloadIn(event.body), event.kind);
+    const { proven, garbled } = await askAbout(event, candidates);
     const [one, ...others] = proven;
     const found = whatWasFound(event, candidates, proven, garbled);
     if (one === undefined || others.length > 0 || garbled.length > 0) return await putOff(event, found);
@@ -128,7 +134,7 @@ export function createUnnamedEvents(
     // other value in this event was as likely. It is saved first: after a crash here the event is read by it.
     if (!DELETE_TYPES.has(type))
       await store.learnPointer({ kind, path, eventId, recordId, isUsed: isLikeliest }, now());
-    // Without the other learned places, which may find another id in this event.
+    // Before the other learned places, which may find another id in this event.
     const pointers = withLearned(rules.pointers, [{ kind, path }]);
     const tried = await store.retryEvent(eventId, { ...rules, pointers }, now());
     if (tried.outcome === 'failed') await putOff(event, tried.error);
@@ -157,7 +163,7 @@ export function createUnnamedEvents(
         // One event may take more requests than are left. Then the next minute has fewer.
         if (signal.aborted || proof.left() <= 0 || clock.steady() < notBefore) return false;
         try {
-          await seek(event);
+          await findRecord(event);
           failures = 0;
         } catch (error) {
           // The event stays due.

@@ -453,8 +453,7 @@ export function createUpstream(
       await options.onReadable?.(kind, 'read');
       return { ...seen, read: { ...seen.read, isOfList: true } };
     },
-    record: (kind: FetchedKind, id: string, lane: Lane): Promise<Seen<RecordAnswer>> =>
-      recordAt(kind, id, lane),
+    record: recordAt,
     probe,
     /**
      * Whether the API shows a record with this id. The text may be no id at all, so an answer that rejects it is no failure of the

@@ -103,7 +103,7 @@ describe('the first pages of a list', () => {
   it.each<[string, Shape, RegExp]>([
     ['cursors', { leavesOut: () => 0, next: 'meta.nextCursor' }, /“meta\.nextCursor”.*not supported/],
     ['no pages and a total of more', { leavesOut: () => 0, total: true }, /same 50 records.*of 260/],
-    ['no pages and as many as a page has', { leavesOut: () => 0 }, /nothing says whether that is all/],
+    ['no pages and as many as a page has', { leavesOut: () => 0 }, /nothing says whether these are all/],
   ])('are explained without a setting with %s', async (_what, shape, expected) => {
     const { ask, asked } = service(shape);
     const finding = await examinePaging(SETTINGS, ask);
