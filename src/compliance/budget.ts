@@ -183,7 +183,7 @@ export function createBudget(options: {
     /** Requests in the window now, and those that wait for a place in it. */
     demand(): { inUse: number; waiting: number } {
       forget(clock.steady());
-      return { inUse: inUse(), waiting: LANES.reduce((sum, lane) => sum + queues[lane].length, 0) };
+      return { inUse: inUse(), waiting: LANES.flatMap((lane) => queues[lane]).length };
     },
 
     left(): BudgetState {

@@ -244,9 +244,9 @@ function answerOf(reply: Answer | ExchangeFailure, wallMs: number): unknown {
     throw failed(status === 429 ? 'rate_limited' : 'server', `answered ${status}`, { status, retryAfterMs });
   }
   const code = codeIn(parse(reply.body));
+  let remedy = code === 'invalid_grant' ? GRANT_REMEDY : CLIENT_REMEDY;
   // An authorization server would not answer this at its own address.
-  const isElsewhere = code === null && (status === 404 || status === 405);
-  const remedy = isElsewhere ? ADDRESS_REMEDY : code === 'invalid_grant' ? GRANT_REMEDY : CLIENT_REMEDY;
+  if (code === null && (status === 404 || status === 405)) remedy = ADDRESS_REMEDY;
   throw new GrantRefused(code ?? `http_${status}`, status, remedy);
 }
 

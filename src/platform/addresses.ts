@@ -11,8 +11,9 @@ export type Addresses = ReturnType<typeof createAddresses>;
 /** Who sent a request. Only the `X-Forwarded-For` of `proxies` is believed, because anyone can send that header. */
 export function createAddresses(proxies: BlockList | null) {
   const isProxy = (address: string | undefined) => {
-    const family = address === undefined || proxies === null ? 0 : isIP(address);
-    return family !== 0 && proxies!.check(address!, family === 6 ? 'ipv6' : 'ipv4');
+    if (address === undefined || proxies === null) return false;
+    const family = isIP(address);
+    return family !== 0 && proxies.check(address, family === 6 ? 'ipv6' : 'ipv4');
   };
   return {
     isProxy,
@@ -48,11 +49,9 @@ function believedAddress(peer: string, forwardedFor: string, isProxy: (address: 
 /** The address in an element. Some proxies add the port: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
 function addressIn(element: string): string | null {
   const text = element.trim();
-  const bare = text.startsWith('[')
-    ? text.slice(1, text.indexOf(']'))
-    : text.includes('.') && text.indexOf(':') === text.lastIndexOf(':')
-      ? text.split(':')[0]!
-      : text;
+  let bare = text;
+  if (text.startsWith('[')) bare = text.slice(1, text.indexOf(']'));
+  else if (text.includes('.') && text.indexOf(':') === text.lastIndexOf(':')) bare = text.split(':')[0]!;
   return isIP(bare) === 0 ? null : plain(bare);
 }
 
@@ -81,5 +80,6 @@ export function networkOf(address: string): string {
 
 /** An IPv4 address at the end is two groups. Their value is not needed, because a /64 network has only the first four. */
 function groupsOf(text: string): string[] {
-  return text.split(':').flatMap((group) => (group.includes('.') ? ['0', '0'] : group === '' ? [] : group));
+  const groups = text.split(':').filter((group) => group !== '');
+  return groups.flatMap((group) => (group.includes('.') ? ['0', '0'] : group));
 }

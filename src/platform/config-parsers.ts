@@ -132,7 +132,8 @@ function addNetwork(list: BlockList, item: string): boolean {
   const version = isIP(address);
   const longest = version === 6 ? 128 : 32;
   if (version === 0 || rest.length > 0) return false;
-  const bits = prefix === undefined ? longest : /^\d{1,3}$/.test(prefix) ? Number(prefix) : 0;
+  if (prefix !== undefined && !/^\d{1,3}$/.test(prefix)) return false;
+  const bits = Number(prefix ?? longest);
   // With 0 bits all clients would be trusted, and each could claim any address.
   if (bits === 0 || bits > longest) return false;
   list.addSubnet(address, bits, version === 6 ? 'ipv6' : 'ipv4');

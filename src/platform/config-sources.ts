@@ -143,11 +143,14 @@ export function unknownNames(env: Environment, known: ReadonlySet<string>, ours 
   for (const given of Object.keys(env)) {
     const name = known.has(given) ? given : given.replace(/_FILE$/, '');
     if (env[given] === '' || known.has(name)) continue;
-    const distances = [...known].map((candidate) => ({ candidate, edits: editDistance(name, candidate) }));
-    const nearest = distances.reduce((best, each) => (each.edits < best.edits ? each : best));
-    const similar = nearest.edits <= SIMILAR_EDITS && name.length >= SIMILAR_MIN_CHARACTERS;
+    let nearest = { candidate: '', edits: SIMILAR_EDITS + 1 };
+    for (const candidate of known) {
+      const edits = editDistance(name, candidate);
+      if (edits < nearest.edits) nearest = { candidate, edits };
+    }
+    const isSimilar = nearest.edits <= SIMILAR_EDITS && name.length >= SIMILAR_MIN_CHARACTERS;
     const isOurs = ours.test(name) && !ORCHESTRATOR_NAMES.test(name);
-    if (similar) warnings.push(`${given}: no such setting; did you mean ${nearest.candidate}?`);
+    if (isSimilar) warnings.push(`${given}: no such setting; did you mean ${nearest.candidate}?`);
     else if (isOurs) warnings.push(`${given}: no such setting; it has no effect`);
   }
   return warnings;
