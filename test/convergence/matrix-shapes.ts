@@ -163,12 +163,12 @@ export const SHAPES: readonly Shape[] = [
   {
     name: 'parameters of unknown names',
     shapes: { paging: { startName: 'p', sizeName: 'n', size: 5 } },
-    expected: lists(never(/Set COMPLIANCE_PAGE_PARAM to what its documentation names/)),
+    expected: lists(never(/Set COMPLIANCE_PAGE_PARAM to the parameter in its documentation/)),
   },
   {
     name: 'parameters of unknown names, no meta',
     shapes: { paging: { startName: 'p', sizeName: 'n', size: 5 }, envelope: { meta: null } },
-    expected: lists(never(/Set COMPLIANCE_PAGE_PARAM to what its documentation names/)),
+    expected: lists(never(/Set COMPLIANCE_PAGE_PARAM to the parameter in its documentation/)),
   },
 
   { name: 'statuses in capitals', shapes: { statuses: 'upper' } },

@@ -156,7 +156,7 @@ describe('a risk event whose id stands where no pointer looks', () => {
     const one = event('risk.assessed', { first: { ref: 'RA-2' }, second: { ref: 'RA-1' } });
     await stage.deliver(one);
     await stage.leapUntil('what was found', async () =>
-      (await shown(one.id)).error?.includes('none of what'),
+      (await shown(one.id)).error?.includes('the API shows no record'),
     );
     expect(await shown(one.id)).toMatchObject({ state: 'failed', record_id: null });
     stage.upstream.faultOf = () => null;
@@ -193,7 +193,7 @@ describe('a risk event whose id stands where no pointer looks', () => {
     await stage.deliver(one);
     const { state } = await stage.leapUntil('what became of it', async () => {
       const now = await shown(one.id);
-      return now.state === 'processed' || now.error?.includes('none of what') ? now : null;
+      return now.state === 'processed' || now.error?.includes('the API shows no record') ? now : null;
     });
     expect(state).toBe('failed');
     stage.upstream.faultOf = () => null;
@@ -534,7 +534,7 @@ describe('a policy or a vendor whose id stands where no pointer looks', () => {
     const one = event('vendor.removed', { first: { ref: 'ven-0' }, second: { ref: 'gone' } });
     await stage.deliver(one);
     await stage.leapUntil('what was found', async () =>
-      (await shown(one.id)).error?.includes('what was deleted'),
+      (await shown(one.id)).error?.includes('the deleted record'),
     );
     expect(await shown(one.id)).toMatchObject({ state: 'failed', record_id: null });
     const history = await stage.get<{ items: { operation: string }[] }>('/api/records/vendor/ven-0/history');
