@@ -44,12 +44,8 @@ export function createCandidateProof(
       candidates: readonly Candidate[],
       isShown: (kind: FetchedKind, id: string) => Promise<boolean>,
     ): Promise<Candidate[]> {
-      const shown = new Set(
-        await store.shownIds(
-          kind,
-          candidates.map(({ id }) => id),
-        ),
-      );
+      const ids = candidates.map(({ id }) => id);
+      const shown = new Set(await store.shownIds(kind, ids));
       const proven: Candidate[] = [];
       for (const candidate of candidates) {
         // A policy has no address of its own. A delete event's record is gone, so an id in it that is still answered with a

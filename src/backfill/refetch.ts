@@ -66,10 +66,8 @@ function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
   const found = [...new Set(shown.map(({ path, id }) => `${path} = ${id}`))];
   const said = `${NEVER_SHOWN}; the other records that its events name are mirrored: ${listed(found)}`;
   if (!one.isNameable) return said;
-  const [{ setting } = { setting: pointersSettingOf(kind) }] = pointersToSet(
-    [{ kind, path: one.path }],
-    pointers,
-  );
+  const [toSet] = pointersToSet([{ kind, path: one.path }], pointers);
+  const setting = toSet?.setting ?? pointersSettingOf(kind);
   return `${said}. If the events are about these records, set ${setting}`;
 }
 
@@ -268,7 +266,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       const sight = kind === 'vendor' ? await seekWitness(request) : await seesItsKind(request);
       if (sight === 'seen') return await refetch({ ...request, seeksWitness: false });
       if (sight === 'failed') return retryLater(request, 'no witness', soonMs(request));
-      // For a vendor, the gap below has the list read, which shows what the 404 means.
+      // For a vendor, the gap below leads to a full sync, which shows what the 404 means.
       if (kind === 'risk_assessment') return await judgeUncompared(request, kind, read);
     }
     const through = read.number;
@@ -279,8 +277,8 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
         `an event names ${id}, and ${isAddressable(id) ? 'the API answers 404' : UNASKABLE}: does ${pointersSettingOf(kind)} fit?`,
       );
     } else {
-      const sees = async () => (await seesItsKind(request)) === 'seen';
-      const { shown, restInMs } = await options.idsBeside.search(id, through, sees);
+      const canCompare = async () => (await seesItsKind(request)) === 'seen';
+      const { shown, restInMs } = await options.idsBeside.search(id, through, canCompare);
       if (restInMs !== null) return retryLater(request, STILL_ASKING, restInMs);
       text = besideText(shown, options.pointers);
     }

@@ -318,7 +318,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/refetch.ts',
-        find: 'const { shown, restInMs } = await options.idsBeside.search(id, through, sees);',
+        find: 'const { shown, restInMs } = await options.idsBeside.search(id, through, canCompare);',
         put: 'const { shown, restInMs } = { shown: [], restInMs: null };',
       },
     ],
