@@ -75,35 +75,37 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   const { store, clock, rules } = options;
   const events: Waiting<IncomingEvent>[] = [];
   const unusable: Waiting<UnusableDelivery>[] = [];
-  let scheduled = false;
+  let isScheduled = false;
   let flushing: Promise<void> = Promise.resolve();
   let isCommitting = false;
   let committing: Waiting<unknown>[] = [];
-  let patience: AbortController | null = null;
-  let answering = 0;
+  let lateCheck: AbortController | null = null;
+  /** Committed groups whose answers wait for the next turn. */
+  let unanswered = 0;
   /** The senders of the last group. */
   let senders: readonly (object | null)[] = [];
-  let lastBegan = 0;
+  let lastCommitAt = 0;
+  /** The wait of a group for the senders of the last group that have not sent again. */
   let gathering: { absent: Set<object | null>; end: AbortController } | null = null;
   const sampler = createRejectionSampler();
   let rejections: CountedRejection[] = [];
-  let minute: AbortController | null = null;
+  let minuteEnd: AbortController | null = null;
 
   function schedule(): void {
-    if (scheduled) return;
-    scheduled = true;
+    if (isScheduled) return;
+    isScheduled = true;
     let turns = senders.length < CROWD ? 1 : TURNS_BEHIND_A_CROWD;
-    const go = () => {
+    const nextTurn = () => {
       turns -= 1;
       if (turns > 0) {
-        setImmediate(go);
+        setImmediate(nextTurn);
         return;
       }
-      scheduled = false;
+      isScheduled = false;
       flushing = flush(flushing);
     };
     // After the I/O callbacks of this turn, so that every request body that has arrived is in the group.
-    setImmediate(go);
+    setImmediate(nextTurn);
   }
 
   async function flush(before: Promise<void>): Promise<void> {
@@ -129,7 +131,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
 
   async function gather(): Promise<void> {
     if (events.length === 0 || events.length >= CROWD) return;
-    const ms = Math.min(GATHER_MS, lastBegan + GATHER_MS - clock.steady());
+    const ms = Math.min(GATHER_MS, lastCommitAt + GATHER_MS - clock.steady());
     const absent = new Set(senders);
     for (const { sender } of events) absent.delete(sender);
     if (ms <= 0 || absent.size === 0) return;
@@ -138,7 +140,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
     gathering = null;
   }
 
-  function endGatheringIfAll(sender: object | null): void {
+  function endGatheringIfComplete(sender: object | null): void {
     if (gathering === null) return;
     gathering.absent.delete(sender);
     if (gathering.absent.size === 0 || events.length >= CROWD) gathering.end.abort(null);
@@ -150,7 +152,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       // On a shared clock the latest that it may be now, because a read covers only events from well before it.
       const now = { wall: clock.wall(), steady: clock.steady() + (clock.marginMs?.() ?? 0) };
       const began = performance.now();
-      lastBegan = clock.steady();
+      lastCommitAt = clock.steady();
       const outcomes = await store.accept(batch, now, rules.timing, rules.pointers);
       const commitMs = performance.now() - began;
       answer(() => {
@@ -165,7 +167,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   }
 
   /** Rejects deliveries that have waited too long, until none waits. One sleep serves all of them. */
-  async function keepPatience(own: AbortController): Promise<void> {
+  async function rejectLate(own: AbortController): Promise<void> {
     const lists: Waiting<unknown>[][] = [events, unusable];
     for (;;) {
       const oldest = Math.min(
@@ -182,7 +184,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       const error = new StoreUnavailable('the database has not taken a delivery for too long');
       for (const { reject } of late) reject(error);
     }
-    if (patience === own) patience = null;
+    if (lateCheck === own) lateCheck = null;
   }
 
   /** Answers a group, but starts the commit of a waiting group first: a database server works on it while we write answers. */
@@ -191,14 +193,14 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       group();
       return;
     }
-    answering += 1;
+    unanswered += 1;
     setImmediate(() => {
-      answering -= 1;
+      unanswered -= 1;
       group();
     });
   }
 
-  function keep(some: readonly CountedRejection[]): void {
+  function keepRejections(some: readonly CountedRejection[]): void {
     const room = MAX_WAITING_REJECTIONS - rejections.length;
     if (some.length === 0 || room <= 0) return;
     rejections.push(...some.slice(0, room));
@@ -209,10 +211,10 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
     return new Promise((resolve, reject) => {
       list.push({ item, sender, since: clock.steady(), resolve, reject });
       schedule();
-      endGatheringIfAll(sender);
-      if (patience !== null) return;
-      patience = new AbortController();
-      void keepPatience(patience);
+      endGatheringIfComplete(sender);
+      if (lateCheck !== null) return;
+      lateCheck = new AbortController();
+      void rejectLate(lateCheck);
     });
   }
 
@@ -225,29 +227,29 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
 
     reject(rejection) {
       const steady = clock.steady();
-      keep(sampler.note(rejection, steady));
-      if (minute !== null) return;
+      keepRejections(sampler.note(rejection, steady));
+      if (minuteEnd !== null) return;
       const own = new AbortController();
-      minute = own;
+      minuteEnd = own;
       // At the end of the minute its newest are written, even if no more rejections come.
       void clock.sleep(MINUTE_MS - (steady % MINUTE_MS), own.signal).then(() => {
-        if (minute !== own) return;
-        minute = null;
-        keep(sampler.close());
+        if (minuteEnd !== own) return;
+        minuteEnd = null;
+        keepRejections(sampler.close());
       });
     },
 
     /** Resolves when nothing waits for a commit any more. */
     async drain() {
-      minute?.abort();
-      minute = null;
-      keep(sampler.close());
-      while (scheduled || events.length > 0 || unusable.length > 0 || answering > 0) {
+      minuteEnd?.abort();
+      minuteEnd = null;
+      keepRejections(sampler.close());
+      while (isScheduled || events.length > 0 || unusable.length > 0 || unanswered > 0) {
         await new Promise((resolve) => setImmediate(resolve));
         await flushing;
       }
       await flushing;
-      patience?.abort();
+      lateCheck?.abort();
     },
   };
 }

@@ -84,7 +84,7 @@ export function createWorker(options: WorkerOptions) {
     }
   }
 
-  async function recovered(): Promise<boolean> {
+  async function recoverClaims(): Promise<boolean> {
     try {
       await store.recoverClaims();
       return true;
@@ -109,7 +109,7 @@ export function createWorker(options: WorkerOptions) {
   }
 
   /** Claimed events are worked on at once: a claim that waits would keep its records from other processes. */
-  async function slotFree(): Promise<void> {
+  async function waitForSlot(): Promise<void> {
     while (queue.pending >= options.concurrency) {
       const { promise, resolve } = Promise.withResolvers<void>();
       queue.addEventListener('next', () => resolve(), { once: true });
@@ -172,13 +172,13 @@ export function createWorker(options: WorkerOptions) {
     },
     /** Works until `signal` aborts; then finishes what is claimed and resolves. */
     async run(signal: AbortSignal): Promise<void> {
-      while (!(await recovered()) && !signal.aborted) await clock.sleep(STORE_PAUSE_MS, signal);
+      while (!(await recoverClaims()) && !signal.aborted) await clock.sleep(STORE_PAUSE_MS, signal);
       while (!signal.aborted) {
         woken = false;
         const batch = paused ? [] : await claim();
         const claimed = batch.length;
         if (claimed > 0) void queue.add(() => work(batch)).catch(options.onError);
-        await slotFree();
+        await waitForSlot();
         // Deliveries come first: this lets the event loop send their answers.
         if (claimed > 0 && claimed < LARGEST_BATCH && gatherMs > 0) await clock.sleep(gatherMs, signal);
         else if (claimed > 0) await new Promise((resolve) => setImmediate(resolve));
