@@ -3,7 +3,7 @@ import type { Parser } from './config-parsers.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A secret's file is looked at once in this time: a rotation can wait for it, but not every delivery should wait for a stat. */
+/** How often a secret's file is looked at: a rotation can wait this long, and not every delivery should wait for a stat. */
 const SECRET_FILE_CHECK_MS = 1000;
 /** Longer texts are cut in messages. */
 const SHOWN_CHARACTERS = 60;

@@ -22,7 +22,7 @@ export function retentionTasks({
 }: Config['retention']): { thing: TrimmedThing; days: number }[] {
   const aged = (days: number, ...things: TrimmedThing[]) => things.map((thing) => ({ thing, days }));
   return [
-    // The rows of registrations hold their own end.
+    // Each registration has an `expires_at` of its own.
     ...aged(0, 'registrations'),
     ...aged(REJECTION_DAYS, 'rejections'),
     ...aged(bodyDays, 'event_bodies', 'quarantine_bodies', 'duplicates'),
