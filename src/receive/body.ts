@@ -24,25 +24,13 @@ const READ_FREELY = 16;
 /** Why there is no body. `no_room`: all bodies together would exceed their limit. */
 export type NoBody = 'too_large' | 'too_many_pieces' | 'aborted' | 'no_room';
 
-export interface Bodies {
-  /**
-   * The whole body, or why there is none: `too_large` as soon as more than `maxBytes` have come, `aborted` when the sender
-   * disconnected. Never rejects. `declaredBytes`: the Content-Length, 0 without one.
-   */
-  read(incoming: IncomingMessage, maxBytes: number, declaredBytes: number): Promise<Buffer | NoBody>;
-  /** Frees the memory of a body once its delivery is answered. */
-  release(body: Buffer): void;
-  /** Bytes of memory that all bodies hold now. */
-  heldBytes(): number;
-}
-
 /**
  * All bodies in flight, which together hold at most `maxHeldBytes`. At the limit the body that has been arriving for the longest
  * is dropped: a real delivery is complete within milliseconds, and an attacker's body must stay to fill the memory. To push out a
  * delivery, an attacker has to send all of `maxHeldBytes` while it arrives. A complete body is never dropped. Refused: to drop the
  * largest body, because many small ones could then shut out larger ones.
  */
-export function createBodies(maxHeldBytes: number): Bodies {
+export function createBodies(maxHeldBytes: number) {
   let held = 0;
   /** For each body that is still arriving, the oldest first, the function that drops it. */
   const coming = new Set<() => void>();
@@ -59,7 +47,11 @@ export function createBodies(maxHeldBytes: number): Bodies {
     return true;
   }
 
-  /** Reads Node's own request, because its bytes can be counted as they come, and a single piece needs no copy. */
+  /**
+   * The whole body, or why there is none: `too_large` as soon as more than `maxBytes` have come, `aborted` when the sender
+   * disconnected. Never rejects. `declaredBytes`: the Content-Length, 0 without one. Reads Node's own request, because its bytes
+   * can be counted as they come, and a single piece needs no copy.
+   */
   function read(
     incoming: IncomingMessage,
     maxBytes: number,
@@ -154,9 +146,13 @@ export function createBodies(maxHeldBytes: number): Bodies {
     return body;
   }
 
-  function release(body: Buffer): void {
-    held -= body.length;
-  }
-
-  return { read, release, heldBytes: () => held };
+  return {
+    read,
+    /** Frees the memory of a body once its delivery is answered. */
+    release(body: Buffer): void {
+      held -= body.length;
+    },
+    /** Bytes of memory that all bodies hold now. */
+    heldBytes: () => held,
+  };
 }

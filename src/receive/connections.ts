@@ -38,17 +38,7 @@ export interface ConnectionLimits {
   strangerKeepAliveMs: number;
 }
 
-export interface Connections {
-  /** Adds a new connection. At the limit another one is closed, or the new one if there is none to close. */
-  add(socket: Socket): void;
-  /** Notes a request. False: too many unanswered requests came before it, so the connection was closed. */
-  used(request: IncomingMessage, response: ServerResponse): boolean;
-  /** Closes strangers' connections that have been idle too long. Call it every few seconds. */
-  closeIdle(): void;
-  open(): Socket[];
-  /** How many are kept, including some that have closed since the last search. */
-  remembered(): number;
-}
+export type Connections = ReturnType<typeof createConnections>;
 
 /** The state of a connection. It is a property of the socket, so a request needs no lookup. */
 interface Connection {
@@ -172,7 +162,7 @@ export function createShares() {
 export function createConnections(
   limits: ConnectionLimits,
   isProxy: (address: string | undefined) => boolean,
-): Connections {
+) {
   const sockets = new Set<KnownSocket>();
   let lookAt = FEWEST_LOOKED_THROUGH;
   const requestsAhead = createTurnBudget(AHEAD_A_TURN);
@@ -262,7 +252,8 @@ export function createConnections(
   }
 
   return {
-    add(socket: KnownSocket) {
+    /** Adds a new connection. At the limit another one is closed, or the new one if there is none to close. */
+    add(socket: KnownSocket): void {
       const { remoteAddress } = socket;
       const network = remoteAddress === undefined || isProxy(remoteAddress) ? null : networkOf(remoteAddress);
       socket[CONNECTION] = {
@@ -284,7 +275,8 @@ export function createConnections(
       process.nextTick(hold, socket);
     },
 
-    used(request, response: TimedResponse) {
+    /** Notes a request. False: too many unanswered requests came before it, so the connection was closed. */
+    used(request: IncomingMessage, response: TimedResponse): boolean {
       const connection = (request.socket as KnownSocket)[CONNECTION]!;
       connection.usedAt = performance.now();
       connection.wasUsed = true;
@@ -300,7 +292,8 @@ export function createConnections(
       return true;
     },
 
-    closeIdle() {
+    /** Closes strangers' connections that have been idle too long. Call it every few seconds. */
+    closeIdle(): void {
       const before = performance.now() - limits.strangerKeepAliveMs;
       for (const socket of sockets) {
         const connection = socket[CONNECTION]!;
@@ -313,7 +306,8 @@ export function createConnections(
       }
     },
 
-    open: () => [...sockets].filter((socket) => !socket.closed),
+    open: (): Socket[] => [...sockets].filter((socket) => !socket.closed),
+    /** How many are kept, including some that have closed since the last search. */
     remembered: () => sockets.size,
   };
 }
