@@ -169,11 +169,10 @@ export function createBackfill(options: BackfillOptions) {
       plan.failures = 0;
       const pending = await store.pendingDeletions(clock.wall());
       plan.pendingInARow = pending.some((waiting) => waiting.kind === kind) ? plan.pendingInARow + 1 : 0;
-      const inMs =
-        plan.pendingInARow === 0
-          ? Number.POSITIVE_INFINITY
-          : backoffMs(WAITING_BACKOFF, plan.pendingInARow, options.random());
-      plan.pendingAgainAt = clock.steady() + inMs;
+      plan.pendingAgainAt = Number.POSITIVE_INFINITY;
+      if (plan.pendingInARow > 0)
+        plan.pendingAgainAt =
+          clock.steady() + backoffMs(WAITING_BACKOFF, plan.pendingInARow, options.random());
       await gaps.resolve({ reason: 'list_incomplete', kind, recordId: null });
       await gaps.resolve({ reason: 'total_mismatch', kind, recordId: null });
       return;
@@ -193,17 +192,11 @@ export function createBackfill(options: BackfillOptions) {
   }
 
   /** When the next full sync begins: after a failure, on request, or by the timer (sooner if deletions are pending). */
-  function fullSyncDueAt({
-    failures,
-    retryAt,
-    reasons,
-    lastStartedAt,
-    pendingAgainAt,
-  }: FullSyncPlan): number {
-    if (failures > 0 && retryAt !== null) return retryAt;
-    if (reasons.size > 0) return 0;
-    if (options.fullSyncMs === 0 || lastStartedAt === null) return Number.POSITIVE_INFINITY;
-    return Math.min(lastStartedAt + options.fullSyncMs, pendingAgainAt);
+  function fullSyncDueAt(plan: FullSyncPlan): number {
+    if (plan.failures > 0 && plan.retryAt !== null) return plan.retryAt;
+    if (plan.reasons.size > 0) return 0;
+    if (options.fullSyncMs === 0 || plan.lastStartedAt === null) return Number.POSITIVE_INFINITY;
+    return Math.min(plan.lastStartedAt + options.fullSyncMs, plan.pendingAgainAt);
   }
 
   async function planSyncRuns(): Promise<void> {
@@ -255,14 +248,7 @@ export function createBackfill(options: BackfillOptions) {
   function repair(kind: FetchedKind, id: string, attempts: number): void {
     const key = `${kind} ${id}`;
     if (repairs.size >= REPAIRS_AT_ONCE) return;
-    const work = refetch({
-      kind,
-      id,
-      attempts,
-      lane: 'live' as const,
-      syncRunId: null,
-      absentFromList: false,
-    })
+    const work = refetch({ kind, id, attempts, lane: 'live', syncRunId: null, absentFromList: false })
       .then(() => undefined, options.onError)
       .finally(() => {
         repairs.delete(key);
