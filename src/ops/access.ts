@@ -173,7 +173,6 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
   };
 }
 
-/** For every cookie of this listener. */
 export function cookieOptions(publicUrl: URL | null) {
   const secure = publicUrl?.protocol === 'https:';
   return { path: '/', httpOnly: true, sameSite: 'Strict', secure } as const;

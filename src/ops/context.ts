@@ -102,7 +102,6 @@ export interface LiveFacts {
   /** Since when the API has given no usable answer, once that has lasted; null: it answers. */
   unreachableSince: number | null;
   deliveries: Status['deliveries'];
-  /** Where the settings look for ids. */
   idPointers: IdPointers;
 }
 
@@ -124,7 +123,6 @@ export interface ApiContext {
 
 /** What the operators' listener needs besides. */
 export interface OpsContext extends ApiContext {
-  /** The address of a request's sender. */
   addresses: Pick<Addresses, 'of'>;
   /** Notes that an operator sent this request. */
   prove: (request: AddressedRequest) => void;

@@ -12,7 +12,6 @@ interface GapText {
 
 /** How to recognise the gap, and what helps. docs/operations.md has the same texts; a test compares them. */
 export interface GapGuide {
-  /** What an operator sees. */
   symptom: string;
   /** What to look at, to know which case it is. */
   check: string;

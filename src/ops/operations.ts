@@ -100,12 +100,12 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
   const { store, actions, clock } = context;
   const now = () => momentOf(clock);
 
-  const isElsewhere = () => ['stopped', 'elsewhere'].includes(context.facts().state);
-  let comparing = false;
+  let isComparing = false;
 
   /** Where no service was asked, its settings are not known, and the request waits for it. */
   const requireApi = () => {
-    if (context.facts().eventsOnly && !isElsewhere()) {
+    const { eventsOnly, state } = context.facts();
+    if (eventsOnly && state !== 'stopped' && state !== 'elsewhere') {
       throw conflict(
         'events_only',
         'There are no API credentials: set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY.',
@@ -160,11 +160,11 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
     /** Writes nothing. Rejects with MirrorError when the API cannot be read, and when the signal aborts. */
     async dryRun(kinds: readonly Kind[] = KINDS, signal: AbortSignal): Promise<Compared[]> {
       requireApi();
-      if (comparing) {
+      if (isComparing) {
         const why = 'A dry run is under way. Two at once would only share the request budget.';
         throw conflict('dry_run_under_way', why);
       }
-      comparing = true;
+      isComparing = true;
       try {
         const compared: Compared[] = [];
         for (const kind of KINDS) {
@@ -172,7 +172,7 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
         }
         return compared;
       } finally {
-        comparing = false;
+        isComparing = false;
       }
     },
 

@@ -68,7 +68,6 @@ export function cycleOf({ summary, live, at }: Pick<Snapshot, 'summary' | 'live'
   };
 }
 
-/** In words: `the last took 12 s`. */
 export function cycleWords({ last_seconds, running }: Cycle): string {
   const last = last_seconds === null ? 'none completed yet' : `the last took ${span(last_seconds)}`;
   if (running === null) return last;

@@ -46,7 +46,6 @@ export function Button({ id, first, does, children }: PropsWithChildren<Press>) 
   );
 }
 
-/** A form that has only a button. */
 export function ActionButton({ id, first, children, ...form }: PropsWithChildren<Form & Press>) {
   return (
     <ActionForm {...form}>

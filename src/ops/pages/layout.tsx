@@ -161,7 +161,6 @@ export function OneThing({ title, heading = title, children, ...rest }: PropsWit
   );
 }
 
-/** One part of a page, or several. */
 export function fragment(content: Child, visit: Visit): string {
   return String(<VisitContext.Provider value={visit}>{content}</VisitContext.Provider>);
 }

@@ -113,7 +113,6 @@ interface ListPageOf extends Links {
   form?: Child;
   /** What to expect here; null: there are rows. */
   empty: string | null;
-  /** The rows. */
   children?: Child;
   foot: Child;
   more: string;

@@ -123,7 +123,6 @@ export function Empty({ children }: PropsWithChildren) {
   return <p class="empty">{children}</p>;
 }
 
-/** Links to the next rows and back to the first. */
 export function Pager({ next, first, words }: { next: string | null; first: string | null; words: string }) {
   if (next === null && first === null) return null;
   return (
@@ -225,7 +224,6 @@ export function RecordLink({ kind, id }: { kind: Kind; id: string }) {
   );
 }
 
-/** A state, in its colour of the style sheet. */
 export function State({ state, words = state }: { state: string; words?: Child }) {
   return <span class={`state ${state}`}>{words}</span>;
 }

@@ -30,7 +30,6 @@ const query = queries.records.omit({ limit: true }).extend({
   deleted: yesOrNo,
 });
 
-/** The records of a kind, in the order that is asked for. */
 export async function recordsPage(
   { store, snapshots }: OpsContext & { snapshots: Snapshots },
   c: OpsHandlerContext,

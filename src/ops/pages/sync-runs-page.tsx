@@ -49,7 +49,6 @@ async function read(sources: Sources, c: OpsHandlerContext, after?: string): Pro
   return { syncRuns, snapshot: await snapshots.current(), dryRun: dryRuns.current(), ...linksOf(c, next) };
 }
 
-/** What the stream sends. */
 function SyncRunsParts({ snapshot: { live, pending }, syncRuns, dryRun, next, first }: Shown) {
   return (
     <>
