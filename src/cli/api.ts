@@ -32,7 +32,7 @@ export function apiCommand(cli: Cli): Command {
     .argument('<method>', 'GET or POST')
     .argument('<path>', 'below COMPLIANCE_BASE_URL, percent-encoded, such as "/vendors?page=2"')
     .option('--body <file>', 'the JSON to send; - reads standard input')
-    .option('--json', 'changes nothing: JSON is what it prints')
+    .option('--json', 'has no effect: the output is always JSON')
     .addHelpText('after', `\nThe operations:\n${OPERATIONS.map(([m, r]) => `  ${m} ${r}`).join('\n')}`)
     .action((method: string, path: string, options: { body?: string }) => api(cli, method, path, options));
 }
@@ -90,7 +90,7 @@ export function operationOf(given: string, path: string): Method {
 function bodyFor(method: Method, file: string | undefined): string | undefined {
   if (method === 'GET') {
     if (file === undefined) return undefined;
-    throw new UsageError('a GET has no body', 'leave --body away');
+    throw new UsageError('a GET has no body', 'leave out --body');
   }
   if (file === undefined) throw new UsageError('a POST needs --body FILE', '- reads standard input');
   const text = textIn(file);

@@ -17,12 +17,12 @@ export function credentialsCommand(cli: Cli): Command {
   const credentials = new Command('credentials').description('what is stored encrypted: rotate-key');
   credentials
     .command('rotate-key')
-    .description('encrypt every stored secret anew: CREDENTIALS_KEY is the key until now')
+    .description('encrypt every stored secret with a new key; CREDENTIALS_KEY is the old one')
     .requiredOption('--new-key-file <file>', 'holds the new key: 32 bytes in base64')
     .addHelpText(
       'after',
       helpNote(
-        'All of them change in one commit, or none does; a key that does not open them all changes nothing.',
+        'All secrets change in one commit, or none does: if the old key does not open all of them, nothing changes.',
         'Then put the new key in the place of the old one. A running service reads CREDENTIALS_KEY_FILE again by itself:',
         '  openssl rand -base64 32 > new.key &&',
         '  compliance-mirror credentials rotate-key --new-key-file new.key &&',
@@ -36,7 +36,7 @@ export function credentialsCommand(cli: Cli): Command {
 async function rotateKey(cli: Cli, path: string): Promise<void> {
   const why = 'a key does not travel over the operators’ listener';
   const { credentialsKey: key } = configHere(cli, 'credentials rotate-key', why);
-  if (key === null) throw new UsageError('CREDENTIALS_KEY is not set: it is the key until now');
+  if (key === null) throw new UsageError('CREDENTIALS_KEY is not set: it is the old key');
   const fresh = readCredentialsKey(path, '--new-key-file');
   if (Buffer.from(fresh).equals(key)) {
     throw new UsageError('--new-key-file holds the present key', 'make one with: openssl rand -base64 32');
@@ -49,7 +49,7 @@ async function rotateKey(cli: Cli, path: string): Promise<void> {
         : `Encrypted anew: ${count}. Only the key in ${path} opens them now.\n`,
     );
     cli.out.write(
-      'Put that key in the place of the old one (CREDENTIALS_KEY, or its file). A running service goes on with what it has open, reads the file again by itself, and must be restarted if CREDENTIALS_KEY itself was set.\n',
+      'Put that key in the place of the old one (CREDENTIALS_KEY, or its file). A running service keeps the secrets that it has open and reads the file again by itself. If CREDENTIALS_KEY itself was set, restart the service.\n',
     );
   });
 }
@@ -67,7 +67,7 @@ async function reseal(store: Store, key: Uint8Array, fresh: Uint8Array): Promise
     if (closed.length > 0) {
       throw new UsageError(
         `these do not open with CREDENTIALS_KEY, and nothing was changed: ${closed.map(nameOf).join(', ')}`,
-        'set CREDENTIALS_KEY to the key they were stored with; what nobody has the key of: "registrations forget", "login" anew',
+        'set CREDENTIALS_KEY to the key they were stored with; if it is lost: "registrations forget", and "login" again',
       );
     }
     if (old.length === 0 && present.length > 0) return null;

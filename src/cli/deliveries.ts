@@ -61,7 +61,7 @@ export function deliveriesCommand(cli: Cli): Command {
     showDelivery,
   );
 
-  filtered(deliveries.command('follow').description('what comes in, as it comes, until Ctrl-C'))
+  filtered(deliveries.command('follow').description('show deliveries as they come in, until Ctrl-C'))
     .option('--json', 'print a line of JSON for each')
     .action((options: Filter & Period & { json?: true }) =>
       withApi(cli, 'read', (api) => follow(cli, api, options)),
@@ -72,10 +72,10 @@ export function deliveriesCommand(cli: Cli): Command {
 
 function filtered(command: Command): Command {
   return command
-    .addOption(new Option('--outcome <outcome>', 'only those').choices(OUTCOMES))
+    .addOption(new Option('--outcome <outcome>', 'only with this outcome').choices(OUTCOMES))
     .option('--type <type>', 'only of events of this type')
     .option('--kind <kind>', 'only about this kind of record', parseKind)
-    .option('--search <text>', 'only with this id of the event or the record, or with this in the body')
+    .option('--search <text>', 'only with this id of the event or the record, or with this text in the body')
     .addOption(sinceOption());
 }
 

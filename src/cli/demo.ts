@@ -35,10 +35,7 @@ export function demoCommand(cli: Cli): Command {
       parseRunLength,
     )
     .option('--tamper', "edit a row behind the mirror's back before the last comparison, which must find it")
-    .option(
-      '--postgres',
-      'two replicas over a real PostgreSQL, which a package brings along, deliveries spread over both',
-    )
+    .option('--postgres', 'two replicas over a real PostgreSQL from a package, deliveries spread over both')
     .option(
       '--sandbox-port <port>',
       "the sandbox's port; 0: any free one",
@@ -47,7 +44,7 @@ export function demoCommand(cli: Cli): Command {
     )
     .option(
       '--shapes <number>',
-      'the form of the sandbox’s answers and events, as SANDBOX_SHAPES=draw:NUMBER draws it (default: another each time)',
+      'the form of the sandbox’s answers and events, as SANDBOX_SHAPES=draw:NUMBER draws it (default: a new one each time)',
       integerBetween(0, LARGEST_DRAW),
     )
     .action((options: DemoOptions, command: Command) => {

@@ -42,7 +42,7 @@ export function doctorCommand(cli: Cli): Command {
     .option('--body <file>', 'the body of one delivery, byte for byte as it arrived')
     .option(
       '--secret <secret>',
-      'a signing secret to try besides the configured ones; any number of times',
+      'a signing secret to try besides the configured ones; can be given several times',
       several,
     )
     .option('--retired <secret>', 'a secret that is no longer in use, to try', several)
@@ -55,7 +55,7 @@ export function doctorCommand(cli: Cli): Command {
     .addHelpText(
       'after',
       helpNote(
-        'Exit codes: 0 nothing needs a person, 3 something does, 1 it could not look, 2 bad usage or settings, a database that “serve” does not take included.',
+        'Exit codes: 0 all is well, 3 somebody must act, 1 it could not look, 2 bad usage or settings, or a database that “serve” does not take.',
       ),
     )
     .action((options: DoctorOptions) => doctor(cli, options));
@@ -66,8 +66,8 @@ async function doctor(cli: Cli, options: DoctorOptions): Promise<void> {
   if (options.delivery !== undefined) {
     if (options.body !== undefined) {
       throw new UsageError(
-        '--delivery names a delivery that is kept: leave --body away',
-        '--header may give the value of a header that is signed too',
+        '--delivery names a stored delivery: leave out --body',
+        '--header may give the value of another signed header',
       );
     }
     configHere(cli, 'doctor --delivery', NOT_FROM_AFAR);
@@ -180,7 +180,7 @@ export async function explainStored(cli: Cli, given: string, options: DoctorOpti
     if (found.event !== null) return explainEvent(found.event, config.webhook, named?.id ?? null);
     if (named === null) {
       throw new MirrorError('not_found', `no delivery ${id} is kept`, {
-        remedy: 'events are, what "rejections list" shows, and what is in "quarantine list"',
+        remedy: 'see "events list", "rejections list" and "quarantine list"',
       });
     }
     cli.err.write(`Rejected, as rejection:${named.id}\n`);
@@ -199,13 +199,13 @@ async function explainRejection(
   const headers = headersIn(options.header ?? [], config.webhook.header);
   if (headers.has(config.webhook.header)) {
     throw new UsageError(
-      'the signature header of a delivery that is kept is known',
-      "--header takes others beside --delivery, as 'Name: value'",
+      'the signature header of a stored delivery is known already',
+      "with --delivery, --header takes other headers, as 'Name: value'",
     );
   }
   const diagnosis = allAtOnce(diagnoseRejection(rejection, secrets, config.webhook, headers));
   if (!diagnosis.healthy) return diagnosis;
-  const known = `Its signature is right by the present settings. It was rejected at ${rejection.at}, so the service had others then: if it was not started again since, restart it.`;
+  const known = `Its signature is right by the present settings. It was rejected at ${rejection.at}, so the service had other settings then. If the service was not restarted since, restart it.`;
   return { ...diagnosis, known: [known] };
 }
 

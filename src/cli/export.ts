@@ -50,11 +50,11 @@ export function exportCommand(cli: Cli): Command {
     .option('--force', 'replace a file that is there already')
     .option(
       '--bodies',
-      'with the raw bodies of events and of quarantined and rejected deliveries, which takes longer',
+      'include the bodies of events and of quarantined and rejected deliveries, which takes longer',
     )
     .option('--spreadsheet', 'CSV: an apostrophe before what a spreadsheet would run as a formula')
     .addOption(sinceOption())
-    .option('--follow', 'changes: go on with each as it is made, to standard output, until Ctrl-C')
+    .option('--follow', 'changes: then print each new one to standard output, until Ctrl-C')
     .addHelpText(
       'after',
       helpNote(

@@ -32,7 +32,7 @@ export function fullSyncCommand(cli: Cli): Command {
     .option('--json', 'the comparison of --dry-run as JSON')
     .option(
       '--wait',
-      'until they have ended, with what differed; exits 1 if one failed, 3 if anything differed',
+      'wait for the end and print what differed; exits 1 if one failed, 3 if anything differed',
     )
     .action(async (options: { kind?: Kind[]; wait?: true; dryRun?: true; json?: true }, command: Command) => {
       if (options.json && !options.dryRun) {

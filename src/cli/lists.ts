@@ -39,7 +39,7 @@ export function listing<Item, Options, Args extends unknown[]>(
       integerBetween(1, PAGE_LIMIT_MAX),
       DEFAULT_LIMIT,
     )
-    .option('--after <key>', 'go on after this key, which the list before ended with')
+    .option('--after <key>', 'continue after this key, given by the page before')
     .addOption(jsonOption())
     .action(() =>
       withApi(cli, 'read', async (api) => {

@@ -37,7 +37,7 @@ export const DEFAULT_WAIT_MS = 10 * 60_000;
 export function loginCommand(cli: Cli): Command {
   return new Command('login')
     .description('sign in to the compliance service (COMPLIANCE_AUTH=oauth) and keep the tokens, encrypted')
-    .option('--write', 'ask for the scope "write" besides, which register and creates need')
+    .option('--write', 'also ask for the scope "write", which register and creates need')
     .option('--paste', 'listen nowhere: paste the address that the browser ends at')
     .option('--no-browser', 'only print the address to open')
     .addOption(
@@ -151,8 +151,8 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
     if (answer.outcome === 'foreign') {
       await audit(answer.noState ? NO_STATE : FOREIGN);
       if (answer.noState) throw new MirrorError('no_state', WITHOUT_STATE, { remedy: STATE_REMEDY });
-      const what = 'that is not the answer to this sign-in: its state is another one';
-      const remedy = 'open the address just printed, and paste where it ends';
+      const what = 'that is not the answer to this sign-in: its state is different';
+      const remedy = 'open the address just printed, and paste the address that the browser ends at';
       throw new MirrorError('foreign_answer', what, { remedy });
     }
     if (answer.outcome === 'refused') {
@@ -205,7 +205,7 @@ function report(cli: Cli, tokens: Tokens, toWrite: boolean): void {
   cli.out.write(`Signed in. Scopes: ${scopes.map(printable).join(', ') || 'none named'}.\n`);
   if (toWrite && tokens.grantedScopes !== null && !tokens.grantedScopes.includes('write')) {
     cli.out.write(
-      '“write” was asked for and not granted: there, allow it to this client or this person first.\n',
+      '“write” was asked for and not granted: allow it to this client or person in the compliance service first.\n',
     );
   }
   cli.out.write(

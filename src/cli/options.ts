@@ -23,12 +23,12 @@ export const timed = (command: Command): Command => command.addOption(sinceOptio
 export function sinceOption(): Option {
   return new Option(
     '--since <instant>',
-    'then or later: an instant, a date, or a time ago such as 2h',
+    'from then on: an instant, a date, or a time ago such as 2h',
   ).argParser(parseTime);
 }
 
 export function untilOption(): Option {
-  return new Option('--until <instant>', 'before then').argParser(parseTime);
+  return new Option('--until <instant>', 'before this time').argParser(parseTime);
 }
 
 export function parseKind(text: string): Kind {

@@ -50,13 +50,13 @@ export function recordsCommand(cli: Cli): Command {
       .command('list')
       .description('records of a kind')
       .addArgument(kindArgument())
-      .option('--search <text>', 'only ids that begin so and names that hold it')
-      .option('--status <status>', 'only those of this status')
+      .option('--search <text>', 'only ids that begin with it, and names that contain it')
+      .option('--status <status>', 'only those with this status')
       .option('--field <name=value>', 'only those with this value in a field of their data: owner.team=Legal')
       .addOption(
         new Option('--order <order>', 'changed: the last change first').choices(['id', 'name', 'changed']),
       )
-      .option('--unverified', 'only those that the API has still to confirm')
+      .option('--unverified', 'only those that the API has not confirmed yet')
       .option('--deleted', 'only the deleted')
       .addOption(
         new Option('--at <instant>', 'as they were then, from the history: 2026-11-01T12:00:00Z')

@@ -74,20 +74,20 @@ export function registerCommand(cli: Cli): Command {
     .option('--description <text>', 'what the registration is called there', DEFAULT_DESCRIPTION)
     .option(
       '--again',
-      'register although it is held here already, or may have been asked for before: for when the compliance service does not have it',
+      'register even if it is stored here already or may have been requested before: if the compliance service does not have it',
     )
     .option(
       '--secret-at <place>',
-      'send nothing: take the signing secret from the answer that is kept, such as data.hook.token',
+      'send nothing: take the signing secret from this place in the stored answer, such as data.hook.token',
     )
-    .option('--id <id>', 'with --secret-at: of which registration, where several are held')
+    .option('--id <id>', 'with --secret-at: the id of the registration, if there are several')
     .addOption(jsonOption())
     .addHelpText(
       'after',
       helpNote(
         'It writes to the database itself, also beside a running service, which takes the new secret up within a second: a signing secret does not travel over the operators’ listener. So it runs where the database is.',
-        'With --again the secret of the registration before goes on verifying for a day, and is then forgotten.',
-        'The answer is kept whole, encrypted: where its secret is not recognised, --secret-at says where it stands.',
+        'With --again the secret of the previous registration still verifies for a day, and is then forgotten.',
+        'The whole answer is stored, encrypted. If its secret is not recognised, give its place with --secret-at.',
         'Exit code 3: registered, but no signing secret is known yet, or WEBHOOK_SECRET_ENCODING makes no key of it.',
       ),
     )
@@ -199,7 +199,7 @@ function requestOf(options: RegisterOptions): Asked {
 const textOf = ({ url, events, description }: Asked) =>
   JSON.stringify({ url, events: [...events].sort(), description });
 
-/** The stored registrations that this very request has made, except those that expire. */
+/** The stored registrations that an equal request has made, except those that expire. */
 const sameAs = (held: readonly StoredRegistration[], request: Asked) =>
   held.filter((each) => textOf(each) === textOf(request) && each.expiresWall === null);
 
@@ -210,7 +210,7 @@ const attemptFact = (request: Asked) => `${ATTEMPT_FACT}:${hash('sha256', textOf
 const outcomeUnknown = () =>
   new MirrorError(
     'outcome_unknown',
-    'this was asked for before, and whether it took effect is not known; nothing was sent',
+    'this was requested before, and whether that took effect is not known; nothing was sent',
     { remedy: 'look at the registrations in the compliance service; if it is not there, add --again' },
   );
 

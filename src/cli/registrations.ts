@@ -37,14 +37,14 @@ export function registrationsCommand(cli: Cli): Command {
 
   registrations
     .command('forget')
-    .description('take a registration away with its signing secret: what that signs is answered 401')
+    .description('remove a registration and its signing secret: deliveries signed with it get 401')
     .argument('<id>', 'as in the list')
-    .option('--after <time>', 'let its secret go on verifying for so long, such as 24h', parseDuration)
+    .option('--after <time>', 'let its secret still verify for this long, such as 24h', parseDuration)
     .addHelpText(
       'after',
       helpNote(
         'It works on the database itself, also beside a running service, which obeys within a second.',
-        'With --after, a second one without it ends the wait, and a registration with the same id again undoes it.',
+        'After --after, another "forget" without it takes effect at once, and a new registration with the same id undoes it.',
       ),
     )
     .action((id: string, options: { after?: number }) => forget(cli, id, options));
@@ -164,9 +164,9 @@ function onlyOne(held: readonly StoredRegistration[]): Answered {
   const [first, ...others] = meant;
   if (first !== undefined && others.length === 0) return first;
   if (kept.length === 0)
-    throw new UsageError('no answer of such a registration is kept', 'see "registrations list"');
+    throw new UsageError('no answer of such a registration is stored', 'see "registrations list"');
   const ids = (meant.length === 0 ? kept : meant).map(({ upstreamId }) => upstreamId).join(', ');
-  throw new UsageError('which registration is meant is open', `add --id with one of: ${ids}`);
+  throw new UsageError('it is not clear which registration is meant', `add --id with one of: ${ids}`);
 }
 
 /** What decides whether a registration's secret can be used. */

@@ -19,7 +19,7 @@ export function refetchCommand(cli: Cli): Command {
       'read records from the API again; policies, which have no address of their own, by one list scan',
     )
     .addArgument(kindArgument())
-    .argument('[ids...]', 'ids, known to the mirror or not; none: all that is known of the kind')
+    .argument('[ids...]', 'ids, known to the mirror or not; none: all known records of the kind')
     .option('--ids <file>', 'a file with one id a line; # begins a comment line')
     .action((kind: Kind, ids: string[], options: { ids?: string }) =>
       withApi(cli, 'change', async (api) => {
@@ -112,7 +112,7 @@ export function deletionsCommand(cli: Cli): Command {
     cli,
     deletions
       .command('list')
-      .description('which wait, or are approved and wait for their proof, by kind and id'),
+      .description('pending deletions, and approved ones that wait for their proof, by kind and id'),
     DELETIONS,
     (api, { limit, after }) => answered(api.deletions.$get({ query: { limit, after } })),
   );
@@ -121,7 +121,7 @@ export function deletionsCommand(cli: Cli): Command {
     .command('approve')
     .description('approve exactly the deletions that one full sync found, for one hour')
     .addArgument(rowId('number of the full sync'))
-    .option('--yes <digest>', 'without being asked: exactly the ids that were shown with this digest')
+    .option('--yes <digest>', 'do not ask: approve exactly the ids that were shown with this digest')
     .action((id: number, options: { yes?: string }) =>
       withApi(cli, 'change', async (api) => {
         const pending = await pendingOf(api, id);

@@ -51,7 +51,9 @@ export function rejectionsCommand(cli: Cli): Command {
     timed(
       rejections
         .command('list')
-        .description('rejected deliveries, newest first; COUNT: how many of its minute each stands for'),
+        .description(
+          'rejected deliveries, newest first; COUNT: how many of the same minute a row stands for',
+        ),
     ),
     REJECTIONS,
     (api, query) => answered(api.rejections.$get({ query })),
@@ -102,7 +104,7 @@ export function quarantineCommand(cli: Cli): Command {
   );
   quarantine
     .command('release')
-    .description('mark a quarantined delivery as seen to, and have what it was about read from the API')
+    .description('mark a quarantined delivery as handled, and have its record read from the API')
     .addArgument(rowId())
     .action((id: number) =>
       change(cli, QUARANTINED, id, 'released', (api) => api.quarantine[':id'].release.$post(at(id))),
@@ -130,7 +132,7 @@ export function gapsCommand(cli: Cli): Command {
     timed(gaps.command('list').description('gaps, newest first')).option('--open', 'only those not resolved'),
     GAPS,
     (api, query, { open }: { open?: true }) =>
-      answered(api.gaps.$get({ query: { ...query, ...(open ? { open: 'true' } : {}) } })),
+      answered(api.gaps.$get({ query: { ...query, open: open ? 'true' : undefined } })),
   );
   showing(cli, gaps.command('show').description('one gap').addArgument(rowId()), GAP, async (api, id) => {
     // The list runs from the newest id down, so the row, if there is one, is the first after its successor's key.
@@ -140,7 +142,9 @@ export function gapsCommand(cli: Cli): Command {
   });
   gaps
     .command('resolve')
-    .description('say that nothing is missing any more, of a gap that only a person can end (restored)')
+    .description(
+      'confirm that nothing is missing any more, for a gap that only a person can resolve (restored)',
+    )
     .addArgument(rowId())
     .action((id: number) => change(cli, GAP, id, 'resolved', (api) => api.gaps[':id'].resolve.$post(at(id))));
   return gaps;
@@ -231,10 +235,12 @@ export function eventsCommand(cli: Cli): Command {
   );
   events
     .command('retry')
-    .description('read a failed event anew and process it, now')
+    .description('read a failed event again and process it now')
     .argument('[id]')
     .addOption(
-      new Option('--failed-for <gap>', 'instead of one: all that failed for this').choices(['no_record_id']),
+      new Option('--failed-for <gap>', 'instead of an id: all events that failed for this reason').choices([
+        'no_record_id',
+      ]),
     )
     .action(async (id: string | undefined, { failedFor }: { failedFor?: string }) => {
       if ((id === undefined) === (failedFor === undefined)) {

@@ -81,10 +81,10 @@ export function triggerCommand(cli: Cli): Command {
   return new Command('trigger')
     .description('make a running sandbox change something, so that it sends an event of this type')
     .addArgument(new Argument('<type>', 'of the event').choices(EVENT_TYPES))
-    .option('--record <id>', 'about this record; default: one by chance')
+    .option('--record <id>', 'about this record; default: a random one')
     .option(
       '--field <name=value>',
-      'set a field of the record, also several times; the value is read as JSON where it is some',
+      'set a field of the record; can be given several times; the value may be JSON',
       parseField,
     )
     .option(

@@ -47,20 +47,20 @@ export function setupCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command 
     )
     .option(
       '--secret-at <place>',
-      'where the answer to the registration has the signing secret, such as data.hook.token, if under no usual name',
+      'place of the signing secret in the answer to the registration, such as data.hook.token, if it has no usual name',
     )
     .option('--no-register', 'the webhook is registered by other means')
     .option('--webhook-secrets-file <file>', 'WEBHOOK_SECRETS_FILE: the signing secret then')
     .addOption(
-      new Option('--wait <time>', 'for a first delivery, and for the first full syncs')
+      new Option('--wait <time>', 'how long to wait for a first delivery, and for the first full syncs')
         .default(DEFAULT_WAIT_MS, '2m')
         .argParser(parseDuration),
     )
-    .option('--yes', 'ask nothing: what no option gives is what is set already, or its default')
+    .option('--yes', 'ask nothing: without an option, a setting keeps its value or gets its default')
     .addHelpText(
       'after',
       helpNote(
-        'On a terminal it asks for what no option gives. Secrets are read from files, from the environment or as they are typed, never from the command line, which others on this machine can see. Run again, it begins with what is set.',
+        'On a terminal it asks for what no option gives. Secrets are read from files, from the environment or as they are typed, never from the command line, which others on this machine can see. If it is run again, it begins with the present settings.',
         'Exit codes: those of "doctor", which it ends with.',
       ),
     )
