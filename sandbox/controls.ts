@@ -83,13 +83,10 @@ const CONTROLS: readonly Control[] = [
       ...record,
       silent: z.boolean().default(false),
     }),
-    form: ({ kind, op, id, name, fields, silent }) => ({
-      kind,
-      op,
-      id,
-      silent: silent !== undefined,
-      fields: { ...jsonIn(fields, 'Further fields', '{"owner": "Legal"}'), ...(name ? { name } : {}) },
-    }),
+    form({ kind, op, id, name, fields, silent }) {
+      const further = jsonIn(fields, 'Further fields', '{"owner": "Legal"}');
+      return { kind, op, id, silent: silent !== undefined, fields: name ? { ...further, name } : further };
+    },
     act({ upstream, settings: { shapes } }, { silent, ...mutation }) {
       const { kind, id } = mutation;
       const kept = id === undefined ? id : upstream.idShownAs(kind, id);

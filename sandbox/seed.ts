@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { KINDS, type Kind } from '../src/compliance/kinds.ts';
+import type { Kind } from '../src/compliance/kinds.ts';
 import { DEFAULT_ID_POINTERS, isUsableId, type JsonObject } from '../src/compliance/pointers.ts';
 import { describeError, UsageError } from '../src/platform/errors.ts';
 import { MACHINES } from './machines.ts';
@@ -38,8 +38,11 @@ export function loadSeed(path: string): SeedData {
 
 /** Gives each row its id, status and, for policies, version. @throws Error that names the row. */
 export function normaliseSeed(seed: SeedData): SeedData {
-  const [policies, riskAssessments, vendors] = KINDS.map((kind) => normaliseRows(kind, seed));
-  return { policies: policies!, riskAssessments: riskAssessments!, vendors: vendors! };
+  return {
+    policies: normaliseRows('policy', seed),
+    riskAssessments: normaliseRows('risk_assessment', seed),
+    vendors: normaliseRows('vendor', seed),
+  };
 }
 
 function normaliseRows(kind: Kind, seed: SeedData): JsonObject[] {

@@ -30,8 +30,9 @@ function askerOf(url: string, headers: Record<string, string> = {}) {
     { timeoutMs = TIMEOUT_MS, otherwise }: { timeoutMs?: number; otherwise?: T } = {},
   ): Promise<T> {
     const response = await fetch(`${url}/${path}`, {
+      method: body === undefined ? 'GET' : 'POST',
+      body: body === undefined ? null : JSON.stringify(body),
       signal: AbortSignal.timeout(timeoutMs),
-      ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
       headers: { ...headers, 'content-type': 'application/json' },
     });
     const text = await response.text();
@@ -95,7 +96,7 @@ export function sandboxControls(url: string) {
     },
     /** Plays a story. Resolves with its records; with none if the record `id` does not allow it now. */
     async play(name: string, id: string | null): Promise<{ kind: Kind; id: string }[]> {
-      const request = { name, ...(id === null ? {} : { id }) };
+      const request = { name, id: id ?? undefined };
       const otherwise = { records: [] as { kind: Kind; id: string }[] };
       return (await ask('scenario', request, { otherwise })).records;
     },

@@ -168,11 +168,10 @@ function shown(record: JsonObject, { ids, statuses }: Shapes): JsonObject {
   const { status, [REFERENCE]: reference } = record;
   const isNumber =
     ids.risk_assessment.numbers && typeof reference === 'string' && /^[1-9]\d*$/.test(reference);
-  return {
-    ...record,
-    ...(typeof status === 'string' ? { status: statusIn(statuses, status) } : {}),
-    ...(isNumber ? { [REFERENCE]: Number(reference) } : {}),
-  };
+  const document = { ...record };
+  if (typeof status === 'string') document.status = statusIn(statuses, status);
+  if (isNumber) document[REFERENCE] = Number(reference);
+  return document;
 }
 
 function statusIn(words: Shapes['statuses'], status: string): string {

@@ -91,8 +91,8 @@ function redirectTo(
   answer: Readonly<Record<string, string>>,
 ): string {
   const url = new URL(redirectUri);
-  const added = { ...answer, ...(state === null ? {} : { state }) };
-  for (const [name, value] of Object.entries(added)) url.searchParams.append(name, value);
+  for (const [name, value] of Object.entries(answer)) url.searchParams.append(name, value);
+  if (state !== null) url.searchParams.append('state', state);
   return url.href;
 }
 

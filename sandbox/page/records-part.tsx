@@ -127,7 +127,7 @@ function ChangeForm(props: {
   const { view, op, id, name, words } = props;
   return (
     <PostForm view={view} action="mutate" class="form">
-      <Target kind={view.kind} op={op} {...(id === undefined ? {} : { id })} />
+      <Target kind={view.kind} op={op} id={id} />
       <label>
         Name
         <input name="name" value={name} required maxlength={500} />
@@ -148,7 +148,7 @@ function ChangeForm(props: {
   );
 }
 
-function Target({ kind, op, id }: { kind: Kind; op: string; id?: string }) {
+function Target({ kind, op, id }: { kind: Kind; op: string; id: string | undefined }) {
   return (
     <>
       <input type="hidden" name="kind" value={kind} />

@@ -29,7 +29,7 @@ interface Live {
 }
 
 export interface LeaderBackfill extends Backfill {
-  /** Passes requests on, or as the leader takes them, and exchanges the report. `isNotified`: another replica has announced work. */
+  /** Passes requests on, takes those of others as the leader, and writes or reads the report. `isNotified`: another replica has announced work. */
   look(isNotified: boolean): Promise<void>;
   /** As `requestFullSync`, but the request is stored when this resolves. */
   askForFullSync(kinds: readonly Kind[], reason: string): Promise<void>;

@@ -23,7 +23,7 @@ export interface ServiceOptions {
   /** Ends a start that waits for its database: `startService` rejects with its reason. A service that runs is ended by `stop`. */
   signal?: AbortSignal;
   /** For tests: time and chance. With a clock the database gets no thread, because threads have their own time. */
-  clock?: Clock;
+  clock?: Clock | undefined;
   random?: () => number;
 }
 

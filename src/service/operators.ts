@@ -93,11 +93,11 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
     untimelySince: watch.untimelySince(),
     lacksCredentials: repairs.backfill?.health().lacksCredentials ?? false,
     secrets: secrets.facts(),
-    runningSyncRuns: (repairs.backfill?.runningSyncRuns() ?? []).map(({ id, kind, pages, seen, ...run }) => ({
-      id,
-      kind,
-      pages,
-      seen,
+    runningSyncRuns: (repairs.backfill?.runningSyncRuns() ?? []).map((run) => ({
+      id: run.id,
+      kind: run.kind,
+      pages: run.pages,
+      seen: run.seen,
       estimated_total: run.estimatedTotal,
       records_per_second: tenth(run.recordsPerSecond),
       seconds_left: run.leftMs === null ? null : tenth(run.leftMs / 1000),

@@ -58,7 +58,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       },
     };
   } catch (error) {
-    for (const each of [leaving, stopping]) each.abort();
+    leaving.abort();
+    stopping.abort();
     await opened.close();
     throw error;
   }

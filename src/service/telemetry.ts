@@ -117,26 +117,21 @@ export function createTelemetry({
     },
 
     /** `budget_left`: how many requests the budget still allows. */
-    syncing(
-      { kind, id: sync_run_id, reason, pages, seen, ...run }: RunningSyncRun,
-      budget_left: number,
-    ): void {
-      const { estimatedTotal: total, recordsPerSecond, leftMs: left_ms } = run;
-      const records_per_second = tenth(recordsPerSecond);
+    syncing(run: RunningSyncRun, budget_left: number): void {
       backfill.info(
         {
           event_id: null,
-          kind,
+          kind: run.kind,
           record_id: null,
-          sync_run_id,
+          sync_run_id: run.id,
           outcome: 'running',
-          reason,
+          reason: run.reason,
           duration_ms: null,
-          pages,
-          seen,
-          total,
-          records_per_second,
-          left_ms,
+          pages: run.pages,
+          seen: run.seen,
+          total: run.estimatedTotal,
+          records_per_second: tenth(run.recordsPerSecond),
+          left_ms: run.leftMs,
           budget_left,
         },
         'sync',

@@ -58,7 +58,7 @@ export async function startTrial(talk: Talk): Promise<Trial> {
       // Setup itself prints what matters.
       logger: createLogger({ level: 'silent', destination: { write: () => undefined } }),
       signal,
-      ...(clock === undefined ? {} : { clock }),
+      clock,
     });
   let service = await start();
   subscribe(REQUESTS, note);
