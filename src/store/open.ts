@@ -12,7 +12,7 @@ import {
   isPartOf,
   LOCK_SUFFIX,
 } from './sqlite/backup.ts';
-import { isReadOnly, makePlaceFor, probePlaceFor } from './sqlite/connection.ts';
+import { isReadOnly, makePlaceFor, probePlaceFor, translate } from './sqlite/connection.ts';
 import { type OpeningOptions, openSqlite } from './sqlite/sqlite.ts';
 import { openInThread } from './sqlite/thread.ts';
 import type { Store } from './store.ts';
@@ -185,7 +185,7 @@ function tryLock(path: string): Database.Database | null {
   } catch (error) {
     db.close();
     if (error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY')) return null;
-    throw error;
+    throw translate(error);
   }
 }
 

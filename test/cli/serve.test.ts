@@ -30,6 +30,17 @@ it('a start with few files to open says so, and starts', async () => {
   expect(err).toContain('Deliveries: ');
 });
 
+it('a disk without room is called that, and nobody is told to put a backup back', async () => {
+  expect(await cli(['migrate'], settings('no-room.db'))).toMatchObject({ code: 0 });
+  const noRoom = { node: 'sh', nodeArgs: ['-c', 'ulimit -f 8; exec "$0" "$@"', process.execPath] };
+  for (const args of [['status'], ['serve', '--attached']]) {
+    const { code, err } = await cli(args, settings('no-room.db'), noRoom);
+    expect(code).toBe(1);
+    expect(err).toMatch(/^compliance-mirror: the disk takes no more: .*\(free space, or raise the quota; /m);
+    expect(err).not.toContain('backup');
+  }
+});
+
 it('without OPS_TOKENS the link that signs in is for a terminal alone: elsewhere the token is named by its file', async () => {
   const service = start(['serve'], settings('signs-in.db'));
   let said = '';

@@ -172,6 +172,13 @@ const MEANINGS: readonly Meaning[] = [
     remedy: 'the file and its folder must be writable by the user that runs the service',
   },
   {
+    // Of a quota or a limit, and of a full disk where the log's index has to grow, SQLite only says that writing failed.
+    codes: /^SQLITE_IOERR_(WRITE|SHMSIZE)$/,
+    says: (message) => `the disk takes no more: ${message}`,
+    remedy: 'free space, or raise the quota; if there is room, check the disk. Nothing acknowledged is lost',
+    fatal: true,
+  },
+  {
     codes: /^SQLITE_(IOERR|CORRUPT|NOTADB$)/,
     says: (message) => `the database cannot be trusted any more: ${message}`,
     remedy:
@@ -180,7 +187,8 @@ const MEANINGS: readonly Meaning[] = [
   },
 ];
 
-function translate(error: unknown): unknown {
+/** StoreUnavailable for what SQLite says of the file or the disk; else the error itself. */
+export function translate(error: unknown): unknown {
   if (!(error instanceof Database.SqliteError)) return error;
   const meaning = MEANINGS.find(({ codes }) => codes.test(error.code));
   if (meaning === undefined) return error;
