@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { MirrorError, NotMigrated, StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
-import { hotVerbs } from '../../src/store/sqlite/thread.ts';
-import { crossed, crossing } from '../../src/store/sqlite/thread-messages.ts';
-import { crossingVerbs } from '../../src/store/sqlite/thread-worker.ts';
+import { portVerbs } from '../../src/store/sqlite/thread.ts';
+import { errorFromMessage, errorToMessage } from '../../src/store/sqlite/thread-messages.ts';
+import { compactVerbs } from '../../src/store/sqlite/thread-worker.ts';
 import type {
   ClaimedEvent,
   InboxStore,
@@ -12,7 +12,7 @@ import type {
 } from '../../src/store/store.ts';
 import type { PendingEvent } from '../../src/store/units/processing.ts';
 
-const across = (error: unknown) => crossed(structuredClone(crossing(error)));
+const across = (error: unknown) => errorFromMessage(structuredClone(errorToMessage(error)));
 
 describe('an error that crosses between threads', () => {
   it.each([
@@ -75,12 +75,12 @@ const told = ({ type, created, createdMs, body, ...claimed }: PendingEvent): Cla
 
 /** Over a store that answers so, with what each of its verbs was given. */
 function verbsAcross(store: Partial<InboxStore>) {
-  const verbs = crossingVerbs(store as Store);
+  const verbs = compactVerbs(store as Store);
   const message =
     <Args extends unknown[], Value>(verb: (...args: Args) => Promise<Value>) =>
     async (...args: Args) =>
       structuredClone(await verb(...structuredClone(args)));
-  return hotVerbs({
+  return portVerbs({
     accept: message(verbs.accept),
     claimEvents: message(verbs.claimEvents),
     applyEvents: message(verbs.applyEvents),

@@ -41,10 +41,19 @@ export function createArrivals() {
         if (kept.size >= ARRIVALS_KEPT) return;
         if (characters + body.length > CHARACTERS_KEPT) continue;
         characters += body.length;
-        const { seq } = outcome;
-        const attempts = 0;
-        const about = { type, created, createdMs, kind: kind!, recordId };
-        kept.set(seq, { seq, id, ...about, receivedWall, attempts, body, data });
+        kept.set(outcome.seq, {
+          seq: outcome.seq,
+          id,
+          type,
+          created,
+          createdMs,
+          kind: kind!,
+          recordId,
+          receivedWall,
+          attempts: 0,
+          body,
+          data,
+        });
       }
     },
     get: (seq: number): Arrival | undefined => kept.get(seq),

@@ -48,13 +48,13 @@ export type Answer =
   | { what: 'backed up'; to: string }
   /** `gaps`: opened while the store was opened. */
   | { what: 'opened'; verbs: ThreadVerb[]; gaps: GapChange[] }
-  | { what: 'not opened'; error: CrossingError }
+  | { what: 'not opened'; error: ErrorMessage }
   | Done;
 
 /** The result of a call, and the gaps that it opened or resolved. */
 export type Done = { what: 'done'; id: number; gaps?: GapChange[] } & (
   | { value: unknown }
-  | { error: CrossingError }
+  | { error: ErrorMessage }
 );
 
 /** The part of a value that can be copied. A caller may pass an object that also has methods. */
@@ -76,23 +76,23 @@ const ERRORS: Readonly<Record<string, { prototype: Error }>> = {
 const FIELDS = ['name', 'message', 'stack', 'code', 'remedy', 'retryable', 'fatal'] as const;
 
 /** An error in a message. A copied error would arrive without its class and our fields. */
-export interface CrossingError {
+export interface ErrorMessage {
   fields: { name: string; message: string };
-  cause: CrossingError | null;
+  cause: ErrorMessage | null;
 }
 
-export function crossing(error: unknown): CrossingError {
+export function errorToMessage(error: unknown): ErrorMessage {
   const from = (error instanceof Error ? error : new Error(String(error))) as Error & Record<string, unknown>;
   const fields = FIELDS.filter((each) => from[each] !== undefined).map((each) => [each, from[each]]);
   return {
-    fields: Object.fromEntries(fields) as CrossingError['fields'],
-    cause: from.cause === undefined ? null : crossing(from.cause),
+    fields: Object.fromEntries(fields) as ErrorMessage['fields'],
+    cause: from.cause === undefined ? null : errorToMessage(from.cause),
   };
 }
 
 /** The error as it was thrown in the thread, with its class and fields. */
-export function crossed({ fields, cause }: CrossingError): Error {
-  const error = new Error(fields.message, cause === null ? undefined : { cause: crossed(cause) });
+export function errorFromMessage({ fields, cause }: ErrorMessage): Error {
+  const error = new Error(fields.message, cause === null ? undefined : { cause: errorFromMessage(cause) });
   Object.setPrototypeOf(error, (ERRORS[fields.name] ?? Error).prototype);
   return Object.assign(error, fields);
 }
@@ -143,7 +143,7 @@ export interface Page {
 /** JSON of the results that are not `UNCHANGED`, each with its index in the page: cheaper than copying value by value. */
 type Others = string;
 
-export interface CrossingVerbs {
+export interface CompactVerbs {
   accept(
     batch: { bodies: string[]; columns: Columns; unusable: Args<'accept'>[0]['unusable'] },
     ...rest: Rest<Args<'accept'>>

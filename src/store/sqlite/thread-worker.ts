@@ -11,10 +11,10 @@ import {
   CLAIM_KEYS,
   CLASSES,
   type Columns,
-  type CrossingVerbs,
-  crossing,
+  type CompactVerbs,
   type Done,
   EVENT_COLUMNS,
+  errorToMessage,
   fromColumns,
   type HotVerbs,
   OUTCOME_COLUMNS,
@@ -51,10 +51,10 @@ async function serve(
           onBackup: (to) => tell({ what: 'backed up', to }),
         });
   } catch (error) {
-    tell({ what: 'not opened', error: crossing(error) });
+    tell({ what: 'not opened', error: errorToMessage(error) });
     return;
   }
-  const verbs = { ...store, ...crossingVerbs(store) } as unknown as Verbs;
+  const verbs = { ...store, ...compactVerbs(store) } as unknown as Verbs;
   store.watchGaps((change) => gaps.push(change));
   tell({ what: 'opened', verbs: Object.keys(verbs) as ThreadVerb[], gaps: noted() });
 
@@ -91,7 +91,7 @@ async function serve(
     const run = async () => await verbs[verb]!(...args);
     const result = await run().then(
       (value) => ({ value }),
-      (error: unknown) => ({ error: crossing(error) }),
+      (error: unknown) => ({ error: errorToMessage(error) }),
     );
     const done: Done = { what: 'done', id, ...result };
     const changes = noted();
@@ -167,7 +167,7 @@ export function createLine<Item>() {
 // ─── verbs with cheaper messages ────────────────────────────────────────────────────────────────────────
 
 /** In the thread: the verbs with cheaper messages, made of the store's. */
-export function crossingVerbs(store: HotVerbs): CrossingVerbs {
+export function compactVerbs(store: HotVerbs): CompactVerbs {
   const claimed = new Map<number, ClaimedEvent>();
   // Events that are finished, or that another owner has claimed, are left out, as the store does too.
   const stillClaimed = (claims: Columns) =>
@@ -204,14 +204,15 @@ export function crossingVerbs(store: HotVerbs): CrossingVerbs {
       // An empty text has no line, but `split` would return one.
       const lines = jsons === '' ? [] : jsons.split('\n');
       const named = ids.split('\n');
-      const objects = lines.map((json, at) => new CrossedObject(named[at]!, json));
+      const objects = lines.map((json, at) => new LazyObject(named[at]!, json));
       const applied = await store.applyReads(kind, objects, read, context);
       return JSON.stringify([...applied.entries()].filter(([, one]) => !isUnchanged(one)));
     },
   };
 }
 
-class CrossedObject implements ReadObject {
+/** Parses its JSON only when `data` is asked for. */
+class LazyObject implements ReadObject {
   readonly id: string;
   readonly json: string;
   #data: JsonObject | undefined;

@@ -10,11 +10,11 @@ import {
   type Call,
   CLAIM_COLUMNS,
   CLAIM_KEYS,
-  type CrossingVerbs,
-  crossed,
+  type CompactVerbs,
   type Done,
   dataOf,
   EVENT_COLUMNS,
+  errorFromMessage,
   fromColumns,
   type HotVerbs,
   OUTCOME_COLUMNS,
@@ -58,7 +58,7 @@ export async function openInThread(path: string, options: ThreadOptions = {}): P
   );
   return {
     ...(verbs as unknown as Pick<Store, ThreadVerb>),
-    ...hotVerbs(verbs as unknown as CrossingVerbs),
+    ...portVerbs(verbs as unknown as CompactVerbs),
     ...ALONE,
     engine: 'sqlite',
     watchGaps(next) {
@@ -152,7 +152,7 @@ function startThread(
   function answered(answer: Answer): void {
     if (answer.what === 'done') done(answer);
     else if (answer.what === 'opened') opening.resolve(answer);
-    else if (answer.what === 'not opened') refused(crossed(answer.error));
+    else if (answer.what === 'not opened') refused(errorFromMessage(answer.error));
     else if (answer.what === 'migrating') options.onMigrating?.();
     else options.onBackup?.(answer.to);
   }
@@ -171,7 +171,7 @@ function startThread(
     try {
       // First the gaps, before the caller goes on.
       answer.gaps?.forEach(options.onGap);
-      if ('error' in answer) call?.reject(crossed(answer.error));
+      if ('error' in answer) call?.reject(errorFromMessage(answer.error));
       else call?.resolve(answer.value);
     } catch (error) {
       call?.reject(error);
@@ -228,7 +228,7 @@ function startThread(
 }
 
 /** On the event loop: the port's verbs, made of the thread's. */
-export function hotVerbs(call: CrossingVerbs): HotVerbs {
+export function portVerbs(call: CompactVerbs): HotVerbs {
   return {
     async accept({ events, unusable }, ...rest) {
       const bodies = events.map(({ body }) => body);
