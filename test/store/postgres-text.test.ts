@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest';
 import { parseJson } from '../../src/compliance/json.ts';
 import {
   asInstant,
+  escapedJson,
+  escapeText,
   instantOf,
-  keepJson,
-  keepText,
-  readJson,
-  readText,
+  parseEscapedJson,
   TYPES,
+  unescapeText,
 } from '../../src/store/postgres/dialect.ts';
 
 /** Any sequence of UTF-16 units, those that PostgreSQL refuses more often than chance would have it. */
@@ -23,10 +23,10 @@ describe('text as PostgreSQL can hold it', () => {
   it('comes back as it was, and holds nothing that PostgreSQL refuses', () => {
     fc.assert(
       fc.property(hostile, (text) => {
-        const kept = keepText(text);
+        const kept = escapeText(text);
         expect(kept).not.toContain('\u0000');
         expect(kept.isWellFormed()).toBe(true);
-        expect(readText(kept)).toBe(text);
+        expect(unescapeText(kept)).toBe(text);
       }),
     );
   });
@@ -35,8 +35,8 @@ describe('text as PostgreSQL can hold it', () => {
     const wellFormed = hostile.map((text) => text.toWellFormed());
     fc.assert(
       fc.property(wellFormed, wellFormed, (a, b) => {
-        expect(Math.sign(bytewise(keepText(a), keepText(b)))).toBe(Math.sign(bytewise(a, b)));
-        expect(keepText(a + b).startsWith(keepText(a))).toBe(true);
+        expect(Math.sign(bytewise(escapeText(a), escapeText(b)))).toBe(Math.sign(bytewise(a, b)));
+        expect(escapeText(a + b).startsWith(escapeText(a))).toBe(true);
       }),
     );
   });
@@ -48,7 +48,7 @@ describe('text as PostgreSQL can hold it', () => {
     ['half a pair', '\ud800!', '\u0001\u0003d800!'],
     ['a whole pair', '💥', '💥'],
   ])('writes %s', (_what, text, kept) => {
-    expect(keepText(text)).toBe(kept);
+    expect(escapeText(text)).toBe(kept);
   });
 });
 
@@ -57,17 +57,17 @@ describe('JSON as jsonb can hold it', () => {
     const json = fc.oneof(hostile, fc.jsonValue(), fc.dictionary(hostile, fc.oneof(hostile, fc.jsonValue())));
     fc.assert(
       fc.property(json, (value) => {
-        const kept = keepJson(value);
+        const kept = escapedJson(value);
         expect(kept).not.toMatch(/(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/);
-        expect(readJson(kept)).toEqual(parseJson(JSON.stringify(value)));
+        expect(parseEscapedJson(kept)).toEqual(parseJson(JSON.stringify(value)));
       }),
     );
   });
 
   it('leaves an escaped backslash before what looks like an escape alone', () => {
     const value = { a: '\\u0000', b: '\\\\u0001', c: '\\ud800' };
-    expect(keepJson(value)).toBe(JSON.stringify(value));
-    expect(readJson(keepJson(value))).toEqual(value);
+    expect(escapedJson(value)).toBe(JSON.stringify(value));
+    expect(parseEscapedJson(escapedJson(value))).toEqual(value);
   });
 });
 

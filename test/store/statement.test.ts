@@ -1,14 +1,14 @@
 import { expect, it } from 'vitest';
 import { createWriter, drizzleModule } from '../../src/store/drizzle.ts';
 import { events, gaps } from '../../src/store/schema.ts';
-import { as, insertInto, isOneOf, set, sql } from '../../src/store/units/sql.ts';
+import { columnsAs, insertInto, isOneOf, set, sql } from '../../src/store/units/sql.ts';
 
 const { asc, count, eq } = drizzleModule('drizzle-orm');
 const { PgDialect } = drizzleModule('drizzle-orm/pg-core');
 const { SQLiteSyncDialect } = drizzleModule('drizzle-orm/sqlite-core');
 
 const STATEMENTS = [
-  sql`SELECT ${as({ seq: events.seq, at: events.createdMs })} FROM ${events} WHERE ${events.id} = ${'e "1"'}`,
+  sql`SELECT ${columnsAs({ seq: events.seq, at: events.createdMs })} FROM ${events} WHERE ${events.id} = ${'e "1"'}`,
   sql`UPDATE ${gaps} SET ${set(gaps, { error: null, resolvedAt: sql`now${sql.raw('()')}` })} WHERE ${gaps.id} > ${7} AND ${true}`,
   insertInto(gaps, { reason: 'silence', kind: 'vendor' }),
   sql`SELECT ${sql.identifier('odd "name"')} FROM ${sql.param(['a', 'b'])} ${undefined}${sql.empty()} ${new Uint8Array([1, 0])}`,

@@ -4,7 +4,7 @@ import { alternatingTurns, type Database, numbersFrom, type Sql, type Unit } fro
 import type { SQL, Table } from '../drizzle.ts';
 import { sql } from '../units/sql.ts';
 import { CONNECT_TIMEOUT_MS, clientConfig, type PostgresSettings, STATEMENT_TIMEOUT_MS } from './address.ts';
-import { DIALECT, keepText, pagesBy, write } from './dialect.ts';
+import { DIALECT, escapeText, pagesBy, write } from './dialect.ts';
 import { ConnectionLost, endsConnection, isRetryable, translate } from './failures.ts';
 import { createPool, endConnections, limiter } from './pool.ts';
 
@@ -83,7 +83,7 @@ export function createDatabase(
   function sqlOn(client: pg.ClientBase): Sql {
     const run = (statement: SQL) => {
       const { text, params } = write(statement);
-      return asked(client.query({ name: names(text), text, values: params.map(parameter) }));
+      return wrapErrors(client.query({ name: names(text), text, values: params.map(parameter) }));
     };
     const query = async <Row>(statement: SQL) => (await run(statement)).rows as Row[];
     return {
@@ -98,7 +98,7 @@ export function createDatabase(
   async function atOnce<T>(call: SQL) {
     const client = await pool.acquire();
     const answer = sqlOn(client).query<{ result: T }>(sql`SELECT ${call} AS result, ${UNFLUSHED}`);
-    const flushed = asked(client.query(FLUSH));
+    const flushed = wrapErrors(client.query(FLUSH));
     const ended = Promise.allSettled([answer, flushed]).then((both) => {
       const failed = both.find((each) => each.status === 'rejected');
       pool.release(client, failed?.reason);
@@ -123,12 +123,12 @@ export function createDatabase(
       try {
         return await work(
           client,
-          asked(client.query(`${BEGIN}; ${opening}`) as unknown as Promise<pg.QueryResult[]>),
+          wrapErrors(client.query(`${BEGIN}; ${opening}`) as unknown as Promise<pg.QueryResult[]>),
         );
       } catch (error) {
         // If ROLLBACK fails as well, the connection is lost, and its transaction with it.
         if (!endsConnection(error)) {
-          await asked(client.query('ROLLBACK')).catch((worse: unknown) => {
+          await wrapErrors(client.query('ROLLBACK')).catch((worse: unknown) => {
             throw worse instanceof pg.DatabaseError ? new ConnectionLost(worse) : worse;
           });
         }
@@ -142,8 +142,8 @@ export function createDatabase(
     sent: readonly Promise<unknown>[],
     before: string,
   ): Promise<void> {
-    const ended = asked(client.query(`${before}COMMIT`));
-    await allOf([...sent, ended]);
+    const ended = wrapErrors(client.query(`${before}COMMIT`));
+    await allWhenSettled([...sent, ended]);
     const [last] = [await ended].flat().slice(-1);
     // The server answers ROLLBACK if a statement failed and the failure was ignored.
     if (last?.command !== 'COMMIT') throw new Error('the transaction was rolled back');
@@ -163,7 +163,7 @@ export function createDatabase(
         alone(async (client) => {
           const [row] = await sqlOn(client).query<{ value: number }>(COUNTER);
           const value = row?.value ?? 0;
-          if (value > durableNumber) await asked(client.query(FLUSH));
+          if (value > durableNumber) await wrapErrors(client.query(FLUSH));
           durableNumber = Math.max(durableNumber, value);
           return value;
         }),
@@ -171,7 +171,7 @@ export function createDatabase(
         retrying(() =>
           limited(() =>
             inTransaction(ONE_MOMENT, async (client, opened) => {
-              const [, result] = await allOf([opened, work(sqlOn(client))]);
+              const [, result] = await allWhenSettled([opened, work(sqlOn(client))]);
               await commit(client, [], '');
               return result;
             }),
@@ -191,7 +191,7 @@ export function createDatabase(
         retrying(() =>
           inTransaction(HOLD_COUNTER, async (client, opening) => {
             const statements = sqlOn(client);
-            const [opened, read] = await allOf([opening, first?.(statements)]);
+            const [opened, read] = await allWhenSettled([opening, first?.(statements)]);
             const start = (opened[1]?.rows[0] as { value: number } | undefined)?.value;
             if (start === undefined) throw new Error('the table counter is empty: restore a backup');
             const numbers = numbersFrom(start);
@@ -205,7 +205,7 @@ export function createDatabase(
             const unit = { ...statements, numbers, gapChanges: [], send };
             const result = await work(unit, read as never).catch(async (error: unknown) => {
               // If a sent statement failed before, its error is the reason; later ones only say that the transaction has failed.
-              await allOf(sent);
+              await allWhenSettled(sent);
               throw error;
             });
             const value = numbers.current();
@@ -231,8 +231,8 @@ export function createDatabase(
         const client = new pg.Client(config);
         client.on('error', () => undefined);
         try {
-          await asked(client.connect());
-          await asked(prepare(client));
+          await wrapErrors(client.connect());
+          await wrapErrors(prepare(client));
           return client;
         } catch (error) {
           await endConnections(client);
@@ -263,7 +263,7 @@ function sessionSettings(schema: string, settings: PostgresSettings & { readOnly
 }
 
 /** Wraps pg's errors that do not come from the server. */
-async function asked<T>(answer: Promise<T>): Promise<T> {
+async function wrapErrors<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer;
   } catch (error) {
@@ -272,7 +272,7 @@ async function asked<T>(answer: Promise<T>): Promise<T> {
 }
 
 /** Like Promise.all, but waits until all are settled, so that no statement is still running. */
-async function allOf<T extends readonly unknown[]>(
+async function allWhenSettled<T extends readonly unknown[]>(
   answers: T,
 ): Promise<{ -readonly [P in keyof T]: Awaited<T[P]> }> {
   const settled = await Promise.allSettled(answers);
@@ -304,7 +304,7 @@ const retrying = <T>(work: () => Promise<T>): Promise<T> =>
   });
 
 const parameter = (value: unknown): unknown => {
-  if (typeof value === 'string') return keepText(value);
+  if (typeof value === 'string') return escapeText(value);
   // Clocks give fractions, which no column has.
   if (typeof value === 'number') return Math.round(value);
   return Array.isArray(value) ? value.map(parameter) : value;

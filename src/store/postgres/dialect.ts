@@ -14,9 +14,9 @@ export const write = createWriter(
 export const DIALECT: Dialect = {
   isAmong: (column, values) =>
     sql`${column} = ANY (${sql.param(values)}::${sql.raw(column.dataType === 'number' ? 'bigint' : 'text')}[])`,
-  json: (value) => (value == null ? sql`NULL` : sql`${keepJson(value)}::jsonb`),
+  json: (value) => (value == null ? sql`NULL` : sql`${escapedJson(value)}::jsonb`),
   fromJson: (stored) => stored,
-  isJson: (found, value) => sql`${found} = ${keepJson(value)}::jsonb`,
+  isJson: (found, value) => sql`${found} = ${escapedJson(value)}::jsonb`,
   instant: (iso) => sql`${iso}::timestamptz`,
   listed: (ids) => sql`unnest(${textArray(ids)}::text[]) WITH ORDINALITY AS listed (id, nth)`,
   given: (columns, rows) =>
@@ -114,35 +114,35 @@ const { TEXT, INT8, NUMERIC, TIMESTAMPTZ, JSON: JSON_TEXT, JSONB } = pg.types.bu
  * have the same order as the original ones. Readers with SQL see the escapes, but hardly any real payload has one.
  */
 
-const HOSTILE = /[\u0000\u0001]/;
-const HOSTILE_ALL = /[\u0000\u0001]|\p{Surrogate}/gu;
-const HOSTILE_IN_JSON = /\\u(?:000[01]|d[89a-f])/;
+const UNSTORABLE = /[\u0000\u0001]/;
+const UNSTORABLE_ALL = /[\u0000\u0001]|\p{Surrogate}/gu;
+const UNSTORABLE_IN_JSON = /\\u(?:000[01]|d[89a-f])/;
 /** Matches escape by escape, so that a `u0000` after an escaped backslash is left alone. */
 const JSON_ESCAPES = /\\(?:u(?:([0-9a-f]{4}))|.)/g;
-const KEPT = /\u0001(?:([\u0001\u0002])|\u0003([0-9a-f]{4}))/g;
-const KEPT_IN_JSON = /\\u0001(?:\\u000([12])|\\u0003([0-9a-f]{4}))|\\./g;
+const ESCAPED = /\u0001(?:([\u0001\u0002])|\u0003([0-9a-f]{4}))/g;
+const ESCAPED_IN_JSON = /\\u0001(?:\\u000([12])|\\u0003([0-9a-f]{4}))|\\./g;
 
 /** The text as PostgreSQL can store it. */
-export function keepText(text: string): string {
-  if (text.isWellFormed() && !HOSTILE.test(text)) return text;
-  return text.replace(HOSTILE_ALL, (unit) => {
+export function escapeText(text: string): string {
+  if (text.isWellFormed() && !UNSTORABLE.test(text)) return text;
+  return text.replace(UNSTORABLE_ALL, (unit) => {
     if (unit === '\u0000') return '\u0001\u0001';
     return unit === '\u0001' ? '\u0001\u0002' : `\u0001\u0003${unit.charCodeAt(0).toString(16)}`;
   });
 }
 
-export function readText(kept: string): string {
-  if (!kept.includes('\u0001')) return kept;
-  return kept.replace(KEPT, (_all, which: string | undefined, unit: string | undefined) => {
+export function unescapeText(escaped: string): string {
+  if (!escaped.includes('\u0001')) return escaped;
+  return escaped.replace(ESCAPED, (_all, which: string | undefined, unit: string | undefined) => {
     if (unit !== undefined) return String.fromCharCode(Number.parseInt(unit, 16));
     return which === '\u0001' ? '\u0000' : '\u0001';
   });
 }
 
-/** The value as JSON text that jsonb accepts; `readJson` returns the same value. */
-export function keepJson(value: unknown): string {
+/** The value as JSON text that jsonb accepts; `parseEscapedJson` returns the same value. */
+export function escapedJson(value: unknown): string {
   const json = JSON.stringify(value);
-  if (!HOSTILE_IN_JSON.test(json)) return json;
+  if (!UNSTORABLE_IN_JSON.test(json)) return json;
   return json.replace(JSON_ESCAPES, (written, unit: string | undefined) => {
     if (unit === '0000') return '\\u0001\\u0001';
     if (unit === '0001') return '\\u0001\\u0002';
@@ -151,14 +151,14 @@ export function keepJson(value: unknown): string {
   });
 }
 
-/** Many rows as one parameter, for json_to_recordset. Instants are texts, and so are values of jsonb columns, made by `keepJson`. */
-export const rowsOf = (rows: readonly object[]): string => keepJson(rows);
+/** Many rows as one parameter, for json_to_recordset. Instants are texts, and so are values of jsonb columns, made by `escapedJson`. */
+export const rowsOf = (rows: readonly object[]): string => escapedJson(rows);
 
 /** Reads jsonb's text, which has U+0001 and U+0003 as JSON escapes. */
-export function readJson(kept: string): unknown {
-  if (!kept.includes('\\u0001')) return parseJson(kept);
+export function parseEscapedJson(escaped: string): unknown {
+  if (!escaped.includes('\\u0001')) return parseJson(escaped);
   return parseJson(
-    kept.replace(KEPT_IN_JSON, (written, which: string | undefined, unit: string | undefined) => {
+    escaped.replace(ESCAPED_IN_JSON, (written, which: string | undefined, unit: string | undefined) => {
       if (unit !== undefined) return `\\u${unit}`;
       return which === undefined ? written : `\\u000${which === '1' ? '0' : '1'}`;
     }),
@@ -166,12 +166,12 @@ export function readJson(kept: string): unknown {
 }
 
 const PARSERS = new Map<number, (text: string) => unknown>([
-  [TEXT, readText],
+  [TEXT, unescapeText],
   [INT8, readInteger],
   [NUMERIC, Number],
   [TIMESTAMPTZ, readInstant],
-  [JSON_TEXT, readJson],
-  [JSONB, readJson],
+  [JSON_TEXT, parseEscapedJson],
+  [JSONB, parseEscapedJson],
 ]);
 
 /** How columns are read on our connections. Not in pg's registry, which all users of pg in the process share. */
@@ -231,14 +231,14 @@ const NULL_LENGTH = -1;
 const EPOCH_MS = Date.UTC(2000, 0, 1);
 
 export function textArray(texts: readonly (string | null)[]): Buffer {
-  const kept = texts.map((text) => (text === null ? null : keepText(text)));
-  const bytes = kept.reduce(
+  const escaped = texts.map((text) => (text === null ? null : escapeText(text)));
+  const bytes = escaped.reduce(
     (sum, text) => sum + LENGTH_BYTES + (text === null ? 0 : Buffer.byteLength(text)),
     HEADER_BYTES,
   );
   const array = Buffer.allocUnsafe(bytes);
-  let at = writeHeader(array, TEXT, kept.length);
-  for (const text of kept) {
+  let at = writeHeader(array, TEXT, escaped.length);
+  for (const text of escaped) {
     const length = text === null ? 0 : array.write(text, at + LENGTH_BYTES);
     array.writeInt32BE(text === null ? NULL_LENGTH : length, at);
     at += LENGTH_BYTES + length;

@@ -66,11 +66,11 @@ export async function checkServer(database: PostgresDatabase, readOnly: boolean)
 
 /** Throws UsageError for a pooler of transactions: it shares connections and their settings, so mirrors would write each other's tables. */
 export async function checkPooler(database: PostgresDatabase): Promise<void> {
-  const pools = await poolsWhat(database);
-  if (pools !== null) throw leadsToPooler(pools);
+  const pools = await poolerMode(database);
+  if (pools !== null) throw poolerError(pools);
 }
 
-const leadsToPooler = (pools: 'transactions' | 'statements') =>
+const poolerError = (pools: 'transactions' | 'statements') =>
   new UsageError(
     `DATABASE_URL leads to a pooler of ${pools}, which would mix up connections`,
     'let it pool sessions (pool_mode = session), or let DATABASE_URL name the server itself',
@@ -80,9 +80,9 @@ const leadsToPooler = (pools: 'transactions' | 'statements') =>
 const MIXED_UP = new Set(['42P05', '26000']);
 
 /** The error if a pooler gave us a connection with another process's prepared statements. Null: `error` has another reason. */
-export function poolerMet(error: unknown): UsageError | null {
+export function poolerErrorFor(error: unknown): UsageError | null {
   return MIXED_UP.has(String((error as { code?: unknown } | null)?.code))
-    ? leadsToPooler('transactions')
+    ? poolerError('transactions')
     : null;
 }
 
@@ -90,7 +90,7 @@ export function poolerMet(error: unknown): UsageError | null {
 const STATEMENTS_ALONE = /not allowed in statement pooling/;
 
 /** Null: there is no pooler, or it pools sessions. */
-async function poolsWhat(database: PostgresDatabase): Promise<'transactions' | 'statements' | null> {
+async function poolerMode(database: PostgresDatabase): Promise<'transactions' | 'statements' | null> {
   const client = await database.dedicated();
   try {
     const serverProcess = async () => {

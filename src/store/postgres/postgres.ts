@@ -3,8 +3,8 @@ import type pg from 'pg';
 import { NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import type { Sql } from '../database.ts';
 import { createVerbs, type Notice, type ReplicaStore, type Store } from '../store.ts';
-import { beginEpoch, EPOCH_FACT, watched } from '../units/gaps.ts';
-import { single, sql, writeFact } from '../units/sql.ts';
+import { beginEpoch, EPOCH_FACT, withGapWatcher } from '../units/gaps.ts';
+import { singleValue, sql, writeFact } from '../units/sql.ts';
 import type { PostgresSettings } from './address.ts';
 import { createDatabase, type PostgresDatabase } from './connection.ts';
 import { createEvents } from './events.ts';
@@ -14,7 +14,7 @@ import {
   checkPrivileges,
   checkServer,
   migrateSchema,
-  poolerMet,
+  poolerErrorFor,
   schemaState,
 } from './opening.ts';
 import { endConnections } from './pool.ts';
@@ -44,7 +44,7 @@ export async function openPostgres(
       if (readOnly) throw notCurrent(state, database.schema);
       await migrateSchema(database, onMigrating);
     }
-    const opened = watched(database);
+    const opened = withGapWatcher(database);
     if (!readOnly) await epochSettler(opened.database)();
     return storeOver(database, opened);
   } catch (error) {
@@ -67,7 +67,7 @@ function notCurrent(state: 'missing' | 'older', schema: string): NotMigrated {
 
 /** At a start a refused password is a wrong setting; while the service runs, it may be being changed. */
 function atStart(error: unknown): unknown {
-  if (!(error instanceof StoreUnavailable)) return poolerMet(error) ?? error;
+  if (!(error instanceof StoreUnavailable)) return poolerErrorFor(error) ?? error;
   const code = (error.cause as { code?: string } | undefined)?.code;
   return (code !== undefined && SETTINGS_AT_FAULT.has(code)) || tlsTrouble(error.cause) !== null
     ? new UsageError(error.message, error.remedy)
@@ -75,7 +75,7 @@ function atStart(error: unknown): unknown {
 }
 
 /** The port over a schema that is current. Closing the store closes `server`. */
-export function storeOver(server: PostgresDatabase, { database, watchGaps } = watched(server)): Store {
+export function storeOver(server: PostgresDatabase, { database, watchGaps } = withGapWatcher(server)): Store {
   const events = createEvents(database);
   const verbs = createVerbs(database, events.engine);
   const settleEpoch = epochSettler(database);
@@ -119,7 +119,7 @@ function createNoticeVerbs(db: PostgresDatabase) {
       const { wall } = row!;
       const ahead = Number(row!.ahead ?? 0);
       if (atLeast === null || atLeast - (wall + ahead) < BEHIND_MS) return { wall, steady: wall + ahead };
-      const corrected = await single<string>(
+      const corrected = await singleValue<string>(
         db.sql,
         sql`INSERT INTO facts (name, value) VALUES (${CLOCK_FACT}, ${String(atLeast - wall)}) ON CONFLICT (name) DO UPDATE
          SET value = greatest(facts.value::float8, excluded.value::float8)::text RETURNING value`,
@@ -219,7 +219,7 @@ function epochSettler(database: PostgresDatabase): () => Promise<void> {
   async function placeNow(): Promise<string | null> {
     if (!mayAsk) return null;
     try {
-      return await single<string>(database.sql, sql`SELECT ${PLACE} AS place`);
+      return await singleValue<string>(database.sql, sql`SELECT ${PLACE} AS place`);
     } catch (error) {
       const { code, cause } = error as { code?: string; cause?: { code?: string } };
       const state = cause?.code ?? code;
@@ -238,7 +238,7 @@ function epochSettler(database: PostgresDatabase): () => Promise<void> {
       if (!isUnsettled(known, place)) return;
       // An epoch without a place goes on: only its place is noted.
       if (known[EPOCH_FACT] === undefined || known[PLACE_FACT] !== undefined) {
-        const wall = (await single<number>(unit, sql`SELECT ${SERVER_TIME}`)) ?? Date.now();
+        const wall = (await singleValue<number>(unit, sql`SELECT ${SERVER_TIME}`)) ?? Date.now();
         await beginEpoch(unit, null, { wall, steady: wall + Number(known[CLOCK_FACT] ?? 0) });
       }
       if (place !== null) await writeFact(unit, PLACE_FACT, place);

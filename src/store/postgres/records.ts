@@ -16,7 +16,7 @@ import {
   TABLE_OF,
 } from '../units/records.ts';
 import { idsOf, sql } from '../units/sql.ts';
-import { asInstant, bigintArray, instantOf, keepJson, rowsOf, textArray } from './dialect.ts';
+import { asInstant, bigintArray, escapedJson, instantOf, rowsOf, textArray } from './dialect.ts';
 
 /** Records are saved with one statement for each table, so that many cost little more than one. */
 
@@ -26,7 +26,7 @@ async function settled(
   objects: readonly ReadObject[],
   number: number,
 ): Promise<string[]> {
-  const shown = rowsOf(objects.map(({ id, data }) => ({ id, data: keepJson(data) })));
+  const shown = rowsOf(objects.map(({ id, data }) => ({ id, data: escapedJson(data) })));
   return await idsOf(
     from,
     sql`SELECT r.id FROM json_to_recordset(${shown}::json) AS x (id text, data text) JOIN ${TABLE_OF[kind]} r ON r.id = x.id
@@ -176,8 +176,8 @@ function saveChanges(unit: Unit, changes: readonly Change[], nowIso: string): vo
     id,
     operation,
     cause,
-    before: keepJson(before),
-    after: keepJson(after),
+    before: escapedJson(before),
+    after: escapedJson(after),
   }));
   unit.send(
     sql`INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at)
@@ -222,7 +222,7 @@ function contentRow({ id, row, state }: LoadedRecord) {
   return {
     ...row,
     id,
-    data: keepJson(row?.data),
+    data: escapedJson(row?.data),
     lastEventAt: stored(row?.lastEventAt),
     unverifiedSince: instantOrNull(state.unverifiedSince),
     changeSeq: state.write,
@@ -233,7 +233,7 @@ function contentRow({ id, row, state }: LoadedRecord) {
 
 /** For instants of the sender, which may be in any year. */
 const stored = (iso: string | null | undefined) => (iso == null ? null : asInstant(iso));
-const shownText = (shown: RecordState['shown']) => (shown === null ? null : keepJson(shown));
+const shownText = (shown: RecordState['shown']) => (shown === null ? null : escapedJson(shown));
 const instantOrNull = (wall: number | null) => (wall === null ? null : instantOf(wall));
 
 /** Sorted by key. Every transaction writes rows in this order, so that two do not deadlock. */

@@ -3,7 +3,7 @@ import { MirrorError, NotMigrated, StoreUnavailable } from '../../platform/error
 import { type Database, turns } from '../database.ts';
 import { facts } from '../schema.ts';
 import { createVerbs, type ReplicaStore, type Store } from '../store.ts';
-import { beginEpoch, EPOCH_FACT, watched } from '../units/gaps.ts';
+import { beginEpoch, EPOCH_FACT, withGapWatcher } from '../units/gaps.ts';
 import { readFact, sql, writeFact } from '../units/sql.ts';
 import { COPIED_FACT } from './backup.ts';
 import { type Connection, connect, guardedVerb, placeKeeper } from './connection.ts';
@@ -48,7 +48,7 @@ async function openCurrent(path: string, readOnly: boolean): Promise<Store> {
       }
       migrateSchema(db);
       assertWhole(db);
-      const opened = watched(createDatabase(db));
+      const opened = withGapWatcher(createDatabase(db));
       await inTurn(() => settleEpoch(opened.database));
       return storeOver(db, opened);
     });
@@ -97,7 +97,10 @@ const PROBE_BYTES = 16_384;
 const probeText = () => randomBytes(PROBE_BYTES / 2).toString('hex');
 
 /** The port over a connection whose schema is current. Closing the store closes the connection. */
-export function storeOver(db: Connection, { database, watchGaps } = watched(createDatabase(db))): Store {
+export function storeOver(
+  db: Connection,
+  { database, watchGaps } = withGapWatcher(createDatabase(db)),
+): Store {
   const events = createEvents(db);
   const common = createVerbs(database, events.engine);
   const keepPlace = placeKeeper(db);

@@ -31,7 +31,7 @@ import {
   TABLE_OF,
   writeContent,
 } from './records.ts';
-import { excluded, idsOf, iso, single, sql, update, upsert } from './sql.ts';
+import { excluded, idsOf, iso, singleValue, sql, update, upsert } from './sql.ts';
 import { saveProgress } from './sync-runs.ts';
 
 interface ApplyContext {
@@ -202,7 +202,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
       }: { after?: number; through?: number; limit: number },
     ): Promise<UnreadEvent[]> {
       const searched = sql`SELECT searched FROM record_state WHERE ${isRecord(kind, id)}`;
-      const above = after ?? (await single<number>(statements, searched)) ?? 0;
+      const above = after ?? (await singleValue<number>(statements, searched)) ?? 0;
       const { dialect } = statements;
       const condition = sql`state <> 'discarded' AND body IS NOT NULL`;
       const rows = { kind, id, above, below: through + 1, condition, limit } as const;

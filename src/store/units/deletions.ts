@@ -7,7 +7,7 @@ import type { Conclusion, Lease, Now } from '../values.ts';
 import { countLive } from './due.ts';
 import { openGap, resolveGap, resolveRecords } from './gaps.ts';
 import { type Change, type LoadedRecord, loadRecords, type Records, writeContent } from './records.ts';
-import { idsOf, iso, single, sql, update } from './sql.ts';
+import { idsOf, iso, singleValue, sql, update } from './sql.ts';
 
 /** Ids that two complete list scans did not show, as of `number`. Null: only 404s are the proof. */
 type Proof = { absent: readonly string[]; number: number } | null;
@@ -208,7 +208,10 @@ export async function dropPending(
   );
   if (gone === 0) return;
   // Approved ones count too: they still wait for the next proof.
-  const left = await single<number>(unit, sql`SELECT count(*) FROM pending_deletions WHERE kind = ${kind}`);
+  const left = await singleValue<number>(
+    unit,
+    sql`SELECT count(*) FROM pending_deletions WHERE kind = ${kind}`,
+  );
   if (left! > 0) return;
   await resolveGap(unit, { reason: 'deletion_pending', kind, recordId: null }, nowIso);
 }
@@ -256,5 +259,5 @@ function addPending(
 
 async function fullSyncFor(unit: Sql, kind: Kind, syncRunId: number | null): Promise<number> {
   if (syncRunId !== null) return syncRunId;
-  return (await single<number>(unit, sql`SELECT max(id) FROM sync_runs WHERE kind = ${kind}`)) ?? 0;
+  return (await singleValue<number>(unit, sql`SELECT max(id) FROM sync_runs WHERE kind = ${kind}`)) ?? 0;
 }

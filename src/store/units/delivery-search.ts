@@ -15,7 +15,7 @@ import {
 } from '../reports.ts';
 import { events, quarantine, rejections } from '../schema.ts';
 import { isWithin, type Numbered, numberAt, type ScannedPage, scanNewest } from './lists.ts';
-import { allOf, beforeOf, limitOf, single, sql } from './sql.ts';
+import { allOf, beforeOf, limitOf, singleValue, sql } from './sql.ts';
 
 /** Numbers of the events about a record of any kind, newest first. */
 const eventsOfRecord = (to: Sql, id: string, below: number, limit: number) =>
@@ -44,7 +44,7 @@ export async function searchEvents(
   const { dialect } = to;
   // Most databases have no event in the rare states. Their count tells that at once.
   if (state !== undefined) {
-    const ofState = await single<number>(to, sql`SELECT count FROM event_counts WHERE state = ${state}`);
+    const ofState = await singleValue<number>(to, sql`SELECT count FROM event_counts WHERE state = ${state}`);
     if (ofState === 0) return { items: [], next: null, looked_back_to: null };
   }
   const byState = recordId === undefined && state !== undefined && INDEXED_STATES.includes(state);
@@ -191,7 +191,7 @@ async function newestOf(to: Sql): Promise<string> {
     const last = sql.raw(
       `SELECT ${number} FROM ${table} WHERE ${number} > 0 ORDER BY ${number} DESC LIMIT 1`,
     );
-    numbers[outcome] = (await single<number>(to, last)) ?? 0;
+    numbers[outcome] = (await singleValue<number>(to, last)) ?? 0;
   }
   return LANES.map((lane) => numbers[lane] ?? numbers.accepted).join('.');
 }
@@ -280,7 +280,10 @@ async function eventsNamed(
   { above, before }: Range,
   limit: number,
 ): Promise<number[]> {
-  const byId = await single<number>(to, sql`SELECT seq FROM events WHERE id = ${name} AND seq < ${before}`);
+  const byId = await singleValue<number>(
+    to,
+    sql`SELECT seq FROM events WHERE id = ${name} AND seq < ${before}`,
+  );
   const ofRecord = await eventsOfRecord(to, name, before, limit);
   const all = new Set(byId === null ? ofRecord : [byId, ...ofRecord]);
   return [...all]

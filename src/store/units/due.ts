@@ -6,7 +6,7 @@ import { events, gaps, recordState as states } from '../schema.ts';
 import type { DirtyTiming, DueRecord, Now } from '../values.ts';
 import { isRecord, TABLE_OF } from './records.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
-import { as, idsOf, isOneOf, iso, readFact, single, sql, update } from './sql.ts';
+import { columnsAs, idsOf, isOneOf, iso, readFact, singleValue, sql, update } from './sql.ts';
 
 /** With a heartbeat this recent the service counts as running. Longer than its interval, since a heartbeat may be late. */
 const ALIVE_MS = 60_000;
@@ -16,7 +16,9 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
   const { sql: statements, currentNumber } = database;
 
   async function countKnown(kind: Kind): Promise<number> {
-    return (await single<number>(statements, sql`SELECT known FROM record_counts WHERE kind = ${kind}`)) ?? 0;
+    return (
+      (await singleValue<number>(statements, sql`SELECT known FROM record_counts WHERE kind = ${kind}`)) ?? 0
+    );
   }
 
   return {
@@ -36,7 +38,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       const { attempts, missingSince, dirtyAt, firstDirtyAt } = states;
       type Row = Record<'missingSince' | 'dirtyAt' | 'firstDirtyAt', number | null>;
       const rows = await statements.query<Row & { id: string; attempts: number }>(
-        sql`SELECT ${as({ id: states.id, attempts, missingSince, dirtyAt, firstDirtyAt })} FROM ${states}
+        sql`SELECT ${columnsAs({ id: states.id, attempts, missingSince, dirtyAt, firstDirtyAt })} FROM ${states}
           WHERE kind = ${kind} AND due_at <= ${now.steady} ORDER BY due_at LIMIT ${limit}`,
       );
       const due: DueRecord[] = [];
@@ -62,11 +64,11 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
 
     async countDue(kind: Kind, now: Now, atMost: number): Promise<number> {
       const due = sql`SELECT 1 FROM record_state WHERE kind = ${kind} AND due_at <= ${now.steady} LIMIT ${atMost}`;
-      return (await single<number>(statements, sql`SELECT count(*) FROM (${due}) AS due`))!;
+      return (await singleValue<number>(statements, sql`SELECT count(*) FROM (${due}) AS due`))!;
     },
 
     nextDueAt: (kind: Kind): Promise<number | null> =>
-      single<number>(
+      singleValue<number>(
         statements,
         sql`SELECT min(due_at) FROM record_state WHERE kind = ${kind} AND due_at IS NOT NULL`,
       ),
@@ -169,7 +171,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
 }
 
 export async function countLive(unit: Sql, kind: Kind): Promise<number> {
-  return (await single<number>(unit, sql`SELECT live FROM record_counts WHERE kind = ${kind}`)) ?? 0;
+  return (await singleValue<number>(unit, sql`SELECT live FROM record_counts WHERE kind = ${kind}`)) ?? 0;
 }
 
 /** Returns how many ids were new. */

@@ -4,7 +4,7 @@ import type { Database, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import { events, gaps } from '../schema.ts';
 import type { DirtyTiming, GapChange, GapKey, GapReason, Now } from '../values.ts';
-import { allOf, insertInto, is, isOneOf, iso, readFact, sql, update, writeFact } from './sql.ts';
+import { allOf, equals, insertInto, isOneOf, iso, readFact, sql, update, writeFact } from './sql.ts';
 
 /**
  * What resolves a gap, besides an operator and the code that opened it:
@@ -114,7 +114,7 @@ export async function resolveSettled(
 ): Promise<void> {
   const rest = [
     sql`SELECT 1 FROM events${unit.dialect.indexedBy('events_failed')}
-      WHERE state = 'failed' AND kind = ${kind} AND ${is(events.recordId, recordId)}`,
+      WHERE state = 'failed' AND kind = ${kind} AND ${equals(events.recordId, recordId)}`,
   ];
   if (recordId === null)
     rest.push(
@@ -196,7 +196,7 @@ export async function kindsWantingFullSync({ query }: Sql, now: Now): Promise<Ki
 }
 
 const isOpen = ({ reason, kind, recordId }: GapKey) =>
-  sql`reason = ${reason} AND ${is(gaps.kind, kind)} AND ${is(gaps.recordId, recordId)} AND resolved_at IS NULL`;
+  sql`reason = ${reason} AND ${equals(gaps.kind, kind)} AND ${equals(gaps.recordId, recordId)} AND resolved_at IS NULL`;
 
 async function resolveWhere(unit: Unit, condition: SQL, nowIso: string): Promise<number> {
   const resolved = await unit.query<GapKey & { openedAt: string }>(
@@ -211,7 +211,7 @@ async function resolveWhere(unit: Unit, condition: SQL, nowIso: string): Promise
 }
 
 /** Wraps a database, so that gap changes are reported after each commit. The first watcher also gets the earlier ones. */
-export function watched<D extends Database>(database: D) {
+export function withGapWatcher<D extends Database>(database: D) {
   const early: GapChange[] = [];
   let onChange = (change: GapChange): void => void early.push(change);
   const transact: Database['transact'] = async (work, first) => {

@@ -1,7 +1,7 @@
 import type { Sql } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
 import type { ListPaging, NumberedRows, NumberedTable, Period } from '../reports.ts';
-import { allOf, as, beforeOf, limitOf, one, sql } from './sql.ts';
+import { allOf, beforeOf, columnsAs, firstRow, limitOf, sql } from './sql.ts';
 
 /** Lists with the newest row first, read downwards by the row's number. It grows with time, unless a clock was set back. */
 
@@ -70,7 +70,7 @@ export async function rowOf<Name extends NumberedTable>(
 ): Promise<NumberedRows[Name] | null> {
   const { columns, hasBody } = LISTED[name];
   const all = sql.raw(hasBody ? `${columns}, body` : columns);
-  const row = await one<StoredRow>(to, sql`SELECT ${all} FROM ${sql.raw(name)} WHERE id = ${id}`);
+  const row = await firstRow<StoredRow>(to, sql`SELECT ${all} FROM ${sql.raw(name)} WHERE id = ${id}`);
   return row === null ? null : reportOf(to, name, row);
 }
 
@@ -111,7 +111,7 @@ export async function firstSince(
 ): Promise<number> {
   const select = sql.raw(`SELECT ${number} AS number, ${time} AS time FROM ${table} WHERE ${number}`);
   const newestUpTo = (last: number) =>
-    one<{ number: number; time: string }>(
+    firstRow<{ number: number; time: string }>(
       to,
       sql`${select} <= ${last} ORDER BY ${sql.raw(number)} DESC LIMIT 1`,
     );
@@ -170,7 +170,7 @@ export async function scanPage<Row extends object, Place = string>(
   // The keys are the last columns, each once: then SQLite sees that the rows come in order, and stops as soon as it has enough.
   const [first, ...others] = keys;
   const marks = others.length === 0 ? { place: first! } : { before_place: first!, place: others.at(-1)! };
-  const mark = as({ reach, ...marks });
+  const mark = columnsAs({ reach, ...marks });
   const rows = await to.query<Row & { place: Place; before_place?: unknown; reach: string; fits: unknown }>(
     sql`SELECT * FROM (SELECT ${selected}, (${fits}) AS fits, ${mark} ${along} LIMIT ${lookAt}) AS looked
       WHERE fits ORDER BY ${inOrder(Object.keys(marks).map((name) => sql.raw(name)))} LIMIT ${limit}`,
@@ -179,7 +179,7 @@ export async function scanPage<Row extends object, Place = string>(
   const places = rows.map(({ place, reach }) => ({ place, reach }));
   if (rows.length === limit) return { items, places, isFull: true, end: rows.at(-1)! };
   const end = sql`SELECT ${mark} ${along} LIMIT 1 OFFSET ${lookAt - 1}`;
-  return { items, places, isFull: false, end: await one<ScanPlace<Place>>(to, end) };
+  return { items, places, isFull: false, end: await firstRow<ScanPlace<Place>>(to, end) };
 }
 
 /** The same for a list with the newest row first. */

@@ -3,7 +3,7 @@ import { AUDIT_ASKED, type TrafficReport } from '../reports.ts';
 import { audit, registrations, tokens, traffic } from '../schema.ts';
 import type { AuditEntry, Now, SealedText, StoredRegistration, StoredTokens } from '../values.ts';
 import { EPOCH_FACT } from './gaps.ts';
-import { excluded, iso, noteAudit, one, readFact, set, sql, update, upsert, writeFact } from './sql.ts';
+import { excluded, firstRow, iso, noteAudit, readFact, set, sql, update, upsert, writeFact } from './sql.ts';
 
 /** Audit, registrations, tokens, traffic and facts. */
 export function createOperatorVerbs(database: Database) {
@@ -208,7 +208,7 @@ export function createOperatorVerbs(database: Database) {
 }
 
 const readTokens = (unit: Sql, name: string): Promise<StoredTokens | null> =>
-  one<StoredTokens>(unit, sql`SELECT version, sealed, refusal FROM tokens WHERE name = ${name}`);
+  firstRow<StoredTokens>(unit, sql`SELECT version, sealed, refusal FROM tokens WHERE name = ${name}`);
 
 /** Everything in the schema that is sealed with CREDENTIALS_KEY. */
 const SEALED_TEXTS = sql`SELECT 'registrations' AS "table", upstream_id AS "row", sealed_secret AS sealed

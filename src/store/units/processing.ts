@@ -29,7 +29,7 @@ import {
   type Records,
   writeContent,
 } from './records.ts';
-import { createdIn, iso, single, sql, tally, update } from './sql.ts';
+import { createdIn, iso, singleValue, sql, tally, update } from './sql.ts';
 
 /** A claimed event, with what only the store needs. */
 export interface PendingEvent extends ClaimedEvent {
@@ -140,7 +140,7 @@ export function createProcessingVerbs(database: Database, engine: Engine) {
 
     /** When the next deferred event is due. */
     async nextAttemptWall(): Promise<number | null> {
-      const at = await single<string>(
+      const at = await singleValue<string>(
         database.sql,
         sql`SELECT min(next_attempt_at) FROM events WHERE state = 'pending' AND next_attempt_at IS NOT NULL`,
       );

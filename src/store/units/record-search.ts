@@ -19,7 +19,7 @@ import {
 import { changes } from '../schema.ts';
 import { type IndexScan, scanPage } from './lists.ts';
 import { TABLE_OF, tableName } from './records.ts';
-import { allOf, as, LAST, limitOf, one, single, sql } from './sql.ts';
+import { allOf, columnsAs, firstRow, LAST, limitOf, singleValue, sql } from './sql.ts';
 
 /** At most this many statuses of a kind are listed: nobody chooses from a longer list. */
 const STATUSES_LISTED = 50;
@@ -57,7 +57,7 @@ export async function searchRecords(
     const lane = lanes[at]!;
     const lookAt = paging.lookAt ?? (lane.inIndex ? NAMES_LOOKED_AT : RECORDS_LOOKED_AT);
     const scan = { ...lane, rows: await lane.rowsAfter(place) };
-    const what = { selected: as({ id: lane.recordId }), fits: lane.fits };
+    const what = { selected: columnsAs({ id: lane.recordId }), fits: lane.fits };
     const bounds = { limit: limit - ids.length, lookAt };
     const { items, places, isFull, end } = await scanPage<{ id: string }>(to, scan, what, bounds);
     ids.push(...items.map(({ id }) => id));
@@ -88,7 +88,7 @@ export function recordsById(to: Sql, kind: Kind, paging: Paging) {
 }
 
 export async function recordOf(to: Sql, kind: Kind, id: string): Promise<RecordReport | null> {
-  const row = await one<RecordReport>(
+  const row = await firstRow<RecordReport>(
     to,
     sql`SELECT ${columns(kind)} FROM ${TABLE_OF[kind]} WHERE id = ${id}`,
   );
@@ -163,7 +163,8 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
 
   /** The name of the record at which the last page ended. If it is now one before the first name that fits, that first name. */
   async function nameOf(last: string, from: string): Promise<string> {
-    const found = (await single<string>(to, sql`SELECT ${name} FROM ${rows} WHERE ${id} = ${last}`)) ?? '';
+    const found =
+      (await singleValue<string>(to, sql`SELECT ${name} FROM ${rows} WHERE ${id} = ${last}`)) ?? '';
     return inEitherCase(found) < inEitherCase(from) ? from : found;
   }
 

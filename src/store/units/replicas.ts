@@ -10,7 +10,7 @@ import type {
   SyncRequest,
   TakenLease,
 } from '../values.ts';
-import { insertInto, iso, one, readFact, single, sql, update, upsert, writtenFact } from './sql.ts';
+import { firstRow, insertInto, iso, readFact, singleValue, sql, update, upsert, writtenFact } from './sql.ts';
 
 const PAUSE_FACT = 'places_paused_until';
 
@@ -28,7 +28,7 @@ export function createReplicaVerbs(database: Database) {
         await unit.change(sql`DELETE FROM replicas WHERE seen_at <= ${now.steady - lifeMs}`);
         const own = { id, startedAt: iso(now.wall), seenAt: now.steady };
         await unit.change(upsert(replicas, ['id'], own, { startedAt: replicas.startedAt }));
-        const others = await single<number>(unit, sql`SELECT count(*) FROM replicas WHERE id <> ${id}`);
+        const others = await singleValue<number>(unit, sql`SELECT count(*) FROM replicas WHERE id <> ${id}`);
         return { others: others! };
       }),
 
@@ -39,7 +39,7 @@ export function createReplicaVerbs(database: Database) {
     /** Replicas with a beat within `lifeMs`. */
     async countReplicas(lifeMs: number, now: Now): Promise<number> {
       const living = sql`SELECT count(*) FROM replicas WHERE seen_at > ${now.steady - lifeMs}`;
-      return (await single<number>(statements, living))!;
+      return (await singleValue<number>(statements, living))!;
     },
 
     /** Takes the lease, or extends it if this owner has it. Null: another owner has it. */
@@ -47,7 +47,7 @@ export function createReplicaVerbs(database: Database) {
       const leaseUntil = now.steady + leaseMs;
       // Locks only the row of this lease: `concludeDeletions` locks it too, and other leases must be extended meanwhile.
       return await database.transactApart(null, async (unit) => {
-        const kept = await single<number>(
+        const kept = await singleValue<number>(
           unit,
           sql`UPDATE leases SET lease_until = ${leaseUntil}
             WHERE name = ${name} AND owner = ${owner} AND lease_until > ${now.steady} RETURNING fence`,
@@ -144,7 +144,7 @@ export function createReplicaVerbs(database: Database) {
     },
 
     findSession: (hash: string): Promise<StoredSession | null> =>
-      one<StoredSession>(
+      firstRow<StoredSession>(
         statements,
         sql`SELECT hash, sealed, opened_at AS "openedAt", used_at AS "usedAt" FROM operator_sessions WHERE hash = ${hash}`,
       ),

@@ -35,7 +35,7 @@ import { EVENT_COLUMNS, searchDeliveries, searchEvents } from './delivery-search
 import { firstSince, listOf, rowOf } from './lists.ts';
 import { recordOf, recordsById, searchRecords, statusesOf } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
-import { beforeOf, iso, limitOf, one, readFact, sql } from './sql.ts';
+import { beforeOf, firstRow, iso, limitOf, readFact, sql } from './sql.ts';
 
 const EVENT_STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 'failed', 'discarded'];
 const DAY_MS = 86_400_000;
@@ -71,7 +71,7 @@ export function createReports({
       searchEvents(statements, filter, paging),
 
     showEvent: (id: string): Promise<EventReport | null> =>
-      one<EventReport>(statements, sql`SELECT ${EVENT_COLUMNS}, body FROM events WHERE id = ${id}`),
+      firstRow<EventReport>(statements, sql`SELECT ${EVENT_COLUMNS}, body FROM events WHERE id = ${id}`),
 
     /** Reads a bounded number of rows with any filter. */
     listRecords: (kind: Kind, filter: RecordFilter, paging: RecordPaging): Promise<RecordPage> =>

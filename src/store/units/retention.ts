@@ -13,7 +13,7 @@ import {
   trimmedEvents,
 } from '../schema.ts';
 import type { Trimmed, TrimmedThing, TrimStep } from '../values.ts';
-import { as, iso, readFact, set, sql, tally, update, writeFact } from './sql.ts';
+import { columnsAs, iso, readFact, set, sql, tally, update, writeFact } from './sql.ts';
 
 /** The last trimmed change, as `TrimmedChanges`. */
 export const TRIMMED_CHANGES_FACT = 'changes_trimmed';
@@ -87,7 +87,7 @@ function fromOldest(trimming: Trimming): Trim {
   return async (unit, { before, after, limit }) => {
     const from = (await trimming.from?.(unit)) ?? after;
     const looked = await unit.query<Candidate>(
-      sql`SELECT ${as({ key, at, bytes, ready, stops })} FROM ${table} WHERE ${condition} AND ${key} > ${from} ORDER BY key LIMIT ${limit}`,
+      sql`SELECT ${columnsAs({ key, at, bytes, ready, stops })} FROM ${table} WHERE ${condition} AND ${key} > ${from} ORDER BY key LIMIT ${limit}`,
     );
     let size = 0;
     let taken = 0;

@@ -48,7 +48,7 @@ export function upsert<T extends Table>(
 }
 
 /** `"table"."column" AS "name", …`, after SELECT. */
-export function as(columns: Readonly<Record<string, Column | SQL>>): SQL {
+export function columnsAs(columns: Readonly<Record<string, Column | SQL>>): SQL {
   return joined(Object.entries(columns).map(([name, column]) => sql`${column} AS ${sql.identifier(name)}`));
 }
 
@@ -65,7 +65,7 @@ export const createdIn = ({ created, createdMs }: { created: string; createdMs: 
   IN_MILLISECONDS.test(created) ? created : iso(createdMs);
 
 /** Equal, or both null. Not IS NOT DISTINCT FROM, which uses no index. */
-export function is(column: Column, value: string | number | null): SQL {
+export function equals(column: Column, value: string | number | null): SQL {
   return value === null ? sql`${column} IS NULL` : sql`${column} = ${value}`;
 }
 
@@ -83,12 +83,12 @@ export function allOf(conditions: readonly (SQL | null)[]): SQL {
 /** Sorts after every character: texts that begin with `a` are between `a` and `a` followed by this. */
 export const LAST = '\u{10ffff}';
 
-export async function one<Row>(from: Sql, statement: SQL): Promise<Row | null> {
+export async function firstRow<Row>(from: Sql, statement: SQL): Promise<Row | null> {
   return (await from.query<Row>(statement))[0] ?? null;
 }
 
 /** The value of a statement with one row and one column. Null: no row, or a null in it. */
-export async function single<Value extends string | number>(
+export async function singleValue<Value extends string | number>(
   from: Sql,
   statement: SQL,
 ): Promise<Value | null> {
@@ -125,7 +125,7 @@ export async function noteAudit(
   now: Now,
 ): Promise<number> {
   const entry = insertInto(audit, { at: iso(now.wall), actor, action, outcome, target });
-  return (await single<number>(unit, sql`${entry} RETURNING ${audit.id}`))!;
+  return (await singleValue<number>(unit, sql`${entry} RETURNING ${audit.id}`))!;
 }
 
 export async function writeFact(unit: Sql, name: string, value: string): Promise<void> {
@@ -136,7 +136,7 @@ export async function writeFact(unit: Sql, name: string, value: string): Promise
 export const writtenFact = (name: string, value: string): SQL => upsert(facts, ['name'], { name, value });
 
 export const readFact = (unit: Sql, name: string): Promise<string | null> =>
-  single<string>(unit, sql`SELECT ${facts.value} FROM ${facts} WHERE ${facts.name} = ${name}`);
+  singleValue<string>(unit, sql`SELECT ${facts.value} FROM ${facts} WHERE ${facts.name} = ${name}`);
 
 /** Adds to the counts of events by state. */
 export function tally(unit: Unit, moves: Readonly<Partial<Record<EventState, number>>>): void {

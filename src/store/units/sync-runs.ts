@@ -4,7 +4,7 @@ import type { SQL } from '../drizzle.ts';
 import { facts, kindState, syncRuns } from '../schema.ts';
 import type { GapKey, Now, ReadingFact, ServiceFacts, SyncRunEnd, SyncRunProgress } from '../values.ts';
 import { hasUnnamed, kindsWantingFullSync, openGap, resolveAfterFullSync, resolveGap } from './gaps.ts';
-import { excluded, insertInto, isOneOf, iso, single, sql, update, upsert, writtenFact } from './sql.ts';
+import { excluded, insertInto, isOneOf, iso, singleValue, sql, update, upsert, writtenFact } from './sql.ts';
 
 /** With fewer deliveries the longest pause does not show what is usual. */
 const FEWEST_FOR_USUAL = 10;
@@ -24,7 +24,7 @@ export function createFullSyncVerbs(database: Database) {
         const startedAt = iso(now.wall);
         await unit.change(interrupted(startedAt, sql`kind = ${kind} AND finished_at IS NULL`));
         const began = { kind, reason, startedAt, number, beganAt: Math.floor(now.steady) };
-        const id = await single<number>(unit, sql`${insertInto(syncRuns, began)} RETURNING id`);
+        const id = await singleValue<number>(unit, sql`${insertInto(syncRuns, began)} RETURNING id`);
         return { id: id!, number, hasUnnamed: await hasUnnamed(unit, kind) };
       }),
 
