@@ -25,7 +25,6 @@ export interface Dialect {
   isAmong(column: Column, values: readonly (string | number)[]): SQL;
   /** A value for a JSON column. Null stays null. */
   json(value: unknown): SQL;
-  /** The value that a JSON column holds. */
   fromJson(stored: unknown): unknown;
   /** A value within JSON equals this one. The order of an object's fields does not matter. */
   isJson(found: SQL, value: unknown): SQL;
@@ -40,7 +39,6 @@ export interface Dialect {
   ): SQL;
   /** At the end of a SELECT: locks its rows until the unit ends. */
   readonly forUpdate: SQL;
-  /** The beginning of an instant's hour. */
   hourOf(column: Column): SQL;
   millisecondsBetween(earlier: SQL, later: SQL): SQL;
   /** After a table's name, for SQLite's planner: the index to use; null: none. */

@@ -18,7 +18,6 @@ import { openInThread } from './sqlite/thread.ts';
 import type { Store } from './store.ts';
 
 export interface OpenOptions extends OpeningOptions {
-  /** For a `postgres://` address. */
   postgres?: PostgresSettings;
   /** For a service: threads read and write the file. `onLost` is called when one ends unexpectedly; then every verb rejects. */
   inThread?: { onLost: (error: StoreUnavailable) => void };
@@ -91,7 +90,6 @@ export interface LockHolder {
   host: string;
   /** Where its operators' listener answers; null until it listens. */
   opsUrl: string | null;
-  /** ISO 8601. */
   startedAt: string;
 }
 

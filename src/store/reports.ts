@@ -51,7 +51,6 @@ export interface StoreSummary {
   kinds: KindStatus[];
   /** How many stored events are in each state. */
   events: Record<EventState, number>;
-  /** When the oldest pending event was received. */
   oldest_pending_at: string | null;
   /** When the last delivery came in, new or not. */
   last_delivery_at: string | null;
@@ -59,7 +58,6 @@ export interface StoreSummary {
   quarantined: number;
   open_gaps: number;
   open_gaps_by: OpenGaps[];
-  /** Resolved within the last 24 hours. */
   resolved_gaps_last_day: number;
   learned_pointers: LearnedPointerReport[];
   database_bytes: number;

@@ -43,7 +43,6 @@ export function tablesOf(engine: Vocabulary) {
   const identityColumns = () => ({ id: key('id').primaryKey(), name: text('name') });
   const contentColumns = () => ({
     status: text('status'),
-    /** The whole record as last read. */
     data: json('data').notNull(),
     firstSeenAt: instant('first_seen_at').notNull(),
     syncedAt: instant('synced_at').notNull(),
@@ -273,10 +272,8 @@ export function tablesOf(engine: Vocabulary) {
         t: text('t').notNull(),
         kind: key('kind'),
         recordId: key('record_id'),
-        /** As in the body, if it can be read. */
         eventId: text('event_id'),
         type: text('type'),
-        /** Trimmed with the body. */
         address: text('address'),
         body: bytes('body'),
         bodySha256: text('body_sha256').notNull(),
@@ -325,13 +322,11 @@ export function tablesOf(engine: Vocabulary) {
       url: text('url').notNull(),
       events: json('events').notNull(),
       description: text('description').notNull(),
-      /** The event types that the service says it delivers; `events` are those that were requested. */
       delivers: json('delivers').notNull(),
       sealedSecret: text('sealed_secret'),
       /** The whole answer, which shows the secret only once. */
       sealedAnswer: text('sealed_answer'),
       createdAt: instant('created_at').notNull(),
-      /** From then on its secret verifies nothing, and the row is deleted. */
       expiresAt: instant('expires_at'),
     }),
 
@@ -391,10 +386,8 @@ export function tablesOf(engine: Vocabulary) {
       'traffic',
       {
         minute: instant('minute').notNull(),
-        /** `accepted`, `duplicate`, `quarantined`, `rejected:REASON` or `lag:verification`. */
         what: key('what').notNull(),
         times: number('times').notNull(),
-        /** Only for lags: milliseconds. */
         totalMs: number('total_ms').notNull(),
         maxMs: number('max_ms').notNull(),
       },
@@ -406,13 +399,10 @@ export function tablesOf(engine: Vocabulary) {
       'learned_pointers',
       {
         kind: key('kind').notNull(),
-        /** Dotted, as in a setting. */
         path: key('path').notNull(),
-        /** The event that proved it, and the record that the event named. */
         eventId: key('event_id').notNull(),
         recordId: key('record_id').notNull(),
         learnedAt: instant('learned_at').notNull(),
-        /** False: it is only reported, as a setting to make. */
         used: flag('used').notNull(),
       },
       (t) => [primaryKey({ columns: [t.kind, t.path] })],
@@ -423,12 +413,9 @@ export function tablesOf(engine: Vocabulary) {
       'fields',
       {
         kind: key('kind').notNull(),
-        /** Its place in the view, from 1. */
         position: integer('position').notNull(),
-        /** Null: the first field beyond the limit. */
         column: text('column'),
         path: text('path').notNull(),
-        /** The names in `path`. */
         keys: json('keys').notNull(),
         type: text('type').notNull(),
         firstSeenAt: instant('first_seen_at').notNull(),

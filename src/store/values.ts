@@ -16,7 +16,6 @@ export interface Now {
 
 // ─── inbox ──────────────────────────────────────────────────────────────────────────────────────────────
 
-/** A verified delivery, parsed. */
 export interface IncomingEvent {
   id: string;
   type: string;
@@ -424,11 +423,9 @@ export interface SyncRequest {
 /** A process asks for its part of the requests that are allowed in a minute. */
 export interface PlacesAsked {
   replica: string;
-  /** Of all processes together. */
   limit: number;
   /** How many it wants to have now, in place of those it has. */
   takes: number;
-  /** How many it could use. */
   wants: number;
   /** How long the places are reserved for it. Milliseconds. */
   leaseMs: number;

@@ -179,7 +179,6 @@ export function createDeletionVerbs(database: Database, records: Records) {
 
 const isNotApproved = (nowIso: string) => sql`(approved_until IS NULL OR approved_until <= ${nowIso})`;
 
-/** Whether an operator has approved the record's deletion. */
 export async function isApproved(unit: Sql, kind: Kind, id: string, nowIso: string): Promise<boolean> {
   return (await approvedAmong(unit, kind, [id], nowIso)).has(id);
 }

@@ -136,7 +136,6 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
             AND ((r.id IS NOT NULL AND r.deleted_at IS NULL) OR s.unverified_since IS NOT NULL) ORDER BY s.id`,
       ),
 
-    /** Ids marked dirty or written after `number`. */
     async touchedSince(kind: Kind, number: number): Promise<Set<string>> {
       const areChangesFewer = (await currentNumber()) - number < (await countKnown(kind));
       const markedDirty = await idsOf(

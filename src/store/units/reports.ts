@@ -120,7 +120,6 @@ export function createReports({
       return { seq, records, isFull };
     },
 
-    /** How many gaps were ever opened, by reason. */
     countGapsOpened: (): Promise<{ reason: string; count: number }[]> =>
       query<{ reason: string; count: number }>(
         sql`SELECT reason, sum(opened) AS count FROM gap_counts GROUP BY reason ORDER BY reason`,

@@ -19,11 +19,9 @@ export function set<T extends Table>(table: T, values: Values<T>): SQL {
   return joined(entriesOf(table, values).map(([column, value]) => sql`${named(column)} = ${value}`));
 }
 
-/** `UPDATE table SET … WHERE condition`. */
 export const update = <T extends Table>(table: T, values: Values<T>, condition: SQL): SQL =>
   sql`UPDATE ${table} SET ${set(table, values)} WHERE ${condition}`;
 
-/** `INSERT INTO table (columns) VALUES (values)`. */
 export function insertInto<T extends Table>(table: T, values: Values<T>): SQL {
   const entries = entriesOf(table, values);
   const columns = joined(entries.map(([column]) => sql`${named(column)}`));
@@ -138,7 +136,6 @@ export const writtenFact = (name: string, value: string): SQL => upsert(facts, [
 export const readFact = (unit: Sql, name: string): Promise<string | null> =>
   singleValue<string>(unit, sql`SELECT ${facts.value} FROM ${facts} WHERE ${facts.name} = ${name}`);
 
-/** Adds to the counts of events by state. */
 export function tally(unit: Unit, moves: Readonly<Partial<Record<EventState, number>>>): void {
   const moving = Object.entries(moves).filter(([, by]) => by !== 0);
   if (moving.length === 0) return;
