@@ -45,19 +45,7 @@ export function createOps(
 
   const app = new OpenAPIHono<OpsEnv>();
 
-  app.onError((error) => {
-    if (error instanceof HTTPException && error.res !== undefined) return error.res;
-    const { logger, lines } = context;
-    const reason = error instanceof MirrorError ? error.code : null;
-    if (lines.admits(logger, 'error', 'operators’ request failed', { outcome: 'failed', reason }))
-      logger.error({ outcome: 'failed', error: describeError(error) }, 'operators’ request failed');
-    if (error instanceof StoreUnavailable) {
-      return problem(503, error.code, 'The database cannot be used now.', error.remedy, {
-        'retry-after': '5',
-      });
-    }
-    return problem(500, 'internal_error', 'Something went wrong here.', 'The log says what.');
-  });
+  app.onError((error) => problemOf(error, context));
   app.use(securityHeaders(context.publicUrl));
   app.use(problemPages(context));
   app.use(methodNotAllowed({ app, onMethodNotAllowed: refuseMethod }));
@@ -116,6 +104,17 @@ export function createOps(
   // Not Hono's `notFound` hook: that does not run when this app is mounted on the receiver's listener.
   app.all('*', () => problem(404, 'not_found', 'There is no such thing here.'));
   return app;
+}
+
+function problemOf(error: unknown, { logger, lines }: OpsContext): Response {
+  if (error instanceof HTTPException && error.res !== undefined) return error.res;
+  const reason = error instanceof MirrorError ? error.code : null;
+  if (lines.admits(logger, 'error', 'operators’ request failed', { outcome: 'failed', reason }))
+    logger.error({ outcome: 'failed', error: describeError(error) }, 'operators’ request failed');
+  if (error instanceof StoreUnavailable) {
+    return problem(503, error.code, 'The database cannot be used now.', error.remedy, { 'retry-after': '5' });
+  }
+  return problem(500, 'internal_error', 'Something went wrong here.', 'The log says what.');
 }
 
 function refuseMethod(_: unknown, methods: readonly string[]): Response {

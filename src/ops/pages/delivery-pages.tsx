@@ -8,6 +8,7 @@ import { answerTo } from '../delivery-answers.ts';
 import { codeWords, count, figure } from '../words.ts';
 import { Body, BodyText } from './body.tsx';
 import { ActionButton, ActionForm, Button } from './controls.tsx';
+import { isChangeable } from './events-page.tsx';
 import { noticeOfEvent } from './forms.ts';
 import { OneThing } from './layout.tsx';
 import { About, Cause, Facts, From, Instant, SignedAt, State } from './pieces.tsx';
@@ -41,22 +42,7 @@ export async function eventPage({ store, answerTimes, receiver }: OpsContext, id
       ]}
       say={(outcome) => noticeOfEvent(outcome, event)}
     >
-      {state === 'failed' || state === 'pending' ? (
-        <ActionForm
-          action="/actions/events"
-          className="actions"
-          fields={{ id: event.id, back: eventHref(event.id) }}
-        >
-          {state === 'failed' ? (
-            <Button id="retry" does="retry">
-              Retry
-            </Button>
-          ) : null}
-          <Button id="discard" does="discard">
-            Discard
-          </Button>
-        </ActionForm>
-      ) : null}
+      {isChangeable(event) ? <EventButtons {...event} /> : null}
       <h2>What became of it</h2>
       <ol class="timeline">
         {stepsOf(event, aftermath).map(({ at, words }) => (
@@ -81,6 +67,21 @@ export async function eventPage({ store, answerTimes, receiver }: OpsContext, id
         <BodyText text={event.body} receiver={receiver} />
       )}
     </OneThing>
+  );
+}
+
+function EventButtons({ id, state }: EventReport) {
+  return (
+    <ActionForm action="/actions/events" className="actions" fields={{ id, back: eventHref(id) }}>
+      {state === 'failed' ? (
+        <Button id="retry" does="retry">
+          Retry
+        </Button>
+      ) : null}
+      <Button id="discard" does="discard">
+        Discard
+      </Button>
+    </ActionForm>
   );
 }
 

@@ -98,7 +98,7 @@ function Received({ received_at, deliveries }: EventReport) {
 
 const kindWords = ({ kind }: EventReport) => (kind === null ? 'no known kind' : kindNoun(kind, 1));
 
-function isChangeable({ state }: EventReport): boolean {
+export function isChangeable({ state }: EventReport): boolean {
   return state === 'failed' || state === 'pending';
 }
 

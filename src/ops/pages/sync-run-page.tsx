@@ -79,7 +79,7 @@ const NAMED = 3;
 type PendingOnPage = PendingOfSyncRun & { shown: readonly PendingDeletionReport[] };
 
 /** Each name is in `bdi`, so that one that is written from right to left does not reorder the words beside it. */
-function Named({ shown, waiting }: PendingOnPage) {
+function Named({ shown, waiting }: Pick<PendingOnPage, 'shown' | 'waiting'>) {
   const { now } = useVisit();
   const names = shown
     .filter(({ approved_until }) => !isApproved(approved_until, now))
@@ -92,7 +92,7 @@ function Named({ shown, waiting }: PendingOnPage) {
 }
 
 function PendingDeletions({ next, first, ...pending }: Links & PendingOnPage) {
-  const { kind, waiting, approved, digest, shown } = pending;
+  const { waiting, approved, digest, shown } = pending;
   const { now } = useVisit();
   const until = shown.find(({ approved_until }) => isApproved(approved_until, now))?.approved_until ?? null;
   return (
@@ -130,25 +130,27 @@ function PendingDeletions({ next, first, ...pending }: Links & PendingOnPage) {
         </p>
       ) : null}
       <Pager next={next} first={first} words="More deletions" />
-      {waiting > 0 ? (
-        <ActionForm
-          action="/actions/approve-deletions"
-          className="approval"
-          fields={{ digest: digest ?? '' }}
-        >
-          <label>
-            <input type="checkbox" name="sure" value="yes" required id="sure" />
-            <span>
-              I have made sure that the {kindNoun(kind, waiting)} <Named {...pending} />{' '}
-              {waiting === 1 ? 'is' : 'are'} gone from the compliance service.
-            </span>
-          </label>
-          <Button id="approve" first>
-            Approve the deletion of {figure(waiting)} {kindNoun(kind, waiting)}
-          </Button>
-        </ActionForm>
-      ) : null}
+      {digest === null ? null : <Approval {...pending} digest={digest} />}
     </section>
+  );
+}
+
+function Approval({ digest, ...pending }: PendingOnPage & { digest: string }) {
+  const { kind, waiting } = pending;
+  const records = kindNoun(kind, waiting);
+  return (
+    <ActionForm action="/actions/approve-deletions" className="approval" fields={{ digest }}>
+      <label>
+        <input type="checkbox" name="sure" value="yes" required id="sure" />
+        <span>
+          I have made sure that the {records} <Named {...pending} /> {waiting === 1 ? 'is' : 'are'} gone from
+          the compliance service.
+        </span>
+      </label>
+      <Button id="approve" first>
+        Approve the deletion of {figure(waiting)} {records}
+      </Button>
+    </ActionForm>
   );
 }
 
