@@ -234,6 +234,18 @@ export function describeGaps(open: OpenEngine): void {
     );
 
     it(
+      'of a failed event is resolved by its retry, while a delivery in quarantine names no record of the kind',
+      inScene(open, async (scene) => {
+        await keep(scene, unusable({ kind: 'policy', recordId: null }));
+        await scene.accept(scene.event({ id: 'evt_a' }));
+        const [event] = await scene.claim();
+        await scene.store.deferEvent({ event: event!, retryAtMs: null, error: 'ours' }, scene.now(), TIMING);
+        await scene.store.retryEvent('evt_a', scene.rules(), scene.now());
+        expect(await scene.openGaps()).toEqual(['no_record_id policy -']);
+      }),
+    );
+
+    it(
       'is told once, as a quarantined delivery is released',
       inScene(open, async (scene) => {
         await keep(scene, unusable({ recordId: null }));
