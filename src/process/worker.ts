@@ -68,7 +68,7 @@ export function createWorker(options: WorkerOptions) {
   }
 
   async function rest(signal: AbortSignal): Promise<void> {
-    const isWanted = () => signal.aborted || (woken && !paused);
+    const isWanted = () => woken && !paused;
     if (isWanted()) return;
     const retryAt = paused ? null : await nextRetry();
     const leftMs = retryAt === null ? lookEveryMs : retryAt - clock.wall();

@@ -43,6 +43,7 @@ async function started(
     maxAttempts?: number;
     faults?: Faults;
     gate?: () => Promise<void>;
+    whileAsking?: () => Promise<void>;
     paused?: boolean;
     claimed?: boolean;
   } = {},
@@ -77,6 +78,10 @@ async function started(
       claimEvents: failing('claimEvents'),
       deferEvent: failing('deferEvent'),
       recoverClaims: failing('recoverClaims'),
+      async nextAttemptWall() {
+        await over.whileAsking?.();
+        return await store.nextAttemptWall();
+      },
       async applyEvents(...args) {
         atWork.batches += 1;
         atWork.most = Math.max(atWork.most, atWork.batches);
@@ -160,6 +165,16 @@ describe('the processor', () => {
     expect(calls.claimEvents).toBe(idle);
     await accept(event('a'));
     worker.wake();
+    await done(1);
+  });
+
+  it('hears that it is woken while it asks when it must look again', async () => {
+    const asking = Promise.withResolvers<void>();
+    const { worker, accept, done, rest } = await started({ whileAsking: () => asking.promise });
+    await rest();
+    await accept(event('a'));
+    worker.wake();
+    asking.resolve();
     await done(1);
   });
 
