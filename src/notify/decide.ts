@@ -67,7 +67,7 @@ export function look(
 
 /** The state after an attempt to send. `chance`: in [0, 1), so that two services do not try again at the same time. */
 export function attempted(state: NotifyState, isOk: boolean, now: number, chance: number): NotifyState {
-  if (isOk) return { ...state, sent: state.topic, failures: 0, nextAttemptAt: 0 };
+  if (isOk) return { ...state, sent: state.topic };
   const failures = state.failures + 1;
   return { ...state, failures, nextAttemptAt: now + backoffMs(RETRY, failures, chance) };
 }

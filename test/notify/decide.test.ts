@@ -113,6 +113,7 @@ describe('what is told', () => {
       'nothing of a start or a stop',
       [
         [90, verdict('catching_up', 'starting')],
+        [90, verdict('catching_up', 'migrating')],
         [90, verdict('catching_up', 'draining')],
       ],
       [],
@@ -148,6 +149,7 @@ describe('a failed attempt', () => {
     const other = verdict('stale', 'silence');
     const superseded = look(failed(9), other, 10_000).state;
     expect(look(superseded, other, 13_000)).toMatchObject({ isDue: true, state: { topic: 'stale:silence' } });
+    expect(attempted(superseded, false, 13_000, 0.999).nextAttemptAt).toBeLessThanOrEqual(14_000);
   });
 
   it('is dropped when all is as it was last told', () => {
