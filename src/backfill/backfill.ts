@@ -74,7 +74,7 @@ type FullSyncPlan = ReturnType<typeof newPlan>;
 /** Whether a person asked for it, or set other credentials. Then no backoff applies. */
 const isAsked = (reason: string) => /^(operator|approval|credentials)\b/.test(reason);
 
-/** Looks for what is due, repairs it in the cheaper way, and runs a full sync for what single reads cannot repair. */
+/** Finds due records, verifies them in the cheaper way, and runs full syncs for everything that single reads cannot repair. */
 export function createBackfill(options: BackfillOptions) {
   const { store, clock, gaps } = options;
   const { timing, pointers } = options.rules;

@@ -17,7 +17,7 @@ import { type Pace, paceOf, READ_BACKOFF, READ_TRIES } from './plan.ts';
 import type { Refetch } from './refetch.ts';
 import type { Upstream } from './upstream.ts';
 
-/** Without a total, only one more list scan shows that the list did not move. */
+/** Pairs of list scans that must agree if the list has no total, which would show that it moved. */
 const PAIRS_WITHOUT_TOTAL = 2;
 
 /** When this many pairs of list scans have disagreed, a gap tells a person. */
@@ -32,7 +32,7 @@ const IDS_AT_ONCE = 100;
 /** A long full sync reports its progress this often. */
 const PROGRESS_EVERY_MS = 10_000;
 
-/** What a running full sync shows of itself. */
+/** A running full sync, as people see it. */
 export interface RunningSyncRun extends SyncRunProgress, Pace {
   id: number;
   kind: Kind;
@@ -70,7 +70,7 @@ interface Running {
   reportedAt: number;
   /** The counter when it began. */
   number: number;
-  /** Events wait whose record is not known. */
+  /** Events wait for which no record is known. */
   hasUnnamed: boolean;
   differences: Differences;
   /** Records that the list leaves out although their own addresses show them: the list is incomplete, whatever its total. */

@@ -1,7 +1,7 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { Backoff } from '../platform/clock.ts';
 
-/** The cheaper way to do what is due, how long to wait after failures, and how long a full sync will take. Pure. */
+/** The cheaper way to verify due records, how long to wait after failures, and how long a full sync will take. Pure. */
 
 /** Requests for a list scan over `total` records: its pages, and the empty one at the end. */
 export function scanCost(total: number, pageSize: number): number {
