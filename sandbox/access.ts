@@ -49,10 +49,7 @@ export const requireOwnOrigin: MiddlewareHandler = async function requireOwnOrig
   await next();
 };
 
-/**
- * For the page and the controls: 401 unless the request has the token, as a bearer token or as a password with any user name.
- * `token` null: everyone may use them.
- */
+/** 401 unless the request has the token, as a bearer token or as a password with any user name. Null: every request passes. */
 export function requireToken(token: string | null): MiddlewareHandler {
   return async function requireToken(context, next) {
     const given = bearerOf(context) ?? auth(context.req.raw)?.password;

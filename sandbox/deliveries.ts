@@ -86,10 +86,7 @@ export class Deliveries {
     this.#queue = new PQueue({ concurrency: parts.sending.deliveryConcurrency });
   }
 
-  /**
-   * Sends an event to everyone who has subscribed. `fate` null: the faults decide. `afterEventId`: it is sent only after that
-   * event's delivery to the same address is settled.
-   */
+  /** Sends an event to all subscribers. `fate` null: the faults decide. `afterEventId`: it waits for that event's delivery. */
   dispatch(about: EventAbout, fate: Fate | null, afterEventId: string | null): void {
     const { id, type, created, data } = about.event;
     const body = JSON.stringify({ id, type, created, data });

@@ -1,9 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/**
- * Every random decision of the sandbox comes from here, so that one seed number always gives the same sequence of events.
- * Only secrets come from the system's generator.
- */
+/** Makes every random decision but secrets, so that one seed number always gives the same sequence of events. */
 export interface Random {
   /** At least 0, below 1. */
   next(): number;

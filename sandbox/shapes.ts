@@ -138,8 +138,16 @@ export function changedShapes(shapes: Shapes, patch: ShapesPatch): Shapes {
 const ID_PLACES = {
   policy: ['policyId', 'id', 'policy_id', 'uuid', 'policy.id', 'attributes.id'],
   risk_assessment: [
-    ...['id', 'riskAssessmentId', 'assessmentId', 'assessment_id', 'riskId', 'uuid'],
-    ...['riskAssessment.id', 'assessment.ref', 'risk.riskId', 'risk.id'],
+    'id',
+    'riskAssessmentId',
+    'assessmentId',
+    'assessment_id',
+    'riskId',
+    'uuid',
+    'riskAssessment.id',
+    'assessment.ref',
+    'risk.riskId',
+    'risk.id',
   ],
   vendor: ['id', 'vendorId', 'vendor_id', 'uuid', 'vendor.id', 'vendor.ref', 'company.vendorId'],
 } as const;
@@ -153,8 +161,17 @@ const PAGE_NAMES = [
   ['pageNumber', 'size'],
 ] as const;
 const SECRET_PLACES = [
-  ...['data.secret', 'data.signingSecret', 'data.signing_secret', 'data.webhookSecret', 'data.signingKey'],
-  ...['data.key', 'data.hook.token', 'data.webhook.secret', 'secret', 'signing_secret', 'webhook.secret'],
+  'data.secret',
+  'data.signingSecret',
+  'data.signing_secret',
+  'data.webhookSecret',
+  'data.signingKey',
+  'data.key',
+  'data.hook.token',
+  'data.webhook.secret',
+  'secret',
+  'signing_secret',
+  'webhook.secret',
 ] as const;
 const REGISTRATION_ID_PLACES = ['data.id', 'data.webhookId', 'data.webhook_id'] as const;
 

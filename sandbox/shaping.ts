@@ -123,10 +123,7 @@ export function registrationAnswer(
   return shape.secret === null ? answer : withAt(answer, shape.secret, secret);
 }
 
-/**
- * The rows and the `meta` of the page that a request asks for. A page after the end is empty. @throws Problem, 422, for a parameter
- * that is not a whole number in its range.
- */
+/** The rows and the `meta` of the page that is asked for. @throws Problem, 422, for a parameter that is no number in its range. */
 export function pageOf<Row>(
   records: readonly Row[],
   query: Readonly<Record<string, string>>,

@@ -17,10 +17,7 @@ export interface Change {
   cause: string;
 }
 
-/**
- * The mirror's tables, read as any team would read them: by SQL and public names. SQLite is read with Node's own module,
- * because our store is part of what the demo checks.
- */
+/** The mirror's tables by SQL, as any team reads them. SQLite is read without our store, which is part of what the demo checks. */
 type MirrorTables = ReturnType<typeof tablesBehind>;
 
 /** What depends on the engine. */

@@ -1,10 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Hono } from 'hono';
 
-/**
- * The page looks like the mirror's, but has its own style sheet, because the sandbox shares only the API's words with the mirror.
- * The striped edge keeps people from confusing the two.
- */
+/** Like the mirror's style, but separate: the sandbox shares only the API's words with it. The striped edge tells the two apart. */
 export const STYLE = `
 :root {
   color-scheme: light dark;

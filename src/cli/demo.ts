@@ -6,7 +6,7 @@ import { withServices } from '../../sandbox/demo/services.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { type Cli, writeTable } from './cli.ts';
 import { DifferenceFound } from './exit.ts';
-import { integerBetween, parseDuration } from './options.ts';
+import { integerBetween, parseDuration, parsePort } from './options.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
 
@@ -22,7 +22,6 @@ interface DemoOptions {
 const SHORTEST_RUN_MS = 4_000;
 /** Short, but long enough to see a difference last for a while. Minutes. */
 const ENDLESS_FULL_SYNC_MINUTES = 0.5;
-const LARGEST_PORT = 65_535;
 /** The largest number that is drawn for SANDBOX_SHAPES=draw:NUMBER. It is short enough to type. */
 const LARGEST_DRAW = 999_999;
 
@@ -36,12 +35,7 @@ export function demoCommand(cli: Cli): Command {
     )
     .option('--tamper', "edit a row behind the mirror's back before the last comparison, which must find it")
     .option('--postgres', 'two replicas over a real PostgreSQL from a package, deliveries spread over both')
-    .option(
-      '--sandbox-port <port>',
-      "the sandbox's port; 0: any free one",
-      integerBetween(0, LARGEST_PORT),
-      0,
-    )
+    .option('--sandbox-port <port>', "the sandbox's port; 0: any free one", parsePort, 0)
     .option(
       '--shapes <number>',
       'the form of the sandbox’s answers and events, as SANDBOX_SHAPES=draw:NUMBER draws it (default: a new one each time)',

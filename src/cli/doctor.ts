@@ -103,7 +103,7 @@ function report(cli: Cli, diagnosis: Diagnosis, options: DoctorOptions): void {
 
 const SIGNS = { ok: 'ok     ', warning: 'warning', wrong: 'WRONG  ', skipped: '-      ' } as const;
 
-/** Judges the whole set-up. Rejects with DifferenceFound where something is wrong. */
+/** Judges the whole set-up. @throws DifferenceFound if something is wrong. */
 export async function checkUp(cli: Cli, options: Pick<DoctorOptions, 'json'>): Promise<void> {
   const found = await examine(cli, configHere(cli, 'doctor', NOT_FROM_AFAR));
   const checks: Check[] = judge(found);

@@ -24,10 +24,7 @@ export function exitCodeOf(error: unknown): number {
 const isWrongKey = (error: unknown): boolean =>
   error instanceof MirrorError && (error.code === 'secret_unreadable' || isWrongKey(error.cause));
 
-/**
- * What to write on stderr for a failed command: the error, and after it what can be done. Several problems in
- * one message have a line each. The stack only with debug logs.
- */
+/** The text for a failed command: the error, with a line for each problem, then the remedy, and with debug logs the stack. */
 export function explain(error: unknown, options: { debug: boolean }): string {
   // Commander has written its own message already.
   if (error instanceof CommanderError) return '';

@@ -103,10 +103,7 @@ async function exportTable(
   cli.err.write(`Exported ${rows} ${rows === 1 ? 'row' : 'rows'} of ${name}${where}\n`);
 }
 
-/**
- * Writes lines to standard output as fast as they are read, with control characters escaped on a terminal. A pipeline would close
- * standard output at the first error.
- */
+/** Writes lines as fast as they are read, escaped on a terminal. A pipeline would close standard output at the first error. */
 async function print(lines: AsyncIterable<string>, { isTerminal }: Cli['out']): Promise<void> {
   for await (const line of lines) {
     if (!process.stdout.write(isTerminal ? linesForTerminal(line) : line))

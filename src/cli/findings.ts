@@ -132,14 +132,8 @@ const ACTOR = 'doctor';
 const BEARABLE_WAIT_MS = 5_000;
 const call = () => ({ lane: 'person' as const, signal: new AbortController().signal });
 
-/** Reads from each address that the mirror reads, and what our credentials were granted. Sends nothing that writes. */
-async function upstreamOf(
-  cli: Cli,
-  config: Config,
-  settings: ComplianceSettings,
-  store: Store | null,
-): Promise<UpstreamFindings> {
-  const { baseUrl, auth, paging } = settings;
+/** Sends requests as the doctor, and notes what they show in `reads` and `seen`. */
+function createExaminer(cli: Cli, config: Config, store: Store | null) {
   const reads: Read[] = [];
   const seen: Pick<UpstreamFindings, 'answered' | 'skewMs'> = { answered: false, skewMs: null };
   let sent = 0;
@@ -184,6 +178,18 @@ async function upstreamOf(
     }
   }
 
+  return { client, reads, seen, send, read };
+}
+
+/** Reads from each address that the mirror reads, and what our credentials were granted. Sends nothing that writes. */
+async function upstreamOf(
+  cli: Cli,
+  config: Config,
+  settings: ComplianceSettings,
+  store: Store | null,
+): Promise<UpstreamFindings> {
+  const { baseUrl, auth, paging } = settings;
+  const { client, reads, seen, send, read } = createExaminer(cli, config, store);
   const misfits: { kind: ListedKind; finding: PagingFinding }[] = [];
   for (const kind of ['policy', 'vendor'] as const) {
     const list = async (page: number, query: Record<string, string> | null) => {

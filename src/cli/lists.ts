@@ -22,10 +22,7 @@ export interface ListPage<Item> {
   searched_to?: string | null;
 }
 
-/**
- * Makes `command` print one page of a list, as a table or as JSON. `read` gets the command's options and arguments. The options
- * that every list has are added after its own.
- */
+/** Makes `command` print one page of a list. `read` gets its options and arguments. The options of every list are added to it. */
 export function listing<Item, Options, Args extends unknown[]>(
   cli: Cli,
   command: Command,

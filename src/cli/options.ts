@@ -49,6 +49,9 @@ export function integerBetween(least: number, most: number): (text: string) => n
   };
 }
 
+/** 0: any free port. */
+export const parsePort = integerBetween(0, 65_535);
+
 /** One less than the API takes, because the id of the row after it must be valid too. */
 const ROW_ID_MAX = 10 ** 15 - 2;
 

@@ -103,10 +103,7 @@ export function recordsCommand(cli: Cli): Command {
 /** A record as it was at an instant. */
 type PastRecord = Pick<RecordReport, 'id' | 'name' | 'version' | 'status' | 'data' | 'deleted_at'>;
 
-/**
- * The record as it was at `instant` (ISO 8601 UTC), found by undoing later changes, newest first; null: it did not exist.
- * `changes`: at least the later ones. Pure.
- */
+/** The record as it was at `instant` (ISO 8601 UTC); null: it did not exist. Undoes `changes`, at least the later ones. Pure. */
 export function recordAt(
   record: RecordReport,
   changes: readonly ChangeReport[],

@@ -44,10 +44,7 @@ const ASKED = 'asked';
  */
 const OVERLAP_MS = 24 * 3_600_000;
 
-/**
- * A running service expects the secret for this much longer than the request may take: before the request a token may be needed, and
- * after it the answer is written.
- */
+/** How much longer than the request a running service expects the secret: a token may be needed, and the answer is written. */
 const AWAITED_MARGIN_MS = 15_000;
 
 interface RegisterOptions {

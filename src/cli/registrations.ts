@@ -282,7 +282,7 @@ export function warnOfOverlap(cli: Cli, held: readonly StoredRegistration[], mad
   }
 }
 
-/** Warns where the service registered something other than what was asked for. */
+/** Warns if the service has registered something else than was requested. */
 export function warnOfAnswer(
   cli: Cli,
   asked: { url: string; events: readonly string[] },

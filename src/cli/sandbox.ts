@@ -3,7 +3,7 @@ import { EVENT_TYPES, type EventType } from '../compliance/kinds.ts';
 import { unknownNames } from '../platform/config-sources.ts';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import { type Cli, writeJson } from './cli.ts';
-import { helpNote, integerBetween, jsonOption } from './options.ts';
+import { helpNote, integerBetween, jsonOption, parsePort } from './options.ts';
 import { attachedOption } from './serve.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
@@ -17,13 +17,12 @@ interface SandboxFlags {
 
 /** A variable with such a name that is no setting is a mistake. */
 const SANDBOX_NAMES = /^SANDBOX_/;
-const LARGEST_PORT = 65_535;
 
 export function sandboxCommand(cli: Cli): Command {
   return new Command('sandbox')
     .description('run a stand-in for the compliance service, in memory, for trying things out')
     .option('--seed <file>', 'records to start with: {"policies":[…],"riskAssessments":[…],"vendors":[…]}')
-    .option('--port <port>', 'port to listen on; 0: any free one', integerBetween(0, LARGEST_PORT))
+    .option('--port <port>', 'port to listen on; 0: any free one', parsePort)
     .option(
       '--seed-number <number>',
       'start of the random sequence: the same number, the same story',

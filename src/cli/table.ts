@@ -148,7 +148,7 @@ function cellText(cell: Cell): string {
   return cell == null || cell === '' ? NOTHING : printable(String(cell));
 }
 
-/** A terminal shows seconds; the JSON has what is finer. */
+/** A terminal shows whole seconds. JSON shows the fractions too. */
 const TO_THE_SECOND = /^(\d{4})-(\d\d-\d\d)T(\d\d:\d\d:\d\d)Z$/;
 const SHORT_INSTANT = /^\d\d-\d\d \d\d:\d\d:\d\d$/;
 const INSTANT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$/;

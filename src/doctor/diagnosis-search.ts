@@ -82,10 +82,7 @@ const TEMPLATES = [
   '{body}{t}',
 ] as const;
 
-/**
- * The combination, nearest to the settings, that makes one of the signatures; null: none does. Pure. A match is proof, because
- * it cannot happen by chance.
- */
+/** The combination nearest to the settings that makes one of the signatures; null: none does. A match is never chance. Pure. */
 export function* searchFit(input: SearchInput): Steps<Fit | null> {
   const digests = input.signatures.flatMap(digestsIn);
   const hashes = HASHES.filter((hash) => digests.some(({ bytes }) => bytes.length === DIGEST_BYTES[hash]));

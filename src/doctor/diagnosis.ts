@@ -28,10 +28,7 @@ export interface Diagnosis {
 
 const rejectedFor = (...causes: Cause[]): Diagnosis => ({ healthy: false, causes, fit: null });
 
-/**
- * Why a delivery is rejected, or that it is not. Pure. Tries what senders and proxies are known to do, and names what fits. If
- * nothing fits, it says what can still be the cause.
- */
+/** Why a delivery is rejected, or that it is not. Tries what senders and proxies are known to do. Pure. */
 export function* diagnose(
   specimen: Specimen,
   secrets: readonly CandidateSecret[],

@@ -77,7 +77,7 @@ export interface Check {
   name: string;
   state: 'ok' | 'warning' | 'wrong' | 'skipped';
   detail: string;
-  /** What to do; null where there is nothing to do. */
+  /** What to do; null: nothing. */
   remedy: string | null;
 }
 

@@ -49,10 +49,7 @@ export function createStartup(publicUrl: URL | null) {
 
 export type Listeners = Awaited<ReturnType<typeof openListeners>>;
 
-/**
- * Opens both listeners, or one if the settings give both the same address (for platforms with one port). Until `open` is
- * called, the startup handlers answer.
- */
+/** Opens both listeners, or one for both if they have the same address. Until `open` is called, the startup handlers answer. */
 export async function openListeners(config: Pick<Config, 'host' | 'port' | 'ops'>, addresses: Addresses) {
   const { host, port, ops } = config;
   const startup = createStartup(ops.publicUrl);

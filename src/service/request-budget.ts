@@ -126,10 +126,7 @@ export function createSharedBudget(options: {
   };
 }
 
-/**
- * How many places to take, how many are wanted, and how many to use. Places in use cannot be given back, but if `uses` is less
- * they are not used again. Pure.
- */
+/** How many places to take, want and use. Places in use cannot be given back, but those above `uses` are not used again. Pure. */
 export function partOf(state: {
   limit: number;
   inUse: number;

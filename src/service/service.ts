@@ -65,10 +65,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   }
 }
 
-/**
- * Makes every stage, from the end of the data's way to its beginning, after it has put in order what the last process left. No
- * stage works yet, and nobody is answered.
- */
+/** Puts in order what the last process left, and makes every stage, the last in the way of the data first. No stage works yet. */
 async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) {
   const { config, rules, store, metrics, logger } = base;
   const riskIds = await openRiskIds(config.riskIdsFile, stage(logger, 'service'));

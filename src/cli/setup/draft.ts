@@ -19,8 +19,13 @@ export const DEFAULTS: Readonly<Record<string, string>> = {
 /** Settings of setup that may be shown. Everything else in the file may be a secret. */
 const SHOWN: ReadonlySet<string> = new Set([
   ...Object.keys(DEFAULTS),
-  ...['COMPLIANCE_BASE_URL', 'COMPLIANCE_AUTH_URL', 'COMPLIANCE_CLIENT_ID', 'COMPLIANCE_REDIRECT_URI'],
-  ...['ID_POINTERS_POLICY', 'ID_POINTERS_RISK_ASSESSMENT', 'ID_POINTERS_VENDOR'],
+  'COMPLIANCE_BASE_URL',
+  'COMPLIANCE_AUTH_URL',
+  'COMPLIANCE_CLIENT_ID',
+  'COMPLIANCE_REDIRECT_URI',
+  'ID_POINTERS_POLICY',
+  'ID_POINTERS_RISK_ASSESSMENT',
+  'ID_POINTERS_VENDOR',
 ]);
 const isPlain = (name: string) => SHOWN.has(name) || name.endsWith('_FILE');
 

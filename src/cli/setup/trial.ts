@@ -25,10 +25,7 @@ export interface Trial {
 /** Node's diagnostics channel that announces every request before it is read. */
 const REQUESTS = 'http.server.request.start';
 
-/**
- * Starts the mirror with the draft's settings. The requests that setup has sent are taken off its budget, so that both together stay
- * within COMPLIANCE_REQUESTS_PER_MINUTE.
- */
+/** Starts the mirror with the draft's settings. Its budget is smaller by the requests that setup has sent. */
 export async function startTrial(talk: Talk): Promise<Trial> {
   const { draft, say, sent, signal, clock } = talk;
   const { databaseUrl } = draft.config();

@@ -125,10 +125,7 @@ async function settleSecret(talk: Talk, url: string, failure: MirrorError): Prom
   }
 }
 
-/**
- * What can be done about the secret of a registration. `fits`: encodings that make a key of it, if the present one makes none.
- * `places`: where the secret may be in the answer.
- */
+/** `fits`: encodings that make a key of the stored secret, if the present one makes none. `places`: where in the answer it may be. */
 async function heldSecret(
   talk: Talk,
   url: string,
