@@ -172,7 +172,7 @@ const MEANINGS: readonly Meaning[] = [
     remedy: 'the file and its folder must be writable by the user that runs the service',
   },
   {
-    // Of a quota or a limit, and of a full disk where the log's index has to grow, SQLite only says that writing failed.
+    // SQLite reports no more than a failed write for a quota or a limit, and for a full disk when the log's index must grow.
     codes: /^SQLITE_IOERR_(WRITE|SHMSIZE)$/,
     says: (message) => `the disk takes no more: ${message}`,
     remedy: 'free space, or raise the quota; if there is room, check the disk. Nothing acknowledged is lost',
@@ -187,7 +187,7 @@ const MEANINGS: readonly Meaning[] = [
   },
 ];
 
-/** StoreUnavailable for what SQLite says of the file or the disk; else the error itself. */
+/** StoreUnavailable if the file or the disk is at fault; otherwise the error itself. */
 export function translate(error: unknown): unknown {
   if (!(error instanceof Database.SqliteError)) return error;
   const meaning = MEANINGS.find(({ codes }) => codes.test(error.code));

@@ -198,30 +198,26 @@ async function newestOf(to: Sql): Promise<string> {
 
 /** The newest rows of all lanes, as far as every lane was read. */
 function merged(found: readonly Found[], from: Cursor, limit: number): Pick<DeliveryPage, 'items' | 'next'> {
-  const items: DeliveryReport[] = [];
-  const taken = new Map(found.map(({ lane }) => [lane, 0]));
-  const headOf = ({ lane, items: all }: Found) => all[taken.get(lane)!];
-  const newestHead = () =>
-    found
-      .filter((each) => headOf(each) !== undefined)
-      .sort((a, b) => (headOf(a)!.received_at < headOf(b)!.received_at ? 1 : -1))[0];
-  for (let next = newestHead(); next !== undefined && items.length < limit; next = newestHead()) {
-    const head = headOf(next)!;
-    // A lane whose rows are all taken may have more rows, newer than this one, where it was not read yet.
-    const isUnsure = found.some(
-      (each) => headOf(each) === undefined && (each.end?.reach ?? '') > head.received_at,
-    );
-    if (isUnsure) break;
-    items.push(head);
-    taken.set(next.lane, taken.get(next.lane)! + 1);
+  const shown: DeliveryReport[] = [];
+  const lanes = found.map(({ lane, items, end }) => ({ lane, end, rest: [...items], lastShown: from[lane] }));
+  while (shown.length < limit) {
+    const [next] = lanes
+      .filter(({ rest }) => rest.length > 0)
+      .sort((a, b) => (a.rest[0]!.received_at < b.rest[0]!.received_at ? 1 : -1));
+    const row = next?.rest[0];
+    if (next === undefined || row === undefined) break;
+    // A lane whose rows are all shown may have more rows, newer than this one, where it was not read yet.
+    if (lanes.some(({ rest, end }) => rest.length === 0 && (end?.reach ?? '') > row.received_at)) break;
+    shown.push(row);
+    next.rest.shift();
+    next.lastShown = row.number;
   }
-  const below = LANES.map((lane) => {
-    const of = found.find((each) => each.lane === lane);
-    if (of === undefined) return 0;
-    if (headOf(of) === undefined) return of.end?.place ?? 0;
-    return of.items[taken.get(lane)! - 1]?.number ?? from[lane];
+  const places = LANES.map((name) => {
+    const lane = lanes.find((each) => each.lane === name);
+    if (lane === undefined) return 0;
+    return lane.rest.length === 0 ? (lane.end?.place ?? 0) : lane.lastShown;
   });
-  return { items, next: below.every((number) => number === 0) ? null : below.join('.') };
+  return { items: shown, next: places.every((place) => place === 0) ? null : places.join('.') };
 }
 
 function reachOf(found: readonly Found[]): string | null {
