@@ -35,6 +35,17 @@ test('the page says the verdict first, as its only heading of the first rank', a
   );
 });
 
+test('events of unknown types are counted by themselves, and each says what keeps them away', async () => {
+  const event = incoming({ type: 'ledger.closed', kind: null, recordId: null, known: false });
+  await h.store.accept({ events: [event], unusable: [] }, h.now(), { settleMs: 1 });
+  const pointers = { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] };
+  const rules = { eventsOnly: false, toleranceMs: 1, pointers, timing: { settleMs: 1 } };
+  await h.store.applyEvents(await h.store.claimEvents('test', 1, 1_000, h.now()), rules, h.now());
+  expect(await page()).toMatch(/state=ignored">[^<]*<\/a><\/dt><dd>1</);
+  const shown = await (await h.app.request('/events/evt_1', { headers: bearer(OPERATE) })).text();
+  expect(shown).toContain('A webhook that is registered for exact types gets none of these.');
+});
+
 test('ids, errors and reasons from outside are shown as text and never as markup', async () => {
   for (const id of HOSTILE) {
     await h.store.openGap({ reason: 'unresolved', kind: 'vendor', recordId: id }, id, h.now());

@@ -147,7 +147,8 @@ function aftermathWords({ verdict, by }: Aftermath) {
 
 function whyIgnored({ record_id }: EventReport): string {
   const type = 'the specification has no such type, so the event itself has no effect';
-  return record_id === null ? `${type}.` : `${type}: the API was asked for its record.`;
+  const unwanted = 'A webhook that is registered for exact types gets none of these';
+  return record_id === null ? `${type}. ${unwanted}.` : `${type}: the API was asked for its record.`;
 }
 
 function whyNoChange({ state, record_id }: EventReport): string {

@@ -129,7 +129,8 @@ function EventFacts({ events, oldest_pending_at, quarantined, resolved_gaps_last
       <Facts
         className="pairs"
         facts={[
-          ['Processed', figure(processed + ignored)],
+          ['Processed', figure(processed)],
+          ignored > 0 && [<a href="/events?state=ignored">Ignored, of unknown types</a>, figure(ignored)],
           [<a href="/events?state=failed">Failed</a>, figure(failed), { isWarning: failed > 0 }],
           [<a href="/quarantine">In quarantine</a>, figure(quarantined)],
           [<a href="/gaps?show=resolved">Gaps resolved in the last day</a>, figure(resolved_gaps_last_day)],
