@@ -178,8 +178,16 @@ describe('the processor', () => {
     await done(1);
   });
 
-  it('looks again by itself, should nobody wake it', async () => {
-    const { accept, clock, done, rest } = await started();
+  it('looks again by itself, should nobody wake it, however late the next attempt is', async () => {
+    const { store, worker, accept, clock, done, rest } = await started({
+      events: [event('late')],
+      paused: true,
+    });
+    const now = { wall: clock.wall(), steady: clock.steady() };
+    const [late] = await store.claimEvents('another process', 1, 60_000, now);
+    const retryAtMs = now.steady + 600_000;
+    await store.deferEvent({ event: late!, retryAtMs, error: 'ours' }, now, TIMING);
+    worker.resume();
     await rest();
     await accept(event('a'));
     await clock.advance(30_000);
@@ -331,6 +339,8 @@ describe('the processor', () => {
     const begun = clock.steady();
     await until(async () => (await counts()).processed === 3, 250);
     expect(errors).toHaveLength(2);
+    // Each time it left the database alone for a second.
+    expect(clock.steady() - begun).toBeGreaterThanOrEqual(2_000);
     // Long before the lease of those claims would have ended.
     expect(clock.steady() - begun).toBeLessThan(5_000);
   });
