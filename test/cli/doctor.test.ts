@@ -534,7 +534,7 @@ describe('doctor on the running configuration', () => {
         db.exec("UPDATE __drizzle_migrations SET hash = 'other', created_at = created_at - 1000");
         db.close();
       },
-      /tables are of an older build/,
+      /tables are from an older build/,
     ],
     [
       'is another program’s',
