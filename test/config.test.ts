@@ -41,7 +41,7 @@ describe('with nothing set', () => {
       host: '127.0.0.1',
       port: 8080,
       databaseUrl: 'file:./data/mirror.db',
-      database: { schema: 'public', poolSize: 8, statementTimeoutMs: 30_000 },
+      database: { schema: 'public', poolSize: 8, statementTimeoutMs: 30_000, tlsCaFile: null },
       trustedProxies: null,
       compliance: null,
       credentialsKey: null,

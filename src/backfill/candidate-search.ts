@@ -115,8 +115,8 @@ export function createIdsBeside(
     const answers = new Map<string, boolean>();
     /** Ids without a useful answer in this round. Each is asked for once a round. */
     const unanswered = new Set<string>();
-    /** The last event searched. Null: begin at the first one that the store does not know as searched. */
-    let after: number | null = null;
+    /** The last event searched. Undefined: begin at the first one that the store does not know as searched. */
+    let after: number | undefined;
     let failuresInARow = 0;
 
     async function ask(id: string): Promise<boolean> {
@@ -163,8 +163,7 @@ export function createIdsBeside(
       const shown: Candidate[] = [];
       const limit = isCompared ? EVENTS_AT_ONCE : UNCOMPARED_AT_ONCE;
       for (;;) {
-        const from = after === null ? {} : { after };
-        const events = await store.eventsNaming(kind, unknownId, { ...from, through, limit });
+        const events = await store.eventsNaming(kind, unknownId, { after, through, limit });
         for (const event of events) {
           signal.throwIfAborted();
           try {
@@ -188,7 +187,7 @@ export function createIdsBeside(
         if (events.length < limit) {
           if (isWhole) return { shown, restInMs: null };
           // The next step begins at the start again. The answers so far are kept.
-          after = null;
+          after = undefined;
           unanswered.clear();
           return { shown, restInMs: MINUTE_MS };
         }

@@ -71,7 +71,7 @@ export function createPages(
   function extraPagesOf(request: PagesRequest): AskForPage {
     return async (page, query) => {
       try {
-        const how = query === null ? {} : { query };
+        const how = { query: query ?? undefined };
         const askOnce = () => upstream.page(request.kind, page, request.lane, how);
         const { answer } = await retried(askOnce, options, TRIES_PER_EXTRA_PAGE);
         return seenIn(request, answer);

@@ -48,7 +48,7 @@ export interface PageCallOptions extends CallOptions {
   /** No content, a 404 or a 400 then counts as an empty page: some services answer so behind the last page. */
   isBehindLast?: boolean;
   /** Sent instead of the configured parameters, to find out which ones the service uses. */
-  query?: Record<string, string>;
+  query?: Record<string, string> | undefined;
 }
 
 /**
@@ -129,7 +129,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
         isSuccess: isOk,
         read: (body) =>
           isBehindLast && holdsNothing(body) ? NO_ROWS : listIn(body, WRAPPERS[kind], idOf(kind)),
-        ...(isBehindLast ? { missing: { at: [204, 400, 404], read: () => NO_ROWS } } : {}),
+        missing: isBehindLast ? { at: [204, 400, 404], read: () => NO_ROWS } : undefined,
       });
       return { ...value, ...rest };
     },
@@ -206,14 +206,14 @@ function createSender(options: ClientOptions) {
     const url = urlFor(settings.baseUrl, path);
     const ticket = await budget.take(request.lane, signal);
     const authorization = await authorize(request, ticket);
-    const headers = {
+    const headers: Record<string, string> = {
       accept: 'application/json',
       // By default fetch also offers brotli, whose decoder has had a security flaw.
       'accept-encoding': 'gzip',
       authorization,
       'user-agent': agent,
-      ...(body === null ? {} : { 'content-type': 'application/json' }),
     };
+    if (body !== null) headers['content-type'] = 'application/json';
 
     const began = momentOf(clock);
     const reply = await exchange(url, { method, headers, body }, settings.timeoutMs, signal);

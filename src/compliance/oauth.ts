@@ -213,9 +213,14 @@ export function createTokenEndpoint(options: { settings: ComplianceSettings; clo
       signal: AbortSignal,
     ): Promise<Tokens> {
       const { code, redirectUri, verifier, scopes } = request;
-      const fields = { grant_type: 'authorization_code', code, ...client(), redirect_uri: redirectUri };
-      const proof = verifier === null ? {} : { code_verifier: verifier };
-      return grant({ ...fields, ...proof }, { askedScopes: scopes, before: null }, signal);
+      const fields: Record<string, string> = {
+        grant_type: 'authorization_code',
+        code,
+        ...client(),
+        redirect_uri: redirectUri,
+      };
+      if (verifier !== null) fields['code_verifier'] = verifier;
+      return grant(fields, { askedScopes: scopes, before: null }, signal);
     },
 
     refresh(before: Tokens & { refreshToken: string }, signal: AbortSignal): Promise<Tokens> {

@@ -69,9 +69,10 @@ export async function exchange(
   let status: number | null = null;
   try {
     if (signal.aborted) throw new ExchangeFailure('cancelled', 'cancelled', { maybeSent: false });
+    const { headers, body: text } = request;
+    const sent = text === null ? request : { ...request, ...sentOnce(headers, text) };
     const response = await fetch(url, {
-      ...request,
-      ...(request.body === null ? {} : sentOnce(request.headers, request.body)),
+      ...sent,
       redirect: 'error',
       // A repair must not read from a cache.
       cache: 'no-store',
@@ -181,7 +182,7 @@ export interface Expectation<T> {
   /** `read` gets the answer's text instead. */
   asText?: true;
   /** The statuses that mean "nothing is there", and their result. */
-  missing?: { at: readonly number[]; read: (answer: Answer) => T };
+  missing?: { at: readonly number[]; read: (answer: Answer) => T } | undefined;
   /** The answer may hold a secret. Then an error shows only the reason that a 4xx gives. */
   isSecret?: boolean;
 }

@@ -82,7 +82,6 @@ function readConfig(read: Reader) {
   const { policy, risk_assessment, vendor } = DEFAULT_ID_POINTERS;
   const port = parse.integer(0, 65_535);
   const address = parse.webUrl((url) => url.search + url.hash === '', 'an http or https URL, no query');
-  const tlsCaFile = read.value('DATABASE_TLS_CA_FILE', fileAt('the path of a PEM file'), null);
 
   const config = {
     host: read.value('HOST', parse.hostName, '127.0.0.1'),
@@ -105,7 +104,7 @@ function readConfig(read: Reader) {
       poolSize: read.value('DATABASE_POOL_SIZE', parse.integer(MIN_POOL_SIZE, 100), 8),
       statementTimeoutMs:
         read.value('DATABASE_STATEMENT_TIMEOUT_SECONDS', parse.decimal(1, 3600, 'seconds'), 30) * SECOND_MS,
-      ...(tlsCaFile === null ? {} : { tlsCaFile }),
+      tlsCaFile: read.value('DATABASE_TLS_CA_FILE', fileAt('the path of a PEM file'), null),
     },
     webhook: {
       /** The signing keys, in the order of the setting. Called for each delivery, because their file may change. */

@@ -13,7 +13,7 @@ export interface PostgresSettings {
   statementTimeoutMs?: number;
   lockTimeoutMs?: number;
   /** A PEM file of the authority that signed the server's certificate. If set, TLS is required. */
-  tlsCaFile?: string;
+  tlsCaFile?: string | null;
   applicationName?: string;
 }
 
@@ -31,7 +31,7 @@ export function clientConfig(
   settings: PostgresSettings,
 ): pg.ClientConfig & { types: pg.CustomTypesConfig } {
   // In the address, where `sslrootcert` means the same as for other programs.
-  const ca = settings.tlsCaFile === undefined ? '' : `sslrootcert=${encodeURIComponent(settings.tlsCaFile)}`;
+  const ca = settings.tlsCaFile ? `sslrootcert=${encodeURIComponent(settings.tlsCaFile)}` : '';
   const config = {
     connectionString: ca === '' ? url : `${url}${url.includes('?') ? '&' : '?'}${ca}`,
     application_name: settings.applicationName ?? 'compliance-mirror',

@@ -199,7 +199,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
         after,
         through = Number.MAX_SAFE_INTEGER - 1,
         limit,
-      }: { after?: number; through?: number; limit: number },
+      }: { after?: number | undefined; through?: number; limit: number },
     ): Promise<UnreadEvent[]> {
       const searched = sql`SELECT searched FROM record_state WHERE ${isRecord(kind, id)}`;
       const above = after ?? (await singleValue<number>(statements, searched)) ?? 0;
