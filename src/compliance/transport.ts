@@ -158,7 +158,9 @@ function failureOf(error: unknown, status: number | null): ExchangeFailure {
     // fetch refused to build the request. Its own message would quote the header or URL with its secrets.
     return new ExchangeFailure('network', 'the request could not be built', { status, maybeSent: false });
   }
-  const { cause } = error;
+  // What a proxy on the way answers to be asked for a tunnel is wrapped once more.
+  const isTunnel = error.cause instanceof DOMException && error.cause.cause !== undefined;
+  const cause = isTunnel ? (error.cause as DOMException).cause : error.cause;
   const text = cause instanceof Error ? cause.message : String(cause);
   // fetch reports a redirect only by these words.
   if (text === 'unexpected redirect') {
@@ -167,7 +169,7 @@ function failureOf(error: unknown, status: number | null): ExchangeFailure {
   const code = String((cause as { code?: unknown } | null)?.code ?? '');
   const maybeSent = !NEVER_SENT.has(code) && !NEVER_SENT_FAMILIES.test(code);
   const kind = code === 'UND_ERR_CONNECT_TIMEOUT' ? 'timeout' : 'network';
-  return new ExchangeFailure(kind, code || text, { status, maybeSent, cause: error });
+  return new ExchangeFailure(kind, isTunnel ? text : code || text, { status, maybeSent, cause: error });
 }
 
 /** What makes an answer a success, and its result. */

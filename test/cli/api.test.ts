@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { operationOf } from '../../src/cli/api.ts';
@@ -48,6 +50,30 @@ describe('one request by hand', () => {
     expect(requests.map(({ method, url }) => `${method} ${url}`)).toEqual([
       'GET /api/v1/vendors?page=1&perPage=2',
     ]);
+  });
+
+  it('says what a proxy on the way answers in place of the service', async () => {
+    const proxy = createServer().on('connect', (_, socket) =>
+      socket.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n'),
+    );
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    const { port } = proxy.address() as AddressInfo;
+    const { code, err } = await inTemporaryDirectory((cwd) =>
+      cli(
+        ['api', 'GET', '/vendors'],
+        {
+          DATABASE_URL: `file:${join(cwd, 'mirror.db')}`,
+          COMPLIANCE_BASE_URL: 'https://api.example/v1',
+          COMPLIANCE_API_KEY: API_KEY,
+          NODE_USE_ENV_PROXY: '1',
+          HTTPS_PROXY: `http://127.0.0.1:${port}`,
+        },
+        { own: true },
+      ),
+    );
+    proxy.close();
+    expect(code).toBe(1);
+    expect(err).toMatch(/^compliance-mirror: GET \/vendors: Proxy response \(407\)/m);
   });
 
   it('takes --json, as every reading command does, and prints the same', async () => {
