@@ -80,8 +80,6 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   let isCommitting = false;
   let committing: Waiting<unknown>[] = [];
   let lateCheck: AbortController | null = null;
-  /** Committed groups whose answers wait for the next turn. */
-  let unanswered = 0;
   /** The senders of the last group. */
   let senders: readonly (object | null)[] = [];
   let lastCommitAt = 0;
@@ -189,15 +187,8 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
 
   /** Answers a group, but starts the commit of a waiting group first: a database server works on it while we write answers. */
   function answer(group: () => void): void {
-    if (events.length === 0 && unusable.length === 0) {
-      group();
-      return;
-    }
-    unanswered += 1;
-    setImmediate(() => {
-      unanswered -= 1;
-      group();
-    });
+    if (events.length === 0 && unusable.length === 0) group();
+    else setImmediate(group);
   }
 
   function keepRejections(some: readonly CountedRejection[]): void {
@@ -244,7 +235,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       minuteEnd?.abort();
       minuteEnd = null;
       keepRejections(sampler.close());
-      while (isScheduled || events.length > 0 || unusable.length > 0 || unanswered > 0) {
+      while (isScheduled || events.length > 0 || unusable.length > 0) {
         await new Promise((resolve) => setImmediate(resolve));
         await flushing;
       }
