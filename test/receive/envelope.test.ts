@@ -133,6 +133,7 @@ describe('an object that is no event', () => {
     ['invalid_created', { created: '2026-02-30T00:00:00Z' }],
     ['invalid_created', { created: '2026-01-01T00:00:00' }],
     ['invalid_created', { created: 1767225600 }],
+    ['invalid_created', { created: ['2026-01-01T00:00:00Z'] }],
     ['missing_data', { data: undefined }],
     ['invalid_data', { data: [] }],
     ['invalid_data', { data: null }],
