@@ -249,7 +249,9 @@ export function decideApply(
   const kept = stillShown(state, read, timing);
   const shown = contentOf(kind, withShown(data, row, kept), null);
   const change = diffContent(row, shown);
-  if (change !== null && row !== null && tooCloseToTell(state, read, timing)) {
+  // Of a deleted vendor, what a list shows in part is only a reason to ask its own address, which alone knows.
+  const isOfDeleted = lacks && row !== null && row.deletedAt !== null;
+  if (change !== null && row !== null && (isOfDeleted || tooCloseToTell(state, read, timing))) {
     // Even if the read is stale, the API has shown the id. So a later 404 is about a record, and not about another thing's id.
     const again = { ...lookAgain(state, read, timing), returned: true };
     return { outcome: 'deferred', state: again, row: null, change, confirmed: false, lacks };

@@ -272,6 +272,42 @@ it('a vendor whose id no path can carry, and which the list shows no more, has a
   expect(items.find(({ kind }) => kind === 'vendor')).toMatchObject({ outcome: 'complete' });
 });
 
+it('a vendor that is deleted, and which a list still shows in part, stays so until its own address shows it', async () => {
+  let isGone = false;
+  const whole = (id: string) => ({ body: { data: { id, name: id, notes: 'x' } } });
+  await against((path, query) => {
+    const ids = query.get('page') === '1' ? ['ven-1', 'ven-2', 'ven-3'] : [];
+    if (path === '/vendors')
+      return { body: { data: ids.map((id) => ({ id, name: id })), meta: { total: 3 } } };
+    const [, id] = /^\/vendors\/(ven-\d)$/.exec(path) ?? [];
+    return id === undefined || (id === 'ven-1' && isGone) ? bare(path, query) : whole(id);
+  });
+  await inSync('vendor');
+  await service!.post('/api/records/vendor/ven-1/refetch');
+  const history = async () => {
+    const address = '/api/records/vendor/ven-1/history';
+    const { items } = await service!.get<{ items: { operation: string }[] }>(address);
+    return items.map(({ operation }) => operation).toReversed();
+  };
+  const became = (operations: string[]) =>
+    eventually(operations.join(), async () => isDeepStrictEqual(await history(), operations));
+  await became(['insert', 'update']);
+  isGone = true;
+  const sender = createSender(service!.webhookUrl, 1);
+  expect(await sender.attempt(eventAbout('vendor.removed', 'vendors', { id: 'ven-1' }))).toBe(202);
+  sender.close();
+  await became(['insert', 'update', 'delete']);
+  await inSync('vendor');
+  for (let times = 0; times < 2; times += 1) {
+    await fullSyncVendors();
+    await inSync('vendor');
+    expect(await history()).toEqual(['insert', 'update', 'delete']);
+  }
+  isGone = false;
+  await fullSyncVendors();
+  await became(['insert', 'update', 'delete', 'restore']);
+});
+
 it.each<[string, unknown]>([
   ['without an id', { data: { name: 'A', status: 'open' } }],
   ['in an array of one', { data: [{ id: 'ra-1', name: 'A', status: 'open' }] }],

@@ -295,6 +295,16 @@ describe('a row of a list', () => {
     });
   });
 
+  it('that leaves out something makes no deleted record alive, and has it looked at again', () => {
+    const gone = row(held.data, NOW_ISO);
+    const applied = (data: JsonObject) =>
+      decideApply('vendor', data, read, { state: state(VERIFIED), row: gone }, TIMING);
+    const dueAt = read.endedAt + TIMING.settleMs;
+    const again = { unverifiedSince: read.endedWall, dueAt };
+    expect(applied({ name: 'Old' })).toMatchObject({ outcome: 'deferred', row: null, state: again });
+    expect(applied(held.data)).toMatchObject({ outcome: 'revived', state: { unverifiedSince: null } });
+  });
+
   it('that shows all that is held confirms it, more fields or not', () => {
     const whole = apply('vendor', { ...held.data, more: 1 }, {});
     expect(whole).toMatchObject({ outcome: 'updated', lacks: false, confirmed: true });

@@ -59,8 +59,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: DECIDE,
-        find: 'if (change !== null && row !== null && tooCloseToTell(state, read, timing)) {',
-        put: 'if (false) {',
+        find: 'if (change !== null && row !== null && (isOfDeleted || tooCloseToTell(state, read, timing))) {',
+        put: 'if (change !== null && row !== null && isOfDeleted) {',
       },
     ],
   },
