@@ -535,6 +535,7 @@ describe('the deliveries', () => {
     const all = (await page('/deliveries')).text;
     expect([...all.matchAll(/class="state duplicate"/g)]).toHaveLength(1);
     expect((await page('/deliveries?until=2026-01-01T00:00')).text).not.toContain('data-stream');
+    expect((await page('/deliveries?until=2026-01-01T00:00Z')).status).toBe(200);
     expect((await page('/deliveries?until=yesterday')).status).toBe(400);
     expect((await page('/deliveries?until=2026-02-30T00:00')).status).toBe(400);
     expect((await page('/deliveries?until=0000-06-01T00:00')).status).toBe(400);

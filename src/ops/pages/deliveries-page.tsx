@@ -14,7 +14,7 @@ import { eventHref } from './query.ts';
 /** An instant as in the API. A browser's field has no zone, because its time is UTC, and no seconds if they are 0. */
 const instant = z
   .string()
-  .transform((given) => (given.endsWith('Z') ? given : `${given.padEnd(19, ':00')}Z`))
+  .transform((given) => `${given.replace(/Z$/, '').padEnd(19, ':00')}Z`)
   .pipe(queries.deliveries.shape.since.unwrap())
   .optional();
 
