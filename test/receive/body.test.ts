@@ -50,6 +50,18 @@ test('a body whose sender is gone before it is read is not waited for', async ()
   expect(bodies.heldBytes()).toBe(0);
 });
 
+test('a body that is given up holds nothing, though the rest of it is still read', async () => {
+  const bodies = createBodies(MIB);
+  const incoming = request();
+  for (const piece of ['five5', 'more5', 'last5']) incoming.write(piece);
+  const reading = bodies.read(incoming, 7, 0);
+  expect(await settled(reading)).toBe('too_large');
+  // As Node does once the answer is sent.
+  incoming.resume();
+  await settled(reading);
+  expect(bodies.heldBytes()).toBe(0);
+});
+
 test('a body in one piece is that piece, and not a copy', async () => {
   const bodies = createBodies(MIB);
   const incoming = request();

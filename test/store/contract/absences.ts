@@ -379,8 +379,12 @@ export function describeAbsences(open: OpenEngine): void {
         await prove(scene, 'vendor', named(4));
         await scene.conclude('vendor', { syncRunId: fullSync.id });
         await scene.store.approveDeletions(fullSync.id, scene.now().wall + HOUR_MS);
+        expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([]);
         scene.pass(HOUR_MS - SETTLE_MS);
         await prove(scene, 'vendor', named(4));
+        expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([
+          { kind: 'vendor', count: 4, sync_run_id: fullSync.id },
+        ]);
         expect((await scene.conclude('vendor', { syncRunId: fullSync.id })).pending).toEqual(named(4));
       }),
     );
@@ -446,6 +450,19 @@ export function describeAbsences(open: OpenEngine): void {
         const conclusion = await scene.conclude('policy', { absent: ['a', 'b'], number });
         expect(conclusion).toEqual({ deleted: [{ id: 'a', cause: 'absence' }], pending: [] });
         expect(await live(scene, 'policy')).toEqual(['b', 'c', 'd', 'e', 'f']);
+      }),
+    );
+
+    it(
+      'leaves the absentees unverified while they wait for approval',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'policy', ['a', 'b']);
+        scene.pass(SETTLE_MS);
+        expect((await scene.conclude('policy', { absent: ['a', 'b'] })).pending).toEqual(['a', 'b']);
+        expect(await scene.row('policy', 'a')).toMatchObject({
+          deleted_at: null,
+          unverified_since: isoOf(scene.now().wall),
+        });
       }),
     );
 

@@ -438,6 +438,8 @@ export function describeUnread(open: OpenEngine): void {
         const through = await scene.store.currentNumber();
         await note(through, through, []);
         expect(await naming(scene)).toEqual([]);
+        await scene.store.trim('event_bodies', { before: scene.now().wall, after: 0, limit: 500 });
+        expect(await naming(scene, { after: 0 })).toEqual([]);
         expect(await outcomeOf(scene)).toBe('unresolved_again');
         await namedBy(scene, 'ra_4');
         scene.pass(SETTLE_MS);
