@@ -74,7 +74,6 @@ export type DeliveryOutcome =
  */
 export const REJECTION_BODY_BYTES = 16_384;
 
-const NO_HEADERS = () => undefined;
 const EMPTY = Buffer.alloc(0);
 
 /**
@@ -85,7 +84,6 @@ const EMPTY = Buffer.alloc(0);
 export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpBindings }> {
   const { inbox, settings, addresses, clock, metrics } = options;
   const log = stage(options.logger, 'receive');
-  const signsHeaders = settings.template.some((part) => part.kind === 'header');
   const bodies = createBodies(settings.bodiesInFlightBytes);
   const shares = createShares();
 
@@ -104,7 +102,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
         return rejectUnread('content_encoding', incoming, declaredBytes, startedAt);
       }
       if (settings.secrets().length === 0) return lackSecret(incoming, null, declaredBytes, startedAt);
-      const headerOf = signsHeaders ? (name: string) => headerIn(incoming, name) : NO_HEADERS;
+      const headerOf = (name: string) => headerIn(incoming, name);
       const claimed = readSignature(headerIn(incoming, settings.header), headerOf, settings);
       if (!claimed.ok) return rejectSignature(claimed, incoming, null, declaredBytes, startedAt);
       body = await bodies.read(incoming, settings.maxBodyBytes, declaredBytes);
