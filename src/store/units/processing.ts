@@ -174,7 +174,7 @@ async function recallAll(
     else ids.add(id);
   };
   for (const { event, reading } of read) {
-    if (event.recordId !== null && reading.usable) want(event.kind, event.recordId);
+    if (event.recordId !== null) want(event.kind, event.recordId);
     for (const id of reading.assessments) want('risk_assessment', id);
   }
   const recalled = await Promise.all([...wanted].map(([kind, ids]) => engine.recall(sql, kind, ids)));
