@@ -59,7 +59,7 @@ export class UpstreamError extends MirrorError {
 export class UnaddressableError extends MirrorError {
   constructor(message: string) {
     super('unaddressable', message, {
-      remedy: 'No request can name this record, so its row shows only what events have shown.',
+      remedy: 'No request can name this record, so its row shows only what events and lists have shown.',
     });
   }
 }

@@ -123,7 +123,7 @@ export interface Database {
   currentNumber(): Promise<number>;
   /** Statements that only read, and all see the same committed state. */
   atOneMoment<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
-  /** The same for reports. On PostgreSQL these have a few connections of their own. */
+  /** The same for reports, of which PostgreSQL runs only a few at once. */
   readonly reports?: Pick<Database, 'sql' | 'currentNumber' | 'atOneMoment'>;
   /**
    * One atomic unit that writes. The units of all processes run one after another, so number order is commit order. A failed unit

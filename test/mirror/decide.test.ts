@@ -473,6 +473,13 @@ describe('a read', () => {
       open: true,
     },
     {
+      what: 'of another version right after an announced deletion that the row does not show is deferred',
+      held: { state: { deleteEvent: 5, dirtyAt: 101 } },
+      data: { name: 'New' },
+      outcome: 'deferred',
+      open: true,
+    },
+    {
       what: 'of life SETTLE after an announced deletion is believed',
       held: { row: row({ name: 'Old' }, 'T'), state: { deleteEvent: 5, dirtyAt: 100 } },
       data: { name: 'Old' },
