@@ -213,8 +213,7 @@ async function explainRejection(
 async function rejectionOfEvent(store: Store, eventId: string): Promise<RejectionReport | null> {
   for (let after: string | undefined; ; ) {
     const rows = await store.list('rejections', { limit: PAGE_LIMIT_MAX, after });
-    for (const { id, reason } of rows) {
-      if (!keepsBody(reason)) continue;
+    for (const { id } of rows) {
       const rejection = await store.show('rejections', id);
       if (rejection?.body != null && idIn(rejection.body) === eventId) return rejection;
     }
@@ -230,11 +229,6 @@ function idIn(body: string): unknown {
   } catch {
     return null;
   }
-}
-
-/** The receiver keeps a body only if a signature can be tried on it, so other rejections need not be read. */
-function keepsBody(reason: string): boolean {
-  return reason === 'bad_signature' || reason.startsWith('timestamp_');
 }
 
 /** Empty without a database: a recorded delivery can be examined anywhere. */

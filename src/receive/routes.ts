@@ -177,8 +177,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     bytes: number,
     startedAt: number,
   ): Response {
-    const keepsBody = macValid || reason === 'bad_signature';
-    reject(incoming, { reason, t, bytes }, body, { keepsBody }, startedAt);
+    reject(incoming, { reason, t, bytes }, body, startedAt);
     if (macValid && t !== null) options.onRejectedTimestamp?.(reason, t);
     return answers.unauthorized();
   }
@@ -191,7 +190,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     startedAt: number,
   ): Response {
     const noted = { reason: 'no_signing_secret', t: null, bytes } as const;
-    reject(incoming, noted, body, { keepsBody: true }, startedAt);
+    reject(incoming, noted, body, startedAt);
     return answers.noSecret(options.isSecretAwaited());
   }
 
@@ -200,11 +199,10 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     incoming: IncomingMessage,
     { reason, t, bytes }: { reason: string; t: string | null; bytes: number },
     body: Buffer | null,
-    { keepsBody }: { keepsBody: boolean },
     startedAt: number,
   ): void {
     const address = addresses.of(incoming);
-    const keptBody = keepsBody && bytes <= REJECTION_BODY_BYTES ? body : null;
+    const keptBody = bytes <= REJECTION_BODY_BYTES ? body : null;
     inbox.reject({
       reason,
       t,
@@ -226,7 +224,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     bytes: number,
     startedAt: number,
   ): Response {
-    reject(incoming, { reason, t: null, bytes }, null, { keepsBody: false }, startedAt);
+    reject(incoming, { reason, t: null, bytes }, null, startedAt);
     if (reason === 'content_encoding') return answers.unsupportedEncoding();
     return reason === 'too_large' ? answers.tooLarge(settings.maxBodyBytes) : answers.tooManyChunks();
   }

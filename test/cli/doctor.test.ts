@@ -184,6 +184,13 @@ describe('doctor on a delivery that was kept', () => {
       await store.recordRejections([
         { ...REJECTION, header: HEADER, body: signed },
         { ...REJECTION, header: HEADER, body: Buffer.from('{"id":"evt_waits"}') },
+        // Kept too: a registration was being made, whose secret was not known yet.
+        {
+          ...REJECTION,
+          reason: 'no_signing_secret',
+          header: HEADER,
+          body: Buffer.from('{"id":"evt_early"}'),
+        },
       ]);
       await store.close();
       const settings = { DATABASE_URL: url, WEBHOOK_SECRETS: SECRET };
@@ -201,6 +208,7 @@ describe('doctor on a delivery that was kept', () => {
         healthy: false,
         causes: [{ code: 'failed_event', remedy: expect.stringContaining('events retry evt_failed') }],
       });
+      expect((await doctor('evt_early')).err).toContain('Rejected, as rejection:3');
       const rejected = await doctor('evt_rejected');
       expect(rejected.code).toBe(3);
       expect(rejected.out).toContain('[wrong_secret]');

@@ -37,7 +37,7 @@ import { loadRecords, type Records, TABLE_OF } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
 import { insertInto, iso, sql, tally, update } from './sql.ts';
 
-/** Rejections kept for each reason. Four of the fourteen reasons keep bodies, of 16 KB at most: 33 MB if all are full. */
+/** Rejections kept for each reason. Six reasons can have bodies, of 16 KB at most: 49 MB if all are full. */
 export const REJECTIONS_KEPT = 500;
 
 /** Duplicates kept: more than a sender's retries of a bad day. A row is about 150 bytes. */
