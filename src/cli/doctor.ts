@@ -55,7 +55,7 @@ export function doctorCommand(cli: Cli): Command {
     .addHelpText(
       'after',
       helpNote(
-        'Exit codes: 0 all is well, 3 somebody must act, 1 it could not look, 2 bad usage or settings, or a database that “serve” does not take.',
+        'Exit codes: 0 nothing is wrong, warnings aside, 3 somebody must act, 1 it could not look, 2 bad usage or settings, or a database that “serve” does not take.',
       ),
     )
     .action((options: DoctorOptions) => doctor(cli, options));
