@@ -85,18 +85,6 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'shown-though-deferred',
-    tryFirst: 9_600_169,
-    without: 'an id that only a doubtful read has shown counts as never shown, and its 404s settle nothing',
-    edits: [
-      {
-        file: DECIDE,
-        find: '{ ...lookAgain(state, read, timing), returned: true }',
-        put: 'lookAgain(state, read, timing)',
-      },
-    ],
-  },
-  {
     name: 'fresh-witness',
     tryFirst: 1_001_565,
     without: 'what was seen between two times that a path was lost proves what both of them hid',
@@ -139,6 +127,12 @@ export const MUTANTS: readonly Mutant[] = [
     tryFirst: 7,
     without: 'a list scan that a failing page cut short counts as complete',
     edits: [{ file: LIST_SCAN, find: 'scan.error = error.message;', put: 'scan.complete = true;' }],
+  },
+  {
+    name: 'settled-scan',
+    tryFirst: 2_100_771,
+    without: 'a list that is read again at once gets the same old page, and skips the same record',
+    edits: [{ file: LIST_SCAN, find: 'await settledAfter(last);', put: '' }],
   },
   {
     name: 'steady-scan',
@@ -204,7 +198,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'witness',
-    tryFirst: 27,
+    tryFirst: 208,
     without: 'two 404s are proof of absence, whether or not anything else can be read',
     edits: [{ file: DELETIONS, find: 'if (needsWitness && !witnessed)', put: 'if (false)' }],
   },
@@ -251,18 +245,6 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'unread-settle',
-    tryFirst: 20,
-    without: 'a list that may be older than the event settles one that named no record',
-    edits: [
-      {
-        file: 'src/store/units/gaps.ts',
-        find: 'const coverableAt = waits ? Math.ceil(now.steady + timing.settleMs) : null;',
-        put: 'const coverableAt = waits && timing.settleMs < 0 ? now.steady : null;',
-      },
-    ],
-  },
-  {
     name: 'unread-of-unknown-type',
     tryFirst: 12,
     without: 'an event of an unknown type that names no record is ignored',
@@ -300,7 +282,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unwitnessed-404',
-    tryFirst: 73,
+    tryFirst: 9_000_018,
     without: 'a 404 settles what an event named, whether or not any other assessment can be read',
     edits: [
       {
