@@ -1,20 +1,24 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { createListScan, type ListScan, scanWhole } from '../../src/backfill/list-scan.ts';
 import type { Upstream } from '../../src/backfill/upstream.ts';
-import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
+import { DEFAULT_ID_POINTERS, type JsonObject } from '../../src/compliance/pointers.ts';
 import { openStore } from '../../src/store/open.ts';
-import type { RepairStore } from '../../src/store/store.ts';
+import type { RepairStore, SyncRunProgress } from '../../src/store/store.ts';
 
 const ORIGIN = { wall: 1_800_000_000_000, steady: 0 };
 const COUNTS = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
 
 /** A service whose whole list is one page. */
-function serviceOf(ids: readonly string[], number: number): Upstream {
+function serviceOf(
+  objects: readonly JsonObject[],
+  number: number,
+  noteWitness: Upstream['noteWitness'] = () => undefined,
+): Upstream {
   const moment = { steady: 0, wall: ORIGIN.wall };
   const page: Upstream['page'] = async (_kind, at) => ({
     answer: {
-      objects: at === 1 ? ids.map((id) => ({ id })) : [],
-      meta: { total: ids.length },
+      objects: at === 1 ? [...objects] : [],
+      meta: { total: objects.length },
       status: 200,
       unusable: new Map(),
       next: null,
@@ -23,8 +27,32 @@ function serviceOf(ids: readonly string[], number: number): Upstream {
     },
     read: { number, beganAt: 0, endedAt: 0, endedWall: ORIGIN.wall },
   });
-  return { page, witness: () => undefined } as unknown as Upstream;
+  return { page, noteWitness } as unknown as Upstream;
 }
+
+const scanOf = (store: RepairStore, upstream: Upstream) =>
+  createListScan({
+    store,
+    upstream,
+    clock: { wall: () => ORIGIN.wall, steady: () => ORIGIN.steady, sleep: async () => undefined },
+    timing: { settleMs: 0 },
+    pointers: DEFAULT_ID_POINTERS,
+    random: () => 0,
+    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 2_000 },
+    gaps: { open: async () => undefined } as never,
+    signal: new AbortController().signal,
+    onApplied: () => undefined,
+  });
+
+const requestOf = (syncRunId: number, progress: SyncRunProgress) => ({
+  kind: 'vendor' as const,
+  syncRunId,
+  lane: 'scan' as const,
+  progress,
+  skip: 0,
+  seenBefore: new Set<string>(),
+  onPage: () => undefined,
+});
 
 it('a page is saved in parts of 500, so that deliveries wait for no more, and counts once all of it is', async () => {
   const store = await openStore(':memory:');
@@ -40,27 +68,11 @@ it('a page is saved in parts of 500, so that deliveries wait for no more, and co
   const ids = Array.from({ length: 1_200 }, (_, n) => `ven_${n}`);
   const { id: syncRunId } = await store.startSyncRun('vendor', 'test', ORIGIN);
   const progress = { ...COUNTS };
-  const scan = createListScan({
-    store: watched,
-    upstream: serviceOf(ids, await store.currentNumber()),
-    clock: { wall: () => ORIGIN.wall, steady: () => ORIGIN.steady, sleep: async () => undefined },
-    timing: { settleMs: 0 },
-    pointers: DEFAULT_ID_POINTERS,
-    random: () => 0,
-    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 2_000 },
-    gaps: { open: async () => undefined } as never,
-    signal: new AbortController().signal,
-    onApplied: () => undefined,
-  });
-  const found = await scan({
-    kind: 'vendor',
-    syncRunId,
-    lane: 'scan',
-    progress,
-    skip: 0,
-    seenBefore: new Set<string>(),
-    onPage: () => undefined,
-  });
+  const upstream = serviceOf(
+    ids.map((id) => ({ id })),
+    await store.currentNumber(),
+  );
+  const found = await scanOf(watched, upstream)(requestOf(syncRunId, progress));
   expect(found).toMatchObject({ complete: true, error: null });
   expect(progress).toMatchObject({ inserted: 1_200, seen: 1_200 });
   expect(saved).toEqual([
@@ -68,6 +80,32 @@ it('a page is saved in parts of 500, so that deliveries wait for no more, and co
     { records: 500, isCounted: false },
     { records: 200, isCounted: true },
   ]);
+});
+
+it('a record that a list shows otherwise than its row counts as updated, and one that it shows again as a witness', async () => {
+  const store = await openStore(':memory:');
+  onTestFinished(() => store.close());
+  let witnesses = 0;
+  const scan = async (objects: JsonObject[]) => {
+    const { id, number } = await store.startSyncRun('vendor', 'test', ORIGIN);
+    const progress = { ...COUNTS };
+    const upstream = serviceOf(objects, number, () => {
+      witnesses += 1;
+    });
+    await scanOf(store, upstream)(requestOf(id, progress));
+    return progress;
+  };
+  await scan([{ id: 'a' }, { id: 'b', name: 'Old' }]);
+  expect(witnesses).toBe(0);
+  expect(await scan([{ id: 'a' }, { id: 'b', name: 'New' }, { id: 'c' }])).toEqual({
+    ...COUNTS,
+    pages: 2,
+    seen: 3,
+    inserted: 1,
+    updated: 1,
+    unchanged: 1,
+  });
+  expect(witnesses).toBe(1);
 });
 
 const WHOLE: ListScan = {
