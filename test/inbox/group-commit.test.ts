@@ -165,7 +165,28 @@ describe('the inbox', () => {
     await Promise.all([second, third]);
   });
 
-  it('begins it at once where the one before took longer', async () => {
+  it('waits after a slow commit for the senders that it answers, and no longer than four milliseconds', async () => {
+    const { clock, inbox, commits, hold } = await opened();
+    const crowd = (name: string) => Array.from({ length: 20 }, (_, n) => ({ id: `${name}${n}`, sender: {} }));
+    const [a, b] = [crowd('a'), crowd('b')];
+    const send = (senders: typeof a, round: number) =>
+      senders.map(({ id, sender }) => inbox.accept(event(`${id}-${round}`), sender));
+    const letGo = hold();
+    const first = send(a, 1);
+    await settled();
+    const second = send(b, 1);
+    await settled();
+    await clock.advance(4);
+    letGo();
+    await Promise.all(first);
+    await settled();
+    expect(commits).toEqual([20]);
+    // All of them share the next commit, and the one that follows waits for nobody.
+    await Promise.all([...second, ...send(a, 2)]);
+    expect(commits).toEqual([20, 40]);
+  });
+
+  it('waits four milliseconds after a slow commit for a sender that does not come back', async () => {
     const { clock, inbox, commits, hold } = await opened();
     const letGo = hold();
     const answers = [inbox.accept(event('a'))];
@@ -173,6 +194,10 @@ describe('the inbox', () => {
     answers.push(inbox.accept(event('b')));
     await clock.advance(4);
     letGo();
+    await answers[0];
+    await clock.advance(3);
+    expect(commits).toEqual([1]);
+    await clock.advance(1);
     await Promise.all(answers);
     expect(commits).toEqual([1, 1]);
   });
@@ -212,9 +237,10 @@ describe('the inbox', () => {
       await settled();
     }
     expect(commits).toEqual([1]);
-    await clock.advance(4);
     letGo();
-    await Promise.all([first, ...others]);
+    await first;
+    await clock.advance(4);
+    await Promise.all(others);
     expect(commits).toEqual([1, 3]);
   });
 
@@ -302,7 +328,10 @@ describe('the inbox', () => {
     release();
     deliver('a');
     deliver('c');
-    await vi.waitUntil(() => said.length === 4);
+    await vi.waitUntil(async () => {
+      await clock.advance(4);
+      return said.length === 4;
+    });
     expect(said.slice(2)).toEqual(['a duplicate', 'c accepted']);
     expect((await store.summary()).events.pending).toBe(2);
     await inbox.drain();
