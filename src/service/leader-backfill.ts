@@ -142,12 +142,13 @@ export function createLeaderBackfill(options: {
   };
 }
 
-/** The store for the leader. The database refuses its deletions once another replica holds the lease. */
+/** The store for the leader. The database refuses its sync runs and deletions once another replica holds the lease. */
 function underLease(store: Store, lease: Lease, clock: Clock): RepairStore {
   // Another replica's clock may be this much behind. A read that is later by it covers what that replica has accepted.
   const marginMs = () => 2 * (clock.marginMs?.() ?? 0);
   return {
     ...store,
+    startSyncRun: (kind, reason, now) => store.startSyncRun(kind, reason, now, lease),
     concludeDeletions: (kind, proof, context, now) =>
       store.concludeDeletions(kind, proof, { ...context, lease }, now),
     dueRecords: (kind, now, timing, limit) =>

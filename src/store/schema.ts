@@ -105,6 +105,7 @@ export function tablesOf(engine: Vocabulary) {
         attempts: integer('attempts').notNull().default(0),
         error: text('error'),
         dueAt: number('due_at'),
+        /** The last full sync that has seen it. A replica that was replaced may still save a page of an earlier one. */
         syncRunId: number('sync_run_id'),
       },
       (t) => [

@@ -69,7 +69,7 @@ function saveStates(unit: Unit, records: readonly LoadedRecord[]): void {
   unit.send(
     sql`INSERT INTO record_state AS s (${STATE.names})
      SELECT ${STATE.values} FROM json_to_recordset(${rowsOf(records.map(stateRow))}::json) AS x (${STATE.given})
-     ON CONFLICT (kind, id) DO UPDATE SET ${STATE.updates}, sync_run_id = coalesce(excluded.sync_run_id, s.sync_run_id)`,
+     ON CONFLICT (kind, id) DO UPDATE SET ${STATE.updates}, sync_run_id = greatest(excluded.sync_run_id, s.sync_run_id)`,
   );
 }
 

@@ -28,7 +28,7 @@ export function createRecords(db: Connection) {
     `INSERT INTO record_state (kind, id, ${STATE_COLUMNS.join(', ')}, error, sync_run_id)
      VALUES (${'?, '.repeat(STATE_COLUMNS.length)}?, ?, ?, ?)
      ON CONFLICT (kind, id) DO UPDATE SET ${STATE_COLUMNS.map((name) => `${name} = excluded.${name}`).join(', ')},
-       error = excluded.error, sync_run_id = coalesce(excluded.sync_run_id, sync_run_id)`,
+       error = excluded.error, sync_run_id = coalesce(max(excluded.sync_run_id, sync_run_id), excluded.sync_run_id, sync_run_id)`,
   );
   // Does the same as the statement below for a record that is dirty already, in less than half the time.
   const markDirtyAgain = db.prepare(

@@ -284,7 +284,7 @@ export const learnedPointers = (unit: Sql) =>
     sql`SELECT kind, path FROM learned_pointers WHERE used ORDER BY learned_at DESC, path`,
   );
 
-/** Notes that a read has confirmed these records, in two statements for all of them. */
+/** Notes that a read has confirmed these records, in two statements for all of them. The last sync run that saw a record stays noted. */
 function noteRead(
   unit: Unit,
   kind: Kind,
@@ -297,7 +297,7 @@ function noteRead(
   const rows = TABLE_OF[kind];
   unit.send(
     sql`UPDATE record_state SET read_number = ${read.number}, read_ended_at = ${Math.round(read.endedAt)}, error = NULL,
-        sync_run_id = coalesce(CAST(${syncRunId} AS bigint), sync_run_id)
+        sync_run_id = CASE WHEN sync_run_id > ${syncRunId} THEN sync_run_id ELSE coalesce(CAST(${syncRunId} AS bigint), sync_run_id) END
       WHERE kind = ${kind} AND ${unit.dialect.isAmong(states.id, ids)}`,
   );
   unit.send(update(rows, { verifiedAt: nowIso }, unit.dialect.isAmong(rows.id, ids)));

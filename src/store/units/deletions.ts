@@ -1,12 +1,13 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { causeOfDeletion, decideDeletions, decideTombstone } from '../../mirror/deletions.ts';
-import { listed, MirrorError } from '../../platform/errors.ts';
+import { listed } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { pendingDeletions as pending, recordState as states } from '../schema.ts';
 import type { Conclusion, Lease, Now } from '../values.ts';
 import { countLive } from './due.ts';
 import { openGap, resolveGap, resolveRecords } from './gaps.ts';
 import { type Change, type LoadedRecord, loadRecords, type Records, writeContent } from './records.ts';
+import { requireLease } from './replicas.ts';
 import { idsOf, iso, singleValue, sql, update } from './sql.ts';
 
 /** Ids that two complete list scans did not show, as of `number`. Null: only 404s are the proof. */
@@ -114,7 +115,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
     /** Turns proven absences into tombstones, or into pending deletions with a gap that asks an operator. */
     concludeDeletions: (kind: Kind, proof: Proof, context: Context, now: Now): Promise<Conclusion> =>
       database.transact(async (unit) => {
-        await requireLease(unit, context);
+        await requireLease(unit, context.lease);
         const candidates = await candidatesOf(unit, kind, proof, context.onlyAnnounced);
         if (candidates.size === 0) return { deleted: [], pending: [] };
         return await conclude(unit, kind, candidates, context, now);
@@ -213,17 +214,6 @@ export async function dropPending(
   );
   if (left! > 0) return;
   await resolveGap(unit, { reason: 'deletion_pending', kind, recordId: null }, nowIso);
-}
-
-async function requireLease(unit: Unit, { lease }: Context): Promise<void> {
-  if (lease === undefined) return;
-  const { name, owner, fence } = lease;
-  const rows = await unit.query(
-    sql`SELECT 1 FROM leases WHERE name = ${name} AND owner = ${owner} AND fence = ${fence} ${unit.dialect.forUpdate}`,
-  );
-  if (rows.length === 0) {
-    throw new MirrorError('lease_lost', `another process has taken over "${name}"`);
-  }
 }
 
 const isUntouchedSince = ({ state }: LoadedRecord, number: number | null) =>

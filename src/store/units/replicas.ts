@@ -1,5 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import type { Database } from '../database.ts';
+import { MirrorError } from '../../platform/errors.ts';
+import type { Database, Sql } from '../database.ts';
 import { leases, operatorSessions, replicas, requestPlaces, syncRequests } from '../schema.ts';
 import type {
   Lease,
@@ -157,4 +158,16 @@ export function createReplicaVerbs(database: Database) {
       await statements.change(sql`DELETE FROM operator_sessions WHERE hash = ${hash}`);
     },
   };
+}
+
+/** Rejects with MirrorError `lease_lost` if another process has taken over. Absent: there is no other process. */
+export async function requireLease(unit: Sql, lease: Lease | undefined): Promise<void> {
+  if (lease === undefined) return;
+  const { name, owner, fence } = lease;
+  const rows = await unit.query(
+    sql`SELECT 1 FROM leases WHERE name = ${name} AND owner = ${owner} AND fence = ${fence} ${unit.dialect.forUpdate}`,
+  );
+  if (rows.length === 0) {
+    throw new MirrorError('lease_lost', `another process has taken over "${name}"`);
+  }
 }

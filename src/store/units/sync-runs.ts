@@ -2,8 +2,17 @@ import type { Kind } from '../../compliance/kinds.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import { facts, kindState, syncRuns } from '../schema.ts';
-import type { GapKey, Now, ReadingFact, ServiceFacts, SyncRunEnd, SyncRunProgress } from '../values.ts';
+import type {
+  GapKey,
+  Lease,
+  Now,
+  ReadingFact,
+  ServiceFacts,
+  SyncRunEnd,
+  SyncRunProgress,
+} from '../values.ts';
 import { hasUnnamed, kindsWantingFullSync, openGap, resolveAfterFullSync, resolveGap } from './gaps.ts';
+import { requireLease } from './replicas.ts';
 import { excluded, insertInto, isOneOf, iso, singleValue, sql, update, upsert, writtenFact } from './sql.ts';
 
 /** With fewer deliveries the longest pause does not show what is usual. */
@@ -13,13 +22,18 @@ const FEWEST_FOR_USUAL = 10;
 export function createFullSyncVerbs(database: Database) {
   const { sql: statements } = database;
   return {
-    /** Only one of a kind runs at a time: an open one becomes `interrupted`. `hasUnnamed`: a gap is open that a full list resolves. */
+    /**
+     * Only one of a kind runs at a time: an open one becomes `interrupted`. `hasUnnamed`: a gap is open that a full list resolves.
+     * If the `lease` is lost, rejects with MirrorError `lease_lost`, and the new owner's run goes on.
+     */
     startSyncRun: (
       kind: Kind,
       reason: string,
       now: Now,
+      lease?: Lease,
     ): Promise<{ id: number; number: number; hasUnnamed: boolean }> =>
       database.transact(async (unit) => {
+        await requireLease(unit, lease);
         const number = unit.numbers.current();
         const startedAt = iso(now.wall);
         await unit.change(interrupted(startedAt, sql`kind = ${kind} AND finished_at IS NULL`));

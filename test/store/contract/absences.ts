@@ -204,6 +204,27 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
+      'is not absent from a list because a late page of an earlier full sync shows it too',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'policy', ['pol_1', 'pol_2']);
+        const page = [{ id: 'pol_1', data: { id: 'pol_1', name: 'pol_1' } }];
+        for (const [settled, shown] of [
+          [true, page],
+          [false, [{ id: 'pol_1', data: { id: 'pol_1', name: 'Two' } }]],
+        ] as const) {
+          scene.pass(2 * SETTLE_MS);
+          const replaced = await scene.store.startSyncRun('policy', 'timer', scene.now());
+          const late = await scene.beginRead();
+          const { id, number } = await scene.store.startSyncRun('policy', 'takeover', scene.now());
+          await scene.apply('policy', [...page, ...page], { syncRunId: id });
+          expect(await scene.store.unseenBy('policy', id, number), `${settled}`).toEqual(['pol_2']);
+          await scene.apply('policy', shown, { began: late, syncRunId: replaced.id });
+          expect(await scene.store.unseenBy('policy', id, number), `${settled}`).toEqual(['pol_2']);
+        }
+      }),
+    );
+
+    it(
       'comes back to life when a later read shows it',
       inScene(open, async (scene) => {
         await showAll(scene, 'vendor', ['ven_1', 'ven_2']);

@@ -80,6 +80,25 @@ export function describeSyncRuns(open: OpenEngine): void {
     );
 
     it(
+      'are not begun, and interrupt none, by a replica whose lease another has taken',
+      inScene(open, async (scene) => {
+        const lease = (await scene.store.takeLease('backfill', 'a', 1_000, scene.now()))!;
+        const own = await scene.store.startSyncRun('vendor', 'timer', scene.now(), lease);
+        scene.pass(1_000);
+        const next = (await scene.store.takeLease('backfill', 'b', 1_000, scene.now()))!;
+        const { id } = await scene.store.startSyncRun('vendor', 'takeover', scene.now(), next);
+        await expect(scene.store.startSyncRun('vendor', 'again', scene.now(), lease)).rejects.toMatchObject({
+          code: 'lease_lost',
+        });
+        const runs = await scene.store.list('sync_runs', { limit: 10 });
+        expect(runs.map((run) => [run.id, run.outcome])).toEqual([
+          [id, null],
+          [own.id, 'interrupted'],
+        ]);
+      }),
+    );
+
+    it(
       'whose end could not be written down are interrupted as the next of their kind begins',
       inScene(open, async (scene) => {
         const lost = await scene.store.startSyncRun('policy', 'timer', scene.now());
