@@ -139,7 +139,14 @@ export function decideProvisional(
 
 function provisional(state: RecordState, before: RowContent | null, after: RowContent): ProvisionalDecision {
   const change = diffContent(before, after);
-  return { outcome: 'provisional', state: noteShown(state, change), row: after, change };
+  const next = change === null ? state : dueAgain(state);
+  return { outcome: 'provisional', state: noteShown(next, change), row: after, change };
+}
+
+/** A row that is written must be read, even if its absence was proven before: that proof does not count any more. */
+function dueAgain(state: RecordState): RecordState {
+  if (state.dueAt !== null) return state;
+  return { ...state, missingSince: null, missingNumber: null, proven: false, dueAt: state.dirtyAt };
 }
 
 function noteShown(state: RecordState, change: RowChange | null): RecordState {

@@ -126,6 +126,39 @@ export function describeAbsences(open: OpenEngine): void {
       }),
     );
 
+    it(
+      'is read again when a payload that had waited was shown after the proof, or while its deletion is pending',
+      inScene(open, async (scene) => {
+        const ids = ['ven_1', 'ven_2', 'ven_3'];
+        const due = async () =>
+          (await scene.store.dueRecords('vendor', scene.now(), { settleMs: SETTLE_MS }, 10)).map(
+            ({ id }) => id,
+          );
+        const removed = (id: string) =>
+          scene.event({ kind: 'vendor', type: 'vendor.removed', recordId: id, shows: {} });
+        await showAll(scene, 'vendor', [...ids, 'ven_4']);
+        scene.pass(SETTLE_MS);
+        await scene.accept(removed('ven_4'));
+        scene.pass(SETTLE_MS);
+        await prove(scene, 'vendor', ['ven_4']);
+        await scene.work();
+        expect(await due()).toEqual(['ven_4']);
+        await prove(scene, 'vendor', ['ven_4']);
+        expect((await scene.conclude('vendor')).deleted).toEqual([{ id: 'ven_4', cause: 'event' }]);
+
+        await scene.accept(...ids.map(removed));
+        scene.pass(SETTLE_MS);
+        await prove(scene, 'vendor', ids);
+        expect((await scene.conclude('vendor')).pending).toEqual(ids);
+        await scene.work();
+        expect(await due()).toEqual(ids);
+        await prove(scene, 'vendor', ids);
+        expect((await scene.conclude('vendor')).deleted).toHaveLength(3);
+        expect(await pending(scene)).toEqual([]);
+        expect(await scene.openGaps()).toEqual([]);
+      }),
+    );
+
     it.each([
       { witness: 'nothing was read meanwhile', since: null, outcome: 'unwitnessed' },
       { witness: 'what was read, was read before', since: -1, outcome: 'unwitnessed' },
