@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
@@ -241,6 +242,18 @@ describe('a store in threads of its own', () => {
       remedy: expect.stringContaining(told[1] ?? 'a backup'),
     });
     expect(told).toEqual(['migrating', expect.stringContaining(`${path}.schema-`)]);
+  });
+
+  it('keeps its lock on the file, so that another program that closes it does not remove the log', async () => {
+    const path = freshPath();
+    const store = await opened(path);
+    await accept(store, '1');
+    // The thread for reports has opened the file, too.
+    expect(await store.showEvent('1')).toMatchObject({ state: 'pending' });
+    const alone = `const db = new (require('better-sqlite3'))(${JSON.stringify(path)}, { timeout: 0 });
+      db.pragma('locking_mode = EXCLUSIVE');
+      try { db.exec('SELECT id FROM events'); } catch (error) { console.log(error.code); }`;
+    expect(execFileSync(process.execPath, ['-e', alone], { encoding: 'utf8' })).toBe('SQLITE_BUSY\n');
   });
 
   it('says that another program holds the file, and works again once it lets go', async () => {

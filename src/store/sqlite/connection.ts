@@ -31,8 +31,11 @@ const PAGE_CACHE_KIB = 8_192;
 
 export type Connection = Database.Database;
 
-/** Opens the file (or `:memory:`). Asserts WAL and synchronous=FULL: with NORMAL a power loss would lose acknowledged rows. */
-export function connect(path: string, options: { readOnly: boolean }): Connection {
+/**
+ * Opens the file (or `:memory:`). Asserts WAL and synchronous=FULL: with NORMAL a power loss would lose acknowledged rows.
+ * `isOpen`: this process has the file open already.
+ */
+export function connect(path: string, options: { readOnly: boolean; isOpen?: boolean }): Connection {
   // An empty path is a temporary database without a file, and is refused below.
   if (path !== ':memory:' && path !== '') {
     if (options.readOnly && !existsSync(path)) {
@@ -48,8 +51,9 @@ export function connect(path: string, options: { readOnly: boolean }): Connectio
     const file = options.readOnly ? whereRead(path) : path;
     const db = new Database(file, { readonly: options.readOnly, timeout: LOCK_WAIT_MS });
     try {
-      // Now the file can be read, and SQLite has not looked at its log yet.
-      refuseLogOfAnother(path);
+      // Now the file can be read, and SQLite has not looked at its log yet. This opens and closes the file, which ends all locks that the
+      // process has on it: some programs that close the database later would then remove its log, as if nobody used it.
+      if (!options.isOpen) refuseLogOfAnother(path);
       if (options.readOnly) return db;
       db.pragma('journal_mode = WAL');
       db.pragma('synchronous = FULL');

@@ -14,6 +14,8 @@ import { assertWhole, backUpBeforeMigrating, migrateSchema, schemaSteps } from '
 export interface OpeningOptions {
   /** For commands that only read: nothing is created, migrated or locked. */
   readOnly?: boolean | undefined;
+  /** This process has the file open already. */
+  isOpen?: boolean;
   /** Called before an older schema is backed up and migrated, which may take long. */
   onMigrating?: (() => void) | undefined;
   /** With the path of the backup that was made before a migration. */
@@ -25,18 +27,19 @@ export interface OpeningOptions {
  * that fails, the file stays as it was.
  */
 export async function openSqlite(path: string, options: OpeningOptions = {}): Promise<Store> {
-  const { readOnly = false } = options;
+  const { readOnly = false, isOpen = false } = options;
   const backup = readOnly ? null : await backUpBeforeMigrating(path, new Date(), options.onMigrating);
   if (backup !== null) options.onBackup?.(backup);
   try {
-    return await openCurrent(path, readOnly);
+    return await openCurrent(path, { readOnly, isOpen });
   } catch (error) {
     throw backup === null ? error : namingBackup(error, backup);
   }
 }
 
-async function openCurrent(path: string, readOnly: boolean): Promise<Store> {
-  const db = connect(path, { readOnly });
+async function openCurrent(path: string, options: { readOnly: boolean; isOpen: boolean }): Promise<Store> {
+  const { readOnly } = options;
+  const db = connect(path, options);
   try {
     return await guardedVerb(async () => {
       if (readOnly) {

@@ -45,7 +45,7 @@ async function serve(
   try {
     // The writing thread has opened the file before, so the reader finds the schema migrated.
     store = isReader
-      ? await openSqlite(path, { readOnly: true })
+      ? await openSqlite(path, { readOnly: true, isOpen: true })
       : await openSqlite(path, {
           onMigrating: () => tell({ what: 'migrating' }),
           onBackup: (to) => tell({ what: 'backed up', to }),
