@@ -297,8 +297,6 @@ function applyOne(
   { records, touched, changes, rules, now, nowIso, unit }: Batch,
 ): AppliedEvent {
   const { kind, recordId } = event;
-  // Nothing is known about the payload of an unknown type, so only the API is asked.
-  if (recordId !== null && !isKnownType(event.type)) return { event, outcome: 'marked_dirty', error: null };
   // The assessments that an event names become known, even if the event itself cannot be used.
   for (const id of reading.assessments) {
     const record = records.get(keyOf('risk_assessment', id))!;
@@ -312,6 +310,8 @@ function applyOne(
     };
     touched.add(record);
   }
+  // Nothing is known about the payload of an unknown type, so only the API is asked.
+  if (recordId !== null && !isKnownType(event.type)) return { event, outcome: 'marked_dirty', error: null };
   if (!reading.usable) return { event, outcome: 'failed', error: reading.error };
 
   // A usable payload names a record, and the event has its id by now.

@@ -125,6 +125,18 @@ export function describeUnread(open: OpenEngine): void {
     );
 
     it(
+      'of an unknown type, and is understood by what was learned, has what it refers to looked for too',
+      inScene(open, async (scene) => {
+        const proven = { kind: 'vendor', path: 'ref', eventId: 'a', recordId: 'v', isUsed: true } as const;
+        await scene.store.learnPointer(proven, scene.now());
+        const data = { ref: 'v', riskAssessmentId: 'ra_9' };
+        await unread(scene, 'b', { kind: 'vendor', data, type: 'vendor.merged' });
+        expect(await scene.store.showEvent('b')).toMatchObject({ state: 'ignored', record_id: 'v' });
+        expect(await scene.store.knownIds('risk_assessment', '', 10)).toEqual([{ id: 'ra_9', alive: false }]);
+      }),
+    );
+
+    it(
       'of an unknown type is not ignored: nothing would say that it was not understood',
       inScene(open, async (scene) => {
         await unread(scene, 'a', { type: 'risk.closed' });
