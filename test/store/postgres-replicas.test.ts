@@ -301,6 +301,27 @@ describe('several replicas over one database', () => {
     await slow.end();
   });
 
+  it('claim the events of a record in order, also while a redelivery of the first is being counted', async () => {
+    await scene.accept(scene.event({ id: 'a' }), scene.event({ id: 'b' }));
+    const counting = await rawClient();
+    await counting.query("BEGIN; UPDATE events SET deliveries = deliveries + 1 WHERE id = 'a'");
+    const claimed = await claimAt(scene.store, 'me');
+    await counting.query('COMMIT');
+    await counting.end();
+    expect(ids(claimed)).toEqual(['a', 'b']);
+  });
+
+  it('do not claim an event that is being discarded', async () => {
+    await scene.accept(scene.event({ id: 'a' }), scene.event({ id: 'b' }));
+    const discarding = await rawClient();
+    await discarding.query("BEGIN; SELECT 1 FROM events WHERE id = 'a' FOR UPDATE");
+    await discarding.query("UPDATE events SET state = 'discarded' WHERE id = 'a'");
+    const claimed = await claimAt(scene.store, 'me');
+    await discarding.query('COMMIT');
+    await discarding.end();
+    expect(ids(claimed)).toEqual(['b']);
+  });
+
   it('claim in turn by a lock that nobody can hold without rights to the tables', async () => {
     await scene.accept(scene.event({ id: 'a' }));
     const slow = await rawClient();

@@ -139,7 +139,8 @@ export function createEvents(database: PostgresDatabase) {
   const verbs: ClaimStore = {
     async claimEvents(owner, limit, leaseMs, now) {
       return await database.transactApart(`${NOT_AWAITED}; ${IN_TURN}`, async (unit) => {
-        // Skips claims that another transaction has locked, to finish their events.
+        // Skips claims that another transaction has locked, to finish their events. Below, a weak lock skips an event that is being
+        // discarded or retried, but not one whose redelivery is being counted: a later event of its record would go before it.
         await unit.change(
           sql`DELETE FROM claims WHERE seq IN (SELECT seq FROM claims WHERE until <= ${now.steady} FOR UPDATE SKIP LOCKED)`,
         );
@@ -153,7 +154,7 @@ export function createEvents(database: PostgresDatabase) {
                e.received_at, e.attempts, e.body
              FROM head JOIN events e ON e.seq = head.seq WHERE e.state = 'pending' AND NOT EXISTS
                (SELECT 1 FROM claims c WHERE c.record_id = e.record_id AND c.kind = e.kind AND c.owner <> ${owner})
-             ORDER BY e.seq LIMIT ${limit}::bigint FOR UPDATE OF e SKIP LOCKED
+             ORDER BY e.seq LIMIT ${limit}::bigint FOR KEY SHARE OF e SKIP LOCKED
            ), fitting AS (
              ${upTo(CLAIM_BYTES, sql`SELECT * FROM taken ORDER BY seq`, BYTES_OF_EVENT, limit)}
            ), noted AS (
