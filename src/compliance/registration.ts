@@ -31,7 +31,7 @@ export interface Coverage {
 /** `pattern` is an exact type or `family.*`. No other wildcard exists. */
 export function patternSelects(pattern: string, type: string): boolean {
   if (pattern === type) return true;
-  return pattern.endsWith('.*') && pattern.length > 2 && type.startsWith(pattern.slice(0, -1));
+  return pattern.endsWith('.*') && type.startsWith(pattern.slice(0, -1));
 }
 
 /** The event types that a registration's patterns select. */
@@ -156,7 +156,7 @@ function firstOf<T, R>(list: readonly T[], find: (each: T) => R | null): R | nul
 }
 
 function textIn(place: JsonObject, name: string): string | null {
-  const value = Object.hasOwn(place, name) ? place[name] : null;
+  const value = place[name];
   return typeof value === 'string' && value !== '' ? value : null;
 }
 
@@ -165,12 +165,12 @@ function secretsAt(place: JsonObject): string[] {
 }
 
 function idAt(place: JsonObject, name: string): string | null {
-  const value = Object.hasOwn(place, name) ? place[name] : null;
+  const value = place[name];
   return isUsableId(value) ? value : wholeNumber(value);
 }
 
 function eventsAt(place: JsonObject): string[] | null {
-  const value = Object.hasOwn(place, 'events') ? place['events'] : null;
+  const value = place['events'];
   return Array.isArray(value) && value.every((each) => typeof each === 'string') ? value : null;
 }
 
@@ -185,7 +185,6 @@ const SECRET_NAME = /secret|token|key|password|credential/i;
 const LONG_RUN = /[\w+/=-]{16,}/g;
 
 const MAX_REASON_LENGTH = 500;
-const MAX_REASON_DEPTH = 5;
 
 /**
  * The service's own reason for a rejection, without any secret that its answer may hold. JSON: only the fields for people and
@@ -202,18 +201,18 @@ export function reasonIn(answer: string, asked: string): string | null {
     // In a web page or in JSON that was cut off, no field tells which text is for people.
     if (!/^\s*[<{[]/.test(answer)) words.push(answer);
   }
-  const look = (value: unknown, name: string, depth: number) => {
+  const look = (value: unknown, name: string) => {
     if (typeof value === 'string') {
       if (value === '') return;
       if (SECRET_NAME.test(name)) secrets.push(value);
       else if (WORDS.has(name)) words.push(value);
       else if (CODES.has(name) && CODE.test(value)) codes.push(value);
-    } else if (typeof value === 'object' && value !== null && depth < MAX_REASON_DEPTH) {
+    } else if (typeof value === 'object' && value !== null) {
       const isList = Array.isArray(value);
-      for (const [inner, each] of Object.entries(value)) look(each, isList ? name : inner, depth + 1);
+      for (const [inner, each] of Object.entries(value)) look(each, isList ? name : inner);
     }
   };
-  look(document, typeof document === 'string' ? 'message' : '', 0);
+  look(document, typeof document === 'string' ? 'message' : '');
   const hidden = '[hidden]';
   const said = words.map((text) => text.replace(LONG_RUN, (run) => (asked.includes(run) ? run : hidden)));
   let reasons = [...said, ...codes];

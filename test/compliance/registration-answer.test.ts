@@ -20,6 +20,7 @@ describe('the answer to a registration', () => {
     ['two that differ', { data: { id: 'w1', secret: S, key: 'idempotency-key-1' } }, 'w1', null],
     ['masked', { data: { id: 'w1', secret: 'whsec_****cdef', token: S } }, 'w1', null],
     ['masked in one place, whole in another', { id: 'w1', secret: '••••', signingKey: S }, 'w1', S],
+    ['empty in one place, whole in another', { id: 'w1', secret: '', signingKey: S }, 'w1', S],
     ['an unusual name', { data: { id: 'w1', hook: { token: S } } }, 'w1', null],
     ['too deep', { data: { id: 'w1', a: { b: { secret: S } } } }, 'w1', null],
     ['a secret that is no text', { id: 'w1', secret: { value: 5 } }, 'w1', null],
@@ -39,6 +40,7 @@ describe('the answer to a registration', () => {
   ])('%s', (_, body, id, secret) => {
     const text = JSON.stringify(body);
     expect(registrationIn(text)).toMatchObject({ text, id, secret });
+    expect(registrationIn(`\ufeff${text}`)).toMatchObject({ id, secret });
   });
 
   test('its address and events are those that stand with its id', () => {
@@ -47,7 +49,7 @@ describe('the answer to a registration', () => {
       url: 'https://a.example/',
       events: ['policy.*'],
     });
-    expect(registrationIn('{"url":5,"events":[1]}')).toMatchObject({ url: null, events: null });
+    expect(registrationIn('{"url":5,"events":["policy.*",1]}')).toMatchObject({ url: null, events: null });
   });
 
   test('whatever it is, it is read without a fault and kept whole', () => {
@@ -87,13 +89,24 @@ describe('the answer to a registration', () => {
   });
 
   test('a place is dotted, counts lists from 0, and leads to a text only', () => {
-    const text = JSON.stringify({ data: { hook: [{ token: S }], n: 1 } });
+    const text = JSON.stringify({ data: { hook: [{ token: S }], n: 1, masked: '', none: null } });
+    expect(placesOfTexts(text)).toEqual(['data.hook.0.token']);
     expect(secretAt(text, 'data.hook.0.token')).toBe(S);
-    for (const place of ['data.hook', 'data.n', 'data.hook.1.token', 'data.__proto__', 'toString', '']) {
+    for (const place of ['data.hook', 'data.n', 'data.masked', 'data.none.token', 'data.hook.0.token.0']) {
+      expect(secretAt(text, place)).toBeNull();
+    }
+    for (const place of ['data.hook.1.token', 'data.__proto__', 'toString', '']) {
       expect(secretAt(text, place)).toBeNull();
     }
     expect(secretAt(`${S}\n`, '.')).toBe(S);
     expect(placesOfTexts(`${S}\n`)).toEqual(['.']);
+    expect(placesOfTexts(' \n')).toEqual([]);
+  });
+
+  test('a person is shown 30 places at most, however many and however deep they are', () => {
+    const [many, deep] = [Array.from({ length: 100 }, () => S), 100_000];
+    expect(placesOfTexts(JSON.stringify(many))).toHaveLength(30);
+    expect(placesOfTexts(`[${'['.repeat(deep)}"${S}"${']'.repeat(deep)},"${S}"]`)).toEqual(['1']);
   });
 });
 
@@ -105,10 +118,16 @@ describe('the reason of a registration that was turned away', () => {
   test.each<[string, unknown, string | null]>([
     [
       'a problem',
-      { title: 'Bad', detail: 'url must be public', code: 'validation_failed' },
+      { title: 'Bad', detail: 'url must be public', code: 'validation_failed', instance: null },
       'Bad; url must be public; validation_failed',
     ],
     ['nested errors', { errors: [{ field: 'events', message: 'unknown' }] }, 'unknown; events'],
+    [
+      'the usual names of its fields',
+      { error: 'a', error_description: 'b', reason: 'c', description: 'd', type: 'e', path: 'f', param: 'g' },
+      'a; b; c; d; e; f; g',
+    ],
+    ['what only has the name of a code', { message: 'no', code: 'A b', type: 'a B' }, 'no'],
     ['an error object', { error: { message: 'no such event' } }, 'no such event'],
     [
       'what we asked for',
@@ -120,13 +139,23 @@ describe('the reason of a registration that was turned away', () => {
       { message: 'exists', existing: { id: 'w1', secret: S } },
       'exists',
     ],
-    ['a secret in its words', { message: `exists with ${S}`, secret: 'short one' }, 'exists with [hidden]'],
+    [
+      'secrets in its words',
+      { message: `${S} and 0123456789abcdef exist`, secret: 'short one' },
+      '[hidden] and [hidden] exist',
+    ],
     [
       'a short secret in its words',
-      { message: 'exists with pass word', signing_key: 'pass word' },
+      { message: 'exists with pass word', signingKey: 'pass word' },
       'exists with [hidden]',
     ],
+    [
+      'a short secret far from its words',
+      { message: 'pass word', a: { b: { c: { d: { e: { key: 'pass word' } } } } } },
+      '[hidden]',
+    ],
     ['no words', { secret: S }, null],
+    ['empty words', { message: ' ' }, null],
     ['an empty secret', { message: 'no such event', secret: '' }, 'no such event'],
     ['a text alone', 'no such event', 'no such event'],
     ['a list of texts', { errors: ['x'], message: ['one', 'two'] }, 'one; two'],
@@ -135,7 +164,8 @@ describe('the reason of a registration that was turned away', () => {
   });
 
   test('is the text where that is not JSON, without what could be a secret, and never a page or a part of JSON', () => {
-    expect(reasonIn(`Not allowed: ${S}`, asked)).toBe('Not allowed: [hidden]');
+    expect(reasonIn(`Not\n  allowed [yet]:\n  ${S}\n`, asked)).toBe('Not allowed [yet]: [hidden]');
+    expect(reasonIn('no '.repeat(1000), asked)).toHaveLength(500);
     expect(reasonIn('<html>no</html>', asked)).toBeNull();
     expect(reasonIn('{"message":"cut', asked)).toBeNull();
     expect(reasonIn('', asked)).toBeNull();
