@@ -111,14 +111,13 @@ function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenE
       const usable = await oneAtATime(
         async () => (isGood() ? tokens : null),
         () => obtain(signal),
-        signal,
       );
       return `Bearer ${usable.accessToken}`;
     },
 
     async renew(_signal, rejected) {
       // Another request may have got a new token meanwhile.
-      if (tokens !== null && rejected === `Bearer ${tokens.accessToken}`) tokens = null;
+      if (rejected === `Bearer ${tokens?.accessToken}`) tokens = null;
       return true;
     },
 
@@ -136,15 +135,10 @@ function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenE
  */
 function createOneAtATime() {
   let renewal: Promise<Tokens> | null = null;
-  return async (
-    usable: () => Promise<Tokens | null>,
-    renew: () => Promise<Tokens>,
-    signal: AbortSignal,
-  ): Promise<Tokens> => {
+  return async (usable: () => Promise<Tokens | null>, renew: () => Promise<Tokens>): Promise<Tokens> => {
     for (;;) {
       const found = await usable();
       if (found !== null) return found;
-      signal.throwIfAborted();
       if (renewal === null) {
         renewal = renew().finally(() => {
           renewal = null;
@@ -152,7 +146,6 @@ function createOneAtATime() {
         return await renewal;
       }
       await renewal.catch((error: unknown) => {
-        signal.throwIfAborted();
         if (error instanceof MirrorError) throw error;
       });
     }
@@ -180,8 +173,8 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
   const now = () => momentOf(clock);
   const oneAtATime = createOneAtATime();
   let opened: { sealed: string; tokens: Tokens } | null = null;
-  /** Renewed tokens that the database has not saved yet. The refresh token of the stored `version` is used up. */
-  let unsaved: { version: number; tokens: Tokens } | null = null;
+  /** The last renewed tokens. The refresh token of the stored `version` is used up, also if the database could not save them. */
+  let latest: { version: number; tokens: Tokens } | null = null;
 
   function open(row: StoredTokens): Tokens {
     if (row.refusal !== null) throw consentNeeded(row.refusal);
@@ -215,7 +208,6 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
     oneAtATime(
       async () => ifUsable(await current(), rejected),
       () => renewOverLease(rejected, signal),
-      signal,
     );
 
   async function renewOverLease(rejected: string | null, signal: AbortSignal): Promise<Tokens> {
@@ -238,7 +230,7 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
     }
   }
 
-  /** Null: another process has saved tokens meanwhile. */
+  /** Null: what is stored by now decides. */
   async function refresh(row: StoredTokens, tokens: Tokens, signal: AbortSignal): Promise<Tokens | null> {
     const { refreshToken } = tokens;
     if (refreshToken === null) {
@@ -246,12 +238,11 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
     }
     const entry = { actor, action: 'token_refresh', target: GRANT };
     try {
-      const isKept = unsaved?.version === row.version;
-      const fresh = isKept ? unsaved!.tokens : await endpoint.refresh({ ...tokens, refreshToken }, signal);
-      unsaved = { version: row.version, tokens: fresh };
+      const isKept = latest?.version === row.version;
+      const fresh = isKept ? latest!.tokens : await endpoint.refresh({ ...tokens, refreshToken }, signal);
+      latest = { version: row.version, tokens: fresh };
       const sealed = sealTokens(options.key()!, fresh);
       const isSaved = await store.saveTokens(GRANT, sealed, row.version, { ...entry, outcome: 'ok' }, now());
-      unsaved = null;
       return isSaved ? fresh : null;
     } catch (error) {
       if (!(error instanceof GrantRefused)) throw error;
@@ -261,22 +252,20 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
         throw error;
       }
       // Saved, because another try would be refused too. The next sign-in clears it.
-      const isCurrent = await store.refuseTokens(GRANT, error.reason, row.version, refused, now());
-      if (isCurrent) throw consentNeeded(error.reason);
+      await store.refuseTokens(GRANT, error.reason, row.version, refused, now());
       return null;
     }
   }
 
   return {
     async authorization(signal) {
-      const tokens = await current();
+      const tokens = await renewed(null, signal);
       if (options.needs === 'write' && isReadOnly(tokens)) {
         throw new UpstreamError('forbidden', 'the sign-in was for reading only, and this writes', {
           remedy: 'Run `compliance-mirror login --write` first.',
         });
       }
-      const usable = ifUsable(tokens, null) ?? (await renewed(null, signal));
-      return `Bearer ${usable.accessToken}`;
+      return `Bearer ${tokens.accessToken}`;
     },
 
     async renew(signal, rejected) {

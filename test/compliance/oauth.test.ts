@@ -80,10 +80,10 @@ function credentials(
 }
 
 /** A person's consent, exchanged and stored. */
-async function signIn(store: Store): Promise<Tokens> {
+async function signIn(store: Store, scopes = ['read']): Promise<Tokens> {
   const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
   const request = { code: server.issueCode(), redirectUri: 'http://127.0.0.1:1/callback', verifier: null };
-  const tokens = await endpoint.exchangeCode({ ...request, scopes: ['read'] }, never);
+  const tokens = await endpoint.exchangeCode({ ...request, scopes }, never);
   await store.saveTokens(GRANT, sealTokens(KEY, tokens), null, ENTRY, now());
   return tokens;
 }
@@ -294,9 +294,29 @@ describe("a person's grant", () => {
     await store.leaseTokens(GRANT, 'another process', 10_000, now());
     const stop = new AbortController();
     const asked = failureOf(ours.authorization(stop.signal));
+    const other = ours.authorization(never);
     await clock.advance(200);
     stop.abort(new Error('stopping'));
     expect((await asked).message).toBe('stopping');
+    // Whoever waited for its renewal makes another.
+    let isDone = false;
+    void other.finally(() => {
+      isDone = true;
+    });
+    while (!isDone) await clock.advance(1000);
+    expect(await other).toContain(ACCESS_PREFIX);
+  });
+
+  it('is leased for longer than a renewal may take: another process would use its refresh token as well', async () => {
+    await signIn(store);
+    await clock.advance(HOUR_MS);
+    const leases: number[] = [];
+    const leaseTokens: Store['leaseTokens'] = async (...args) => {
+      leases.push(args[2]);
+      return await store.leaseTokens(...args);
+    };
+    await credentials({ ...store, leaseTokens }).authorization(never);
+    expect(leases[0]).toBeGreaterThan(server.settings().timeoutMs);
   });
 
   it('waits a moment for the answer to a renewal when its caller goes away: it holds the tokens that count from then on', async () => {
@@ -367,6 +387,14 @@ describe("a person's grant", () => {
     expect(await ours.authorization(never)).toBe(`Bearer ${tokens.accessToken}`);
   });
 
+  it('says so after a 401 as well, though the access token has not run out', async () => {
+    await signIn(store);
+    const rejected = await ours.authorization(never);
+    server.revokeRefresh();
+    expect((await failureOf(ours.renew!(never, rejected))).message).toContain('consent');
+    expect((await failureOf(ours.authorization(never))).message).toContain('consent');
+  });
+
   it('says so too where there is nothing to renew it with', async () => {
     server.answer = { ...server.answer, refresh: 'absent' };
     const { accessToken } = await signIn(store);
@@ -381,7 +409,9 @@ describe("a person's grant", () => {
     await clock.advance(HOUR_MS);
     server.failures.push({ status: 503, body: {} }, { status: 401, body: { error: 'invalid_client' } });
     expect((await failureOf(ours.authorization(never))).kind).toBe('server');
-    expect((await failureOf(ours.authorization(never))).kind).toBe('unauthorized');
+    // Another process need not wait for the lease of a renewal that has failed.
+    const theirs = credentials(await open());
+    expect((await failureOf(theirs.authorization(never))).kind).toBe('unauthorized');
     expect(await ours.authorization(never)).toContain(ACCESS_PREFIX);
     expect(await audited(store)).toContain('service token_refresh invalid_client');
   });
@@ -391,10 +421,12 @@ describe("a person's grant", () => {
     const failure = await failureOf(credentials(store, {}, 'write').authorization(never));
     expect(failure.kind).toBe('forbidden');
     expect(failure.remedy).toContain('login --write');
+    const { accessToken } = await signIn(store, ['read', 'write']);
+    expect(await credentials(store, {}, 'write').authorization(never)).toBe(`Bearer ${accessToken}`);
   });
 
   it('re-encrypted with a key that is not here yet is good until it runs out, and is not renewed', async () => {
-    await signIn(store);
+    const { expiresWall } = await signIn(store);
     const ours = credentials(store);
     const before = await ours.authorization(never);
     const { sealed } = (await store.readTokens(GRANT))!;
@@ -403,6 +435,9 @@ describe("a person's grant", () => {
     const failure = await failureOf(ours.renew!(never, before));
     expect(failure.kind).toBe('unauthorized');
     expect(failure.message).toContain('CREDENTIALS_KEY');
+    expect(await ours.standing!()).toEqual({ expiresWall, refusal: null, scopes: ['read'] });
+    await clock.advance(HOUR_MS);
+    expect((await ours.standing!()).refusal).toContain('CREDENTIALS_KEY');
   });
 
   it('is stored in no readable form, and another key is for a person to mend', async () => {
@@ -438,14 +473,17 @@ describe('a service account', () => {
 
   it('gets another one 60 s before the end, and one more after a 401', async () => {
     const ours = credentials(await open(), account);
+    expect(await ours.standing!()).toEqual({ expiresWall: null, refusal: null, scopes: null });
     const first = await ours.authorization(never);
+    const expiresWall = clock.wall() + HOUR_MS;
+    expect(await ours.standing!()).toEqual({ expiresWall, refusal: null, scopes: ['read'] });
     await clock.advance(HOUR_MS - 60_000);
     const second = await ours.authorization(never);
     expect(second).not.toBe(first);
     // A late refusal of the first says nothing against the second.
     expect(await ours.renew!(never, first)).toBe(true);
     expect(await ours.authorization(never)).toBe(second);
-    expect(await ours.renew!(never, second)).toBe(true);
+    for (const _ of [1, 2]) expect(await ours.renew!(never, second)).toBe(true);
     expect(await ours.authorization(never)).not.toBe(second);
     expect(server.grants).toHaveLength(3);
   });
