@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
 import { backUpStore, openStore } from '../../src/store/open.ts';
@@ -215,6 +216,24 @@ describe('a server that will not do', () => {
     await store.checkWritable();
     await store.openGap({ reason: 'downtime', kind: null, recordId: null }, null, now);
     await store.close();
+  });
+
+  it('has older tables migrated by their owner, since no grant lets another user change them', async () => {
+    const url = await server.createDatabase();
+    const folder = fileURLToPath(new URL('../../drizzle/postgres', import.meta.url));
+    const [{ sql: step, hash, folderMillis }] = readMigrationFiles({ migrationsFolder: folder }) as [
+      MigrationMeta,
+    ];
+    const notes = 'CREATE TABLE __drizzle_migrations (id serial PRIMARY KEY, hash text, created_at bigint)';
+    const noted = `INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('${hash}', ${folderMillis})`;
+    await server.query([...step, notes, noted].join(';'), url);
+    const rights =
+      'GRANT ALL ON ALL TABLES IN SCHEMA public TO later; GRANT CREATE ON SCHEMA public TO later';
+    const { says } = await refusal(await createUser(url, 'later', rights));
+    expect(says).toMatch(
+      /could not be migrated.*run `compliance-mirror migrate` as postgres, who owns the tables/,
+    );
+    expect(says).not.toContain('GRANT');
   });
 
   it('names the functions that nobody but their owner may call, and how to grant them', async () => {

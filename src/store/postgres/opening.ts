@@ -224,14 +224,17 @@ async function remedyFor(error: unknown, client: pg.Client, schema: string): Pro
 }
 
 async function grantRemedy(client: pg.Client, schema: string): Promise<string> {
-  const { rows } = await client.query<{ user: string; exists: boolean }>(
-    'SELECT current_user AS "user", EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS exists',
-    [schema],
+  const { rows } = await client.query<{ user: string; exists: boolean; owner: string | null }>(
+    `SELECT current_user AS "user", EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS exists,
+       (SELECT tableowner FROM pg_tables WHERE schemaname = $1 AND tablename = $2 AND tableowner <> current_user) AS owner`,
+    [schema, NOTES],
   );
-  const user = quoted(rows[0]?.user ?? '');
-  return rows[0]?.exists === true
-    ? `run GRANT CREATE, USAGE ON SCHEMA ${quoted(schema)} TO ${user}, or run \`compliance-mirror migrate\` as the tables' owner`
-    : `run CREATE SCHEMA ${quoted(schema)} AUTHORIZATION ${user}`;
+  const [{ user = '', exists = false, owner = null } = {}] = rows;
+  // Only their owner can change tables, so no grant helps.
+  if (owner !== null) return `run \`compliance-mirror migrate\` as ${owner}, who owns the tables`;
+  return exists
+    ? `run GRANT CREATE, USAGE ON SCHEMA ${quoted(schema)} TO ${quoted(user)}, or run \`compliance-mirror migrate\` as the owner of the schema`
+    : `run CREATE SCHEMA ${quoted(schema)} AUTHORIZATION ${quoted(user)}`;
 }
 
 async function takeSteps(client: pg.Client, schema: string, onMigrating?: () => void): Promise<void> {
