@@ -155,12 +155,15 @@ function diffFields(before: JsonObject, after: JsonObject): { before: JsonObject
 
 /**
  * Equal once stored as JSON, which has neither -0 nor numbers too large for a double (`1e400` parses to Infinity and is stored
- * as null). A stricter comparison would find such a field different from its own row in each read.
+ * as null). PostgreSQL writes `1e+21` as a whole number, which is read as a bigint. A stricter comparison would find such a field
+ * different from its own row in each read.
  */
 function isSame(a: unknown, b: unknown): boolean {
   const one = asStored(a);
   const two = asStored(b);
   if (one === two) return true;
+  if (typeof one === 'bigint' && typeof two === 'number') return Number(one) === two;
+  if (typeof one === 'number' && typeof two === 'bigint') return one === Number(two);
   if (typeof one !== 'object' || typeof two !== 'object' || one === null || two === null) return false;
   if (Array.isArray(one) || Array.isArray(two)) {
     if (!Array.isArray(one) || !Array.isArray(two) || one.length !== two.length) return false;
