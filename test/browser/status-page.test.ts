@@ -260,3 +260,20 @@ test('on a phone a gap that only a person can end shows its button, also where i
   expect(await page.locator('td.gone').isVisible()).toBe(false);
   expect(complaints).toEqual([]);
 });
+
+test('a very long id takes no other column of a list its place', async () => {
+  const id = `evt_${'long-'.repeat(50)}`;
+  const usual = 'evt_7c9e6679-7425-40de-944b-e07fc1f90ae7';
+  const events = [incoming({ id, recordId: id }), incoming({ id: usual })];
+  await h.store.accept({ events, unusable: [] }, h.now(), { settleMs: 1 });
+  await h.mirror('vendor', id, { name: 'Acme' });
+  await h.mirror('vendor', usual, { name: 'Acme' });
+  await signInByLink(READ);
+  for (const list of ['events', 'records/vendor']) {
+    await page.goto(`${server.url}/${list}`);
+    const whole = page.getByRole('link', { name: usual });
+    expect((await whole.boundingBox())!.height, list).toBeLessThan(30);
+    const table = page.locator('section.scroll');
+    expect(await table.evaluate((box) => box.scrollWidth - box.clientWidth), list).toBeLessThanOrEqual(0);
+  }
+});

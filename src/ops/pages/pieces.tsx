@@ -208,10 +208,17 @@ export function Facts({ facts, className = 'facts' }: FactsOf) {
   );
 }
 
+/** A UUID after a prefix. The first column of a table breaks only longer ids, which would take all its width. */
+const ID_WHOLE_CHARACTERS = 40;
+
+const Id = ({ id }: { id: string }) => (
+  <code class={id.length > ID_WHOLE_CHARACTERS ? 'long' : undefined}>{id}</code>
+);
+
 export function RecordId({ kind, id }: { kind: Kind; id: string }) {
   return (
     <a href={recordHref(kind, id)}>
-      <code>{id}</code>
+      <Id id={id} />
     </a>
   );
 }
@@ -219,7 +226,7 @@ export function RecordId({ kind, id }: { kind: Kind; id: string }) {
 export function RecordLink({ kind, id }: { kind: Kind; id: string }) {
   return (
     <a href={recordHref(kind, id)}>
-      {kindNoun(kind, 1)} <code>{id}</code>
+      {kindNoun(kind, 1)} <Id id={id} />
     </a>
   );
 }
@@ -256,7 +263,7 @@ export function SignedAt({ t }: { t: string }) {
 export function EventLink({ id }: { id: string }) {
   return (
     <a href={eventHref(id)}>
-      <code>{id}</code>
+      <Id id={id} />
     </a>
   );
 }

@@ -126,7 +126,7 @@ th { padding: var(--s2) var(--s4) var(--s2) 0; text-align: left; font-weight: 50
 td, tbody th { overflow-wrap: anywhere; padding: var(--s2) var(--s4) var(--s2) 0; border-top: 1px solid var(--line); vertical-align: baseline }
 tbody th { font-size: .875rem; color: var(--ink) }
 th.n, td.n { text-align: right } .n + :not(.n) { padding-left: var(--s4) } th:last-child, td:last-child { padding-right: 0 }
-td time, td.n, .whole { white-space: nowrap } td.wide { min-width: 6rem }
+td time, td.n, .whole { white-space: nowrap } .long { white-space: normal } td.wide { min-width: 6rem }
 
 /* ─── the status page ─── */
 .verdict { display: flex; flex-wrap: wrap; align-items: end; justify-content: space-between; gap: var(--s3) var(--s5); padding-bottom: var(--s5) }
