@@ -108,12 +108,20 @@ interface GapRule {
 
 /** A rule that applies while a gap with its reason is open. */
 const openGap =
-  (sentence: (facts: Facts) => string, { only = () => true, remedy, action = null }: GapRule = {}): Rule =>
+  (
+    sentence: (facts: Facts, open: readonly OpenGaps[]) => string,
+    { only = () => true, remedy, action = null }: GapRule = {},
+  ): Rule =>
   (facts, reason) => {
     const open = facts.gaps.filter((gap) => gap.reason === reason && only(gap, facts));
     const since = oldestOf(open);
     return (
-      since !== null && { sentence: sentence(facts), remedy: remedy ?? gapText(reason).remedy, action, since }
+      since !== null && {
+        sentence: sentence(facts, open),
+        remedy: remedy ?? gapText(reason).remedy,
+        action,
+        since,
+      }
     );
   };
 
@@ -126,9 +134,13 @@ export const noUsableToken = openGap(
   },
 );
 
-export const credentialsRejected = openGap(
-  () => 'The compliance service rejects our credentials, so nothing can be verified.',
-);
+/** Credentials that may read some kinds only are rejected for the others. */
+export const credentialsRejected = openGap(({ summary: { kinds } }, open) => {
+  const rejected = kinds.filter(({ kind }) => open.some((gap) => (gap.kind ?? kind) === kind));
+  return rejected.length === kinds.length
+    ? 'The compliance service rejects our credentials, so nothing can be verified.'
+    : `The compliance service rejects our credentials for the ${namesOf(rejected)}, which cannot be verified.`;
+});
 
 export const deletionPending: Rule = ({ gaps, pending }, reason) => {
   const waiting = sumOf(pending);

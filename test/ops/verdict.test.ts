@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Kind } from '../../src/compliance/kinds.ts';
+import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
 import { judge } from '../../src/ops/judge.ts';
 import type { VerdictInput } from '../../src/ops/verdict.ts';
@@ -151,6 +151,20 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     'action_required',
     'credentials_rejected',
     /rejects our credentials/,
+  ],
+  [
+    'the credentials are rejected for one kind, while the others are read',
+    input({ gaps: [gap('credentials_rejected', { kind: 'vendor' })] }),
+    'action_required',
+    'credentials_rejected',
+    /rejects our credentials for the vendors, which cannot be verified\.$/,
+  ],
+  [
+    'the credentials are rejected for each kind',
+    input({ gaps: KINDS.map((kind) => gap('credentials_rejected', { kind })) }),
+    'action_required',
+    'credentials_rejected',
+    /rejects our credentials, so nothing can be verified\.$/,
   ],
   [
     'no token can be used',
