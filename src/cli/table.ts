@@ -110,13 +110,15 @@ function fitted(columns: readonly Column[], width: number): readonly Column[] {
   return shown.map((column) => ({ ...column, width: Math.min(column.width, width) }));
 }
 
-/** Makes the widest columns narrower first; null: that is not enough. */
+/** Makes the widest columns narrower first, as far as their ids allow; null: that is not enough. */
 function narrowed(columns: readonly Column[], excess: number, available: number): Column[] | null {
-  const narrow = columns.map((column) => ({ ...column }));
-  const givers = narrow.filter(({ texts }) => texts.some((text) => canGiveWay(text, available)));
+  const narrow = columns.map((column) => {
+    const kept = [column.head, ...column.texts.filter((text) => !canGiveWay(text, available))];
+    return { ...column, narrowest: Math.max(NARROWEST, ...kept.map(lengthOf)) };
+  });
   for (let left = excess; left > 0; left -= 1) {
-    const [widest] = givers
-      .filter(({ head, width }) => width > Math.max(NARROWEST, lengthOf(head)))
+    const [widest] = narrow
+      .filter(({ narrowest, width }) => width > narrowest)
       .sort((a, b) => b.width - a.width);
     if (widest === undefined) return null;
     widest.width -= 1;

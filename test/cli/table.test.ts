@@ -53,6 +53,20 @@ describe('a table', () => {
     expect(renderTable(heads, [row])).toContain('.623Z  the compliance service did not answer in time  -');
   });
 
+  it('cuts a very long id to the room of the longest usual one, and no other', () => {
+    const ids = ['evt_7c9e6679-7425-40de-944b-e07fc1f90ae7', `evt_${'x'.repeat(200)}`];
+    const rows = ids.map((id) => [
+      '2026-11-20T22:36:26.623Z',
+      id,
+      'the compliance service did not answer',
+      7,
+    ]);
+    expect(renderTable(['AT', 'ID', 'ERROR', 'TIMES'], rows, { width: 80 }).split('\n').slice(1, 3)).toEqual([
+      `11-20 22:36:26  ${ids[0]}  the compliance…      7`,
+      `11-20 22:36:26  ${ids[1]!.slice(0, 39)}…  the compliance…      7`,
+    ]);
+  });
+
   it('keeps the years of instants that are of several', () => {
     const rows = ['2025', '2026'].map((year) => [`${year}-12-31T10:00:00.000Z`, 'x'.repeat(30)]);
     expect(renderTable(['AT', 'WHAT'], rows, { width: 30 })).toContain('2025-12-31T10:00:00Z');
