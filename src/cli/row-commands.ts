@@ -119,8 +119,8 @@ const GAPS: Columns<GapReport> = [
   'reason',
   'kind',
   'record_id',
-  'opened_at',
   'resolved_at',
+  'opened_at',
   ['TIMES', 'attempts'],
   'error',
 ];
@@ -143,7 +143,7 @@ export function gapsCommand(cli: Cli): Command {
   gaps
     .command('resolve')
     .description(
-      'confirm that nothing is missing any more, for a gap that only a person can resolve (restored)',
+      'confirm that nothing is missing any more, for a gap that only a person can resolve: restored, and without API credentials what a full sync would resolve',
     )
     .addArgument(rowId())
     .action((id: number) => change(cli, GAP, id, 'resolved', (api) => api.gaps[':id'].resolve.$post(at(id))));

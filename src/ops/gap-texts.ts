@@ -259,10 +259,14 @@ export function isUnreadable({ reason }: Pick<OpenGaps, 'reason'>): boolean {
   return reason === 'unresolved' || reason === 'unaddressable';
 }
 
+/** What ends these, also without an API: the next delivery, or a retry of the event. */
+const ENDED_BY_DELIVERIES = ['silence', 'rejected_signatures', 'no_signing_secret', 'failed_event'];
+
 /** Whether only a person can know that nothing is missing any more. With an API, a full sync knows it of a kind that has a list. */
 export function isEndedByPerson(
   { reason, kind }: Pick<OpenGaps, 'reason' | 'kind'>,
   eventsOnly: boolean,
 ): boolean {
-  return reason === 'restored' && (eventsOnly || kind === 'risk_assessment');
+  if (eventsOnly) return !ENDED_BY_DELIVERIES.includes(reason);
+  return reason === 'restored' && kind === 'risk_assessment';
 }

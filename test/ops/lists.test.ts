@@ -361,6 +361,21 @@ test('the gaps of a restore are resolved where only a person can, one by one', a
   expect(await buttons(OPERATE)).toHaveLength(2);
 });
 
+test('without an API a person ends the gaps that a full sync would have ended, and no others', async () => {
+  for (const reason of ['rejected_timestamp', 'unusable_delivery', 'silence', 'rejected_signatures'] as const)
+    await h.store.openGap({ reason, kind: null, recordId: null }, null, h.now());
+  const buttons = async () => [...(await page('/gaps')).text.matchAll(/name="id" value="(\d+)"/g)].length;
+  expect(await buttons()).toBe(0);
+  h.live.eventsOnly = true;
+  expect(await buttons()).toBe(2);
+});
+
+test('why a delivery was put into quarantine is said in words', async () => {
+  const unusable = { reason: 'invalid_utf8', t: '1', body: Buffer.from([0xff]), kind: null, recordId: null };
+  await h.store.accept({ events: [], unusable: [unusable] }, h.now(), { settleMs: 1 });
+  expect((await page('/deliveries')).text).toContain('invalid utf8');
+});
+
 test('a rejection is shown with what doctor says of it', async () => {
   await h.store.recordRejections([
     {

@@ -95,7 +95,7 @@ function Outcome({ outcome, state }: DeliveryReport) {
 
 /** Our own codes as words. Other reasons are sentences with ids from outside, which must stay as they are. */
 const reasonWords = ({ reason }: DeliveryReport) =>
-  reason !== null && /^[a-z_]+$/.test(reason) ? codeWords(reason) : reason;
+  reason !== null && /^[a-z0-9_]+$/.test(reason) ? codeWords(reason) : reason;
 
 function hrefOf({ outcome, number, event_id }: DeliveryReport): string {
   if (outcome === 'quarantined') return `/quarantine/${number}`;
