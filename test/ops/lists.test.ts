@@ -88,7 +88,9 @@ describe('the events', () => {
       const { text } = await page(`/events?state=${state}&type=vendor.added`);
       expect(text).toContain('No matching events.');
     }
-    expect((await page('/events?state=pending')).text).toContain('No pending events: all are processed.');
+    expect((await page('/events?state=pending')).text).toContain(
+      'No pending events: none waits to be processed.',
+    );
   });
 
   test('are found by their id, also one that no path can carry', async () => {

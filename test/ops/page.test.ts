@@ -107,6 +107,35 @@ test('until the first delivery is in, the page says what is left to do', async (
   expect(html).toContain('<svg viewBox');
 });
 
+test('nobody is told that all events are processed while one has failed', async () => {
+  await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1 });
+  const [event] = await h.store.claimEvents('test', 1, 1_000, h.now());
+  const failure = { event: event!, retryAtMs: null, error: 'its data is of no use' };
+  await h.store.deferEvent(failure, h.now(), { settleMs: 1 });
+  const html = await page();
+  expect(html).toContain('1 event failed');
+  expect(html).not.toMatch(/all (events )?are processed/i);
+});
+
+test('an event that changed nothing is not called confirmed, because the API may show something newer', async () => {
+  let ahead = 0;
+  const d = await opsHarness({ clock: heldClock(() => ahead) });
+  await d.store.accept({ events: [incoming()], unusable: [] }, d.now(), { settleMs: 1 });
+  ahead = 60_000;
+  await d.mirror('policy', 'pol_1', { name: 'Access, rewritten' });
+  const html = await (await d.app.request('/events/evt_1', { headers: bearer(READ) })).text();
+  expect(html).toContain('Its record was verified by the API.');
+  await d.close();
+});
+
+test('what a full sync found missing and brought in is not shown as missing', async () => {
+  const { id } = await h.store.startSyncRun('vendor', 'start', h.now());
+  const found = { extra: 0, different: 0, fields: {}, examples: [] };
+  const end = { outcome: 'complete', error: null, progress: NOTHING_SYNCED } as const;
+  await h.store.finishSyncRun(id, { ...end, differences: { ...found, missing: 3, repaired: 3 } }, h.now());
+  expect(await page()).toContain('>3 missing, repaired<');
+});
+
 test('what is open is named, what needs a person first, with the way to its remedy', async () => {
   await h.store.openGap(
     { reason: 'failed_event', kind: 'policy', recordId: 'pol_7' },

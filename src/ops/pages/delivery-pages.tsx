@@ -135,8 +135,9 @@ function settledWords({ state, attempts, error }: EventReport): string {
   return state === 'ignored' ? 'Ignored.' : 'Discarded by an operator.';
 }
 
-function aftermathWords({ verdict, by }: Aftermath) {
-  if (by === null) return 'Confirmed by the API.';
+function aftermathWords({ change, verdict, by }: Aftermath) {
+  // What an event said that changed nothing may be older than what the API shows.
+  if (by === null) return change === null ? 'Its record was verified by the API.' : 'Confirmed by the API.';
   const cause = <Cause cause={by.cause} />;
   return verdict === 'replaced' ? (
     <>Changed again by {cause}.</>

@@ -107,6 +107,6 @@ function emptyWords(filter: z.output<typeof filters>): string {
   if (filters === 0) return 'No event yet. The first accepted one is shown here at once.';
   if (filters === 1 && filter.state === 'failed')
     return 'No failed events. An event that cannot be processed is shown here, to be retried or discarded.';
-  if (filters === 1 && filter.state === 'pending') return 'No pending events: all are processed.';
+  if (filters === 1 && filter.state === 'pending') return 'No pending events: none waits to be processed.';
   return 'No matching events. Remove a filter to see more.';
 }

@@ -122,10 +122,11 @@ type Found = Differences & { incomplete?: string | null };
 /** `2 missing, 1 different`; `nothing` only if all was read and nothing differed. */
 function differencesWords({ differences, outcome }: SyncRunReport): string {
   if (differences === null) return 'not known';
-  const { missing, extra, different } = differences as unknown as Differences;
+  const { missing, extra, different, repaired } = differences as unknown as Differences;
   const parts = Object.entries({ missing, gone: extra, different })
     .filter(([, records]) => records > 0)
     .map(([what, records]) => `${figure(records)} ${what}`);
+  if (repaired > 0 && repaired === missing + extra + different) parts.push('repaired');
   if (parts.length > 0) return parts.join(', ');
   return outcome === 'complete' ? 'nothing' : 'none seen';
 }

@@ -89,7 +89,7 @@ export function GapsTile({ summary, gaps }: Snapshot) {
                 {error && <div class="error">{error}</div>}
               </div>
               <span class="quiet">
-                {open > 1 ? `${figure(open)} times, ` : ''}
+                {open > 1 ? `${figure(open)} gaps: ` : ''}
                 {kinds.length > 0 ? `${kinds.map(kindPlural).join(', ')}, ` : ''}
                 since <Instant at={oldestOf(counted)} />
               </span>
@@ -117,15 +117,11 @@ function EventFacts({ events, oldest_pending_at, quarantined, resolved_gaps_last
   const { processed, ignored, failed } = events;
   return (
     <>
-      <p class="note">
-        {oldest_pending_at === null ? (
-          'All events are processed.'
-        ) : (
-          <>
-            The oldest was received <Ago at={oldest_pending_at} />.
-          </>
-        )}
-      </p>
+      {oldest_pending_at === null ? null : (
+        <p class="note">
+          The oldest was received <Ago at={oldest_pending_at} />.
+        </p>
+      )}
       <Facts
         className="pairs"
         facts={[
