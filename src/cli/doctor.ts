@@ -175,16 +175,23 @@ export async function explainStored(cli: Cli, given: string, options: DoctorOpti
     }
     if (found.quarantine !== null) return explainQuarantined(found.quarantine);
     if (found.rejection !== null) return await explainRejection(store, config, found.rejection, options);
-    // The body of a rejected delivery may have the event's id.
-    const named = await rejectionOfEvent(store, found.event?.id ?? id);
-    if (found.event !== null) return explainEvent(found.event, config.webhook, named?.id ?? null);
-    if (named === null) {
-      throw new MirrorError('not_found', `no delivery ${id} is kept`, {
-        remedy: 'see "events list", "rejections list" and "quarantine list"',
-      });
+    // The body of a rejected or quarantined delivery may have the event's id.
+    const rejectedAs = await newestNaming(store, 'rejected', found.event?.id ?? id);
+    if (found.event !== null) return explainEvent(found.event, config.webhook, rejectedAs);
+    const rejection = rejectedAs === null ? null : await store.show('rejections', rejectedAs);
+    if (rejection !== null) {
+      cli.err.write(`Rejected, as rejection:${rejection.id}\n`);
+      return await explainRejection(store, config, rejection, options);
     }
-    cli.err.write(`Rejected, as rejection:${named.id}\n`);
-    return await explainRejection(store, config, named, options);
+    const quarantinedAs = await newestNaming(store, 'quarantined', id);
+    const quarantined = quarantinedAs === null ? null : await store.show('quarantine', quarantinedAs);
+    if (quarantined !== null) {
+      cli.err.write(`Quarantined, as quarantine:${quarantined.id}\n`);
+      return explainQuarantined(quarantined);
+    }
+    throw new MirrorError('not_found', `no delivery ${id} is kept`, {
+      remedy: 'see "events list", "rejections list" and "quarantine list"',
+    });
   });
 }
 
@@ -209,25 +216,20 @@ async function explainRejection(
   return { ...diagnosis, known: [known] };
 }
 
-/** The newest rejected delivery whose body, as far as it was kept, names this event. */
-async function rejectionOfEvent(store: Store, eventId: string): Promise<RejectionReport | null> {
+/** The number of the newest such delivery whose body names this event. */
+async function newestNaming(
+  store: Store,
+  outcome: 'rejected' | 'quarantined',
+  eventId: string,
+): Promise<number | null> {
   for (let after: string | undefined; ; ) {
-    const rows = await store.list('rejections', { limit: PAGE_LIMIT_MAX, after });
-    for (const { id } of rows) {
-      const rejection = await store.show('rejections', id);
-      if (rejection?.body != null && idIn(rejection.body) === eventId) return rejection;
-    }
-    if (rows.length < PAGE_LIMIT_MAX) return null;
-    after = String(rows.at(-1)!.id);
-  }
-}
-
-function idIn(body: string): unknown {
-  try {
-    const document: unknown = JSON.parse(body.replace(/^\ufeff/, ''));
-    return typeof document === 'object' && document !== null && 'id' in document ? document.id : null;
-  } catch {
-    return null;
+    const { items, next } = await store.listDeliveries(
+      { outcome, search: eventId },
+      { limit: PAGE_LIMIT_MAX, after },
+    );
+    const found = items.find(({ event_id }) => event_id === eventId);
+    if (found !== undefined || next === null) return found?.number ?? null;
+    after = next;
   }
 }
 

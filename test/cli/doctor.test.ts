@@ -133,7 +133,7 @@ describe('doctor on one recorded delivery', () => {
 });
 
 describe('doctor on a delivery that was kept', () => {
-  it('explains rejected deliveries and quarantined ones by their numbers', async () => {
+  it('explains rejected deliveries and quarantined ones by their numbers, and by the event that they name', async () => {
     await inTemporaryDirectory(async (directory) => {
       const url = `file:${join(directory, 'mirror.db')}`;
       const store = await openStore(url);
@@ -153,7 +153,8 @@ describe('doctor on a delivery that was kept', () => {
       ]);
       const unusable = { reason: 'not_json', t: '1', body: Buffer.from('{'), kind: null, recordId: null };
       const now = { wall: Date.now(), steady: 1 };
-      await store.accept({ events: [], unusable: [unusable] }, now, { settleMs: 1 });
+      const named = { ...unusable, reason: 'invalid_created', body: Buffer.from('{"id":"evt_q"}') };
+      await store.accept({ events: [], unusable: [unusable, named] }, now, { settleMs: 1 });
       await store.close();
       const settings = { DATABASE_URL: url, WEBHOOK_SECRETS: SECRET };
       const causes = async (id: string) => {
@@ -163,9 +164,10 @@ describe('doctor on a delivery that was kept', () => {
       };
       expect(await causes('1')).toContain('say rejection:1 or quarantine:1');
       expect(await causes('rejection:1')).toEqual(['wrong_secret']);
-      expect(await causes('2')).toEqual(['header_missing']);
-      expect(await causes('rejections/3')).toEqual(['bad_signature']);
+      expect(await causes('rejections/2')).toEqual(['header_missing']);
+      expect(await causes('3')).toEqual(['bad_signature']);
       expect(await causes('quarantine:1')).toEqual(['not_json']);
+      expect(await causes('evt_q')).toEqual(['invalid_created']);
       expect(await causes('9')).toContain('no delivery 9');
     });
   });
