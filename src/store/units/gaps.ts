@@ -84,7 +84,9 @@ export async function openGap(
   const waits = timing !== undefined && gap.reason === 'no_record_id';
   const coverableAt = waits ? Math.ceil(now.steady + timing.settleMs) : null;
   const lastError = sql`coalesce(${error}, ${gaps.error})`;
-  const again = { attempts: sql`${gaps.attempts} + 1`, error: lastError, number, coverableAt };
+  // If this occurrence has no window to wait for, an earlier one may still have.
+  const waitsUntil = coverableAt ?? gaps.coverableAt;
+  const again = { attempts: sql`${gaps.attempts} + 1`, error: lastError, number, coverableAt: waitsUntil };
   if ((await unit.change(update(gaps, again, isOpen(gap)))) > 0) return;
   await addGap(unit, gap, { error, openedAt: iso(now.wall), number, coverableAt });
 }
@@ -120,9 +122,13 @@ export async function resolveSettled(
     rest.push(
       sql`SELECT 1 FROM quarantine WHERE released_at IS NULL AND kind = ${kind} AND record_id IS NULL`,
     );
-  // The gap also stands for ids that the API does not know, until a list is read.
+  // The gap also stands for ids that the API does not know, and for deliveries released since it was opened, until a list is read.
   if (recordId === null && kind !== 'risk_assessment')
-    rest.push(sql`SELECT 1 FROM gaps WHERE kind = ${kind} AND reason = 'unresolved' AND resolved_at IS NULL`);
+    rest.push(
+      sql`SELECT 1 FROM gaps WHERE kind = ${kind} AND reason = 'unresolved' AND resolved_at IS NULL`,
+      sql`SELECT 1 FROM quarantine WHERE kind = ${kind} AND record_id IS NULL
+        AND released_at >= (SELECT min(opened_at) FROM gaps WHERE ${isOpen(gapOfFailed(kind, null))})`,
+    );
   const found = rest.map((each) => sql`EXISTS (${each})`);
   const left = await unit.query(sql`SELECT 1 WHERE ${sql.join(found, sql.raw(' OR '))}`);
   if (left.length === 0) await resolveGap(unit, gapOfFailed(kind, recordId), nowIso);

@@ -246,6 +246,50 @@ export function describeGaps(open: OpenEngine): void {
     );
 
     it(
+      'of an event that names no record waits for its consistency window, also if it opens again for another reason',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ kind: 'vendor', recordId: null, data: { note: 'whose?' } }));
+        await scene.work();
+        const gap = { reason: 'no_record_id', kind: 'vendor', recordId: null } as const;
+        await scene.store.openGap(gap, 'an event names ven_9, and the API answers 404', scene.now());
+        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
+        // Its list may be from before what the event reported.
+        await fullSyncOnce(scene, 'vendor');
+        expect(await scene.openGaps()).toEqual(['no_record_id vendor -']);
+        scene.pass(SETTLE_MS);
+        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual(['vendor']);
+        await fullSyncOnce(scene, 'vendor');
+        expect(await scene.openGaps()).toEqual([]);
+      }),
+    );
+
+    it(
+      'of a released delivery that names no record stays until a list is read, also if another event is settled meanwhile',
+      inScene(open, async (scene) => {
+        await scene.accept(
+          scene.event({ id: 'a', kind: 'vendor', recordId: null, data: { note: 'whose?' } }),
+        );
+        await scene.work();
+        await keep(scene, unusable({ recordId: null }));
+        const id = (await scene.store.list('quarantine', { limit: 1 }))[0]!.id;
+        await scene.store.releaseQuarantined(id, scene.now(), TIMING);
+        scene.pass(1_000);
+        await scene.store.discardEvent('a', scene.now());
+        expect(await scene.openGaps()).toEqual(['no_record_id vendor -']);
+        scene.pass(SETTLE_MS);
+        await fullSyncOnce(scene, 'vendor');
+        expect(await scene.openGaps()).toEqual([]);
+        // A later one has a gap of its own.
+        await scene.accept(
+          scene.event({ id: 'b', kind: 'vendor', recordId: null, data: { note: 'whose?' } }),
+        );
+        await scene.work();
+        await scene.store.discardEvent('b', scene.now());
+        expect(await scene.openGaps()).toEqual([]);
+      }),
+    );
+
+    it(
       'is told once, as a quarantined delivery is released',
       inScene(open, async (scene) => {
         await keep(scene, unusable({ recordId: null }));
