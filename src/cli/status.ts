@@ -42,9 +42,8 @@ export function statusCommand(cli: Cli): Command {
           remote === null
             ? `Service running: process ${holder?.pid}, operators' page at ${address ?? 'an address not known yet'}`
             : `Service at ${address}`;
-        const others =
-          replicas === 0 ? sentenceOf(status) : `Services running on this database: ${replicas}\n`;
-        cli.out.write(isServed ? `${where}\n${sentenceOf(served)}\n` : `${others}\n`);
+        const others = replicas === 0 ? '' : `Services running on this database: ${replicas}\n`;
+        cli.out.write(isServed ? `${where}\n${sentenceOf(served)}\n` : `${others}${sentenceOf(status)}\n`);
         writeSummary(cli, status);
       }
       if (!options.check) return;

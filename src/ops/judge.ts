@@ -44,14 +44,23 @@ const WORST_FIRST = ['action_required', 'unreachable', 'stale', 'catching_up', '
 /** The whole service in one sentence. */
 export function judge(input: VerdictInput): Verdict {
   const { summary, live } = input;
-  if (live.state === 'stopped' || live.state === 'elsewhere') return verdictFromTables(live.state, summary);
+  if (live.state === 'stopped') {
+    return verdictOf(worstOf(summary), 'not_running', {
+      sentence: 'No service is running on this database.',
+      remedy: 'Start it (“serve”). Its last log line says why it ended.',
+    });
+  }
   if (summary === null) {
     return verdictOf('action_required', 'database_unreadable', {
       sentence: 'The database cannot be read.',
       remedy: rules.databaseRemedy(live, 'Look at its disk or its server, and at the log.'),
     });
   }
-  const facts = { ...input, summary, gaps: summary.open_gaps_by };
+  const found = firstOf({ ...input, summary, gaps: summary.open_gaps_by });
+  return live.state === 'elsewhere' ? unasked(found, input) : found;
+}
+
+function firstOf(facts: Parameters<Rule>[0]): Verdict {
   for (const [verdict, reason, rule] of RULES) {
     const finding = rule(facts, reason);
     if (finding) return verdictOf(verdict, reason, finding);
@@ -59,18 +68,23 @@ export function judge(input: VerdictInput): Verdict {
   return verdictOf('in_sync', 'in_sync', rules.inSync(facts));
 }
 
-/** For a command that asked no service: the worst verdict of a kind, which is `stale` when no service writes any more. */
-function verdictFromTables(state: 'stopped' | 'elsewhere', summary: StoreSummary | null): Verdict {
+/** For a command that asked none of the services: what the tables show counts, if it explains the verdict of the kinds. */
+function unasked(found: Verdict, { summary, live }: VerdictInput): Verdict {
+  const worst = worstOf(summary);
+  // The services did not start when the command did.
+  const isOwnStart = found.since !== null && Date.parse(found.since) === live.startedAt;
+  if (found.verdict === worst) return { ...found, since: isOwnStart ? null : found.since };
+  return verdictOf(worst, 'not_asked', {
+    sentence: 'None of them was asked for the reason.',
+    remedy: 'Set OPS_URL and OPS_TOKEN: then one of them is asked.',
+  });
+}
+
+/** `stale` when no service writes any more. */
+function worstOf(summary: StoreSummary | null): VerdictName {
   const verdicts = summary?.kinds.map(({ verdict }) => verdict) ?? [];
   const [worst = 'stale'] = verdicts.toSorted((a, b) => WORST_FIRST.indexOf(a) - WORST_FIRST.indexOf(b));
-  if (state === 'elsewhere') {
-    const sentence = 'Services run on this database, and none of them was asked.';
-    return verdictOf(worst, 'not_asked', { sentence });
-  }
-  return verdictOf(worst, 'not_running', {
-    sentence: 'No service is running on this database.',
-    remedy: 'Start it (“serve”). Its last log line says why it ended.',
-  });
+  return worst;
 }
 
 function verdictOf(

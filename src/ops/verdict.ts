@@ -84,6 +84,8 @@ export const unwritable: Rule = ({ live, now }) =>
   };
 
 export const noSigningSecret: Rule = ({ live }) =>
+  // A command does not know the secrets of registrations.
+  live.state !== 'elsewhere' &&
   live.secrets.length === 0 && {
     sentence: 'No signing secret is known, so every delivery is rejected.',
     remedy: 'Set WEBHOOK_SECRETS and restart, or register the webhook with compliance-mirror register.',

@@ -526,3 +526,28 @@ test('a remedy that has a setting changed says what takes it up', () => {
   ].map(({ remedy }) => remedy);
   expect(remedies).toEqual(Array(4).fill(expect.stringContaining('restart')));
 });
+
+describe('for a command that asked none of the services', () => {
+  const elsewhere = { state: 'elsewhere' as const, secrets: [], startedAt: NOW };
+
+  test('the tables give the reason, and never that of a secret which they do not show', () => {
+    const gaps = [gap('credentials_rejected')];
+    const blocked = summary({}, { verdict: 'action_required' });
+    expect(judge(input({ summary: blocked, gaps }, elsewhere)).reason).toBe('credentials_rejected');
+  });
+
+  test('its own start is no beginning', () => {
+    const unread = summary({}, { verdict: 'catching_up', last_full_sync_at: null });
+    expect(judge(input({ summary: unread }, elsewhere))).toMatchObject({
+      reason: 'first_full_sync',
+      since: null,
+    });
+  });
+
+  test('a verdict that the tables do not explain is one to ask a service about', () => {
+    const lost = summary({}, { verdict: 'unreachable' });
+    const judged = judge(input({ summary: lost, gaps: [gap('upstream_unavailable')] }, elsewhere));
+    expect(judged).toMatchObject({ verdict: 'unreachable', reason: 'not_asked' });
+    expect(judged.remedy).toContain('OPS_URL');
+  });
+});

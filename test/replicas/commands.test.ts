@@ -118,6 +118,12 @@ describe('beside a service', () => {
       const status = await site.replicas[0]!.get<{ service: { paused: boolean } }>('/api/status');
       return status.service.paused;
     });
+    await eventually('the status to give the reason', async () => {
+      const { code, out } = await run('status', '--check');
+      return (
+        code === 3 && /running on this database: 1\nThe mirror is paused; .* Since .*\nWhat to do: /.test(out)
+      );
+    });
     expect(await run('resume')).toMatchObject({ code: 0, out: 'Resumed.\n' });
   });
 
