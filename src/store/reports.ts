@@ -146,7 +146,7 @@ export const PAGE_LIMIT_MAX = 500;
 export const EVENTS_LOOKED_AT = 10_000;
 
 export interface RecordFilter {
-  /** Finds ids that begin with this text, then names that begin with it, then names that contain it. The case of names is ignored. */
+  /** Finds ids that begin with this text, then names that begin with it, then names that contain it. The case of A to Z in names is ignored. */
   search?: string | undefined;
   status?: string | undefined;
   /** A field of `data`, by its path of names, and its value: a text, or JSON for any other type. */

@@ -101,7 +101,7 @@ export const queries = {
       .refine((text) => !text.includes('\0'), 'a text without U+0000')
       .optional()
       .describe(
-        'Ids that begin with it, then names that begin with it, then names that contain it, in upper or lower case.',
+        'Ids that begin with it, then names that begin with it, then names that contain it: in names A to Z in either case, other letters as they are.',
       ),
     status: some.optional(),
     field: some
