@@ -9,6 +9,7 @@ import {
   explainBefore,
   explainRepeat,
   findingText,
+  goesOn,
   isOffset,
   isWholeList,
   type PagingFinding,
@@ -48,7 +49,7 @@ export interface PagesRequest {
 
 /**
  * Reads a list page by page, including the empty page that ends it. Once as many records were seen as the list's total says, a
- * 404, a 400 or a repeated page ends it too: a service without pages repeats the first.
+ * 404, a 400, or a page that repeats the one before or the first ends it too: a service without pages repeats the first.
  * Throws UpstreamError for a page that keeps failing, and MirrorError: `paging` (its message names the setting that does not
  * fit), `page_repeated`, `endless_list`, `list_moved`, or `malformed_page`. If a row has no usable id, the other pages are
  * still read, and `malformed_page` is thrown at the end.
@@ -109,6 +110,8 @@ export function createPages(
 
   async function* pagesOf(request: PagesRequest, isReading: () => boolean) {
     let before = '';
+    /** The ids of the first page read. Some services begin again behind their last page. */
+    let opening: string | null = null;
     let total: number | null = null;
     let first: SeenPage | null = null;
     let offset = request.skip * paging.pageSize;
@@ -133,7 +136,7 @@ export function createPages(
       const { answer, read } = await asked;
       const { objects, others } = identify(request.kind, answer, options.pointers);
       const ids = JSON.stringify(objects.map((object) => object.id));
-      const isRepeat = objects.length > 0 && ids === before;
+      const isRepeat = objects.length > 0 && (ids === before || ids === opening);
       if ((isRepeat || objects.length === 0) && firstUnusable !== null) throw malformed(firstUnusable);
       total = answer.meta.total ?? total;
       if (isRepeat) {
@@ -142,12 +145,14 @@ export function createPages(
             throw misfit(await explainRepeat(first, paging, extraPagesOf(request)));
           }
         } else if (!isAllSeen()) {
-          throw new MirrorError('page_repeated', `page ${number} repeats the one before it`);
+          const earlier = ids === before ? 'the one before it' : 'the first';
+          throw new MirrorError('page_repeated', `page ${number} repeats ${earlier}`);
         }
         yield { objects: [], meta: answer.meta, read };
         return;
       }
       before = ids;
+      opening ??= ids;
       for (const { id } of objects) seen.add(id);
       unusable += others.length;
       const [other] = others;
@@ -158,6 +163,10 @@ export function createPages(
       if (page === 0) first = seenIn(request, answer);
       offset += answer.objects.length;
       const isEnd = objects.length === 0;
+      if (isEnd && answer.next !== null && total === null) {
+        const sentence = `page ${number} is empty, and ${goesOn(answer.next)}`;
+        throw misfit({ set: null, sentence });
+      }
       // With a total that fits, nothing can be missing before the first page.
       const mayBeginEarlier = !byOffset && paging.firstPage > 0 && seen.size !== total;
       if (isEnd && first !== null && mayBeginEarlier) await checkFirstPage(request, first, seen);

@@ -7,6 +7,7 @@ interface Shown {
   ids: readonly string[];
   total: number | null;
   rows?: readonly JsonObject[];
+  next?: string;
 }
 
 /** How many records each page shows of a list that is read from a service with these answers to its first pages. */
@@ -19,13 +20,13 @@ async function read(
   const pages = createPages({
     upstream: {
       async page(_kind, page) {
-        const { ids, total, rows } = answerTo(page) ?? { ids: [], total: null };
+        const { ids, total, rows, next = null } = answerTo(page) ?? { ids: [], total: null };
         return {
           answer: {
             objects: [...(rows ?? ids.map((id) => ({ id })))],
             meta: total === null ? {} : { total },
             unusable: new Map(),
-            next: null,
+            next,
             status: 200,
             began: { steady: 0, wall: 0 },
             ended: { steady: 0, wall: 0 },
@@ -56,6 +57,25 @@ it('a service that shows its last page again behind it has ended its list once a
   expect(await read(clamped(3))).toEqual([2, 1, 0]);
   for (const total of [4, null]) await expect(read(clamped(total))).rejects.toThrow('repeats the one before');
   await expect(read(clamped(3), 1)).rejects.toThrow('repeats the one before');
+});
+
+it('a service that begins again behind its last page has ended its list once all is seen, and is never read for ever', async () => {
+  const around = (total: number | null) => (page: number) => ({
+    ids: [['a', 'b'], ['c']][(page - 1) % 2]!,
+    total,
+  });
+  expect(await read(around(3))).toEqual([2, 1, 0]);
+  for (const total of [4, null])
+    await expect(read(around(total))).rejects.toThrow('page 3 repeats the first');
+});
+
+it('an empty page that says how the list goes on ends no list, unless the total does', async () => {
+  const filtered = (total: number | null) => [
+    { ids: ALL, total },
+    { ids: [], total, next: 'links.next' },
+  ];
+  expect(await read(filtered(3))).toEqual([3, 0]);
+  await expect(read(filtered(null))).rejects.toThrow('page 2 is empty, and its field “links.next” says');
 });
 
 it.each([
