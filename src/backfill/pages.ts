@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Lane } from '../compliance/budget.ts';
 import { idCandidatesIn } from '../compliance/candidates.ts';
@@ -38,6 +39,8 @@ export interface ListPage {
   objects: ReadObject[];
   meta: Page['meta'];
   read: ReadMoment;
+  /** In a list without a total: ids that an earlier page has with another row, each with a digest of both rows. */
+  clashes: ReadonlyMap<string, string>;
 }
 
 export interface PagesRequest {
@@ -116,6 +119,7 @@ export function createPages(
     let first: SeenPage | null = null;
     let offset = request.skip * paging.pageSize;
     const seen = new Set<string>();
+    const clashesIn = createClashes();
     /** Rows without a usable id: how many, and a text about the first. */
     let unusable = 0;
     let firstUnusable: string | null = null;
@@ -148,7 +152,7 @@ export function createPages(
           const earlier = ids === before ? 'the one before it' : 'the first';
           throw new MirrorError('page_repeated', `page ${number} repeats ${earlier}`);
         }
-        yield { objects: [], meta: answer.meta, read };
+        yield { objects: [], meta: answer.meta, read, clashes: new Map() };
         return;
       }
       before = ids;
@@ -172,11 +176,27 @@ export function createPages(
       if (isEnd && first !== null && mayBeginEarlier) await checkFirstPage(request, first, seen);
       // The next page is asked for while this one is saved, so that neither the service nor the database waits.
       if (!isEnd && page + 1 < PAGES_MAX) next = ask(page + 1);
-      yield { objects, meta: answer.meta, read };
+      const clashes = total === null ? clashesIn(objects) : new Map<string, string>();
+      yield { objects, meta: answer.meta, read, clashes };
       if (isEnd) return;
     }
     throw new MirrorError('endless_list', `after ${PAGES_MAX} pages the list had not ended`);
   }
+}
+
+/** Finds records that were on an earlier page with another row. */
+function createClashes() {
+  const before = new Map<string, string>();
+  return (objects: readonly ReadObject[]): Map<string, string> => {
+    const clashes = new Map<string, string>();
+    for (const { id, data } of objects) {
+      const row = hash('sha1', JSON.stringify(data), 'base64');
+      const first = before.get(id) ?? row;
+      before.set(id, first);
+      if (first !== row) clashes.set(id, `${first} ${row}`);
+    }
+    return clashes;
+  };
 }
 
 function misfit(finding: PagingFinding): MirrorError {
@@ -221,7 +241,7 @@ function identify(
   return { objects, others };
 }
 
-const malformed = (text: string) => new MirrorError('malformed_page', text);
+export const malformed = (text: string) => new MirrorError('malformed_page', text);
 
 /** For rows in which the pointers find no id: the likeliest path at which every row has a value of its own. */
 function whereIdsMayBe(kind: ListedKind, objects: readonly JsonObject[], pointers: IdPointers): string {

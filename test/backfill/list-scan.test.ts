@@ -108,6 +108,39 @@ it('a record that a list shows otherwise than its row counts as updated, and one
   expect(witnesses).toBe(1);
 });
 
+it('two rows of a list without a total that have one id are not taken for one record, even on two pages', async () => {
+  const store = await openStore(':memory:');
+  onTestFinished(() => store.close());
+  const { id, number } = await store.startSyncRun('vendor', 'test', ORIGIN);
+  const moment = { steady: 0, wall: ORIGIN.wall };
+  let pages: JsonObject[][] = [];
+  const page: Upstream['page'] = async (_kind, at) => ({
+    answer: {
+      objects: pages[at - 1] ?? [],
+      meta: {},
+      status: 200,
+      unusable: new Map(),
+      next: null,
+      began: moment,
+      ended: moment,
+    },
+    read: { number, beganAt: 0, endedAt: 0, endedWall: ORIGIN.wall },
+  });
+  const scan = scanOf(store, { page, noteWitness: () => undefined } as unknown as Upstream);
+  const read = async (...next: string[]) => {
+    pages = next.map((name, at) => [{ id: `other_${at}` }, { id: 'a', name }]);
+    return (await scan(requestOf(id, { ...COUNTS }))).error;
+  };
+  // A record that changed in between may have moved to a later page.
+  expect(await read('Old', 'New')).toBe(null);
+  expect(await read('New', 'Newer')).toBe(null);
+  expect(await read('Newer', 'Newest')).toBe(null);
+  const error =
+    'two different rows of the list have the id "a", so it is not the id of a vendor; set ID_POINTERS_VENDOR to where the service keeps it';
+  expect(await read('Newer', 'Newest')).toBe(error);
+  expect(await read('Newest', 'b', 'c')).toBe(null);
+});
+
 const WHOLE: ListScan = {
   ids: new Set(),
   total: 9,
