@@ -60,9 +60,13 @@ export function idCandidatesIn(document: JsonObject, kind: Kind): Candidate[] {
 export function everyIdIn(document: JsonObject, kind: Kind): Candidate[] {
   return inOrder(
     scalarsIn(document).flatMap((scalar) => {
-      const own = rankOf(scalar.keys, kind);
-      if (own === null && !isIdKey(scalar.keys) && !looksLikeId(scalar)) return [];
-      return [{ ...scalar, rank: own ?? [OWN_WORDS[kind].length + 1, scalar.keys.length] }];
+      const { keys } = scalar;
+      const own = rankOf(keys, kind);
+      const isIncluded = own !== null || isIdKey(keys) || looksLikeId(scalar);
+      const whole = { ...scalar, rank: own ?? [OWN_WORDS[kind].length + 1, keys.length] };
+      const id = linkedId(scalar, kind);
+      const linked = { ...scalar, id: id ?? '', isNameable: false, rank: [0, keys.length, ID_WORDS.length] };
+      return [...(isIncluded ? [whole] : []), ...(id === null ? [] : [linked])];
     }),
   );
 }
@@ -119,6 +123,12 @@ function idOf(value: unknown): string | null {
 
 const looksLikeId = ({ id, isText }: Scalar): boolean =>
   isText && /\d/.test(id) && !/[\s@]/.test(id) && !SURELY_NO_ID.test(id);
+
+/** The id at the end of a link to a record of the kind, such as `https://…/risk-assessments/A-1`; null: it is no such link. */
+function linkedId({ id: text }: Scalar, kind: Kind): string | null {
+  const [last, collection = ''] = text.split(/[?#]/, 1)[0]!.split('/').reverse();
+  return wordsOf(collection).some((word) => OWN_WORDS[kind].includes(word)) ? idOf(last) : null;
+}
 
 /** The position in ID_WORDS of the key's last word, singular or plural; -1: it is none of them. */
 const idWordOf = (path: readonly string[]): number =>

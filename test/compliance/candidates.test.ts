@@ -97,6 +97,24 @@ describe('what may be the id of a payload’s record', () => {
     expect(everyIdIn({ many }, 'risk_assessment')).toHaveLength(many.length);
   });
 
+  it('is looked for at the end of links to records of the kind', () => {
+    const data = {
+      id: 'risk/N-1',
+      self: 'https://api.example.com/v1/risk-assessments/draft?full=1',
+      links: [{ href: '/app/risks/A-2#top' }],
+      vendor: 'https://api.example.com/v1/vendors/V-1',
+      list: 'https://api.example.com/v1/risk-assessments/',
+    };
+    const all = everyIdIn(data, 'risk_assessment').map(({ path, id, isNameable }) => [path, id, isNameable]);
+    expect(all).toEqual([
+      ['id', 'N-1', false],
+      ['self', 'draft', false],
+      ['links[0].href', 'A-2', false],
+      ['id', 'risk/N-1', true],
+      ['links[0].href', '/app/risks/A-2#top', false],
+    ]);
+  });
+
   it('stands once, at its likeliest place', () => {
     expect(found('vendor', { id: 'V-1', vendor: { id: 'V-1' } })).toEqual(['vendor.id=V-1']);
   });
