@@ -133,10 +133,14 @@ export function recordIn(body: unknown, kind: Kind, id: string, pointers: IdPoin
 
 /** Throws MalformedAnswer if an object without an id, from the address of a record, does not look like a record. */
 function checkIsRecord(object: JsonObject): void {
-  const said = ERROR_FIELDS.find((field) => Object.hasOwn(object, field));
+  const fields = Object.keys(object);
+  const said = fields.find((field) => ERROR_FIELDS.includes(field) || isFailure(field, object[field]));
   if (said !== undefined) throw new MalformedAnswer(`the answer has no id, and a field \`${said}\``);
-  if (Object.keys(object).length === 0) throw new MalformedAnswer('the answer holds an empty object');
+  if (fields.every((field) => BESIDE_DATA.includes(field)))
+    throw new MalformedAnswer('the answer holds no record');
 }
+
+const isFailure = (field: string, value: unknown) => value === false && ['success', 'ok'].includes(field);
 
 /** The element of an array of one; a value that is no array stays as it is. @throws MalformedAnswer for other arrays. */
 function onlyOne(value: unknown): unknown {

@@ -167,6 +167,8 @@ function failureOf(error: unknown, status: number | null): ExchangeFailure {
     return new ExchangeFailure('malformed', 'the answer is a redirect, which is never followed', { status });
   }
   const code = String((cause as { code?: unknown } | null)?.code ?? '');
+  if (code.startsWith('Z_'))
+    return new ExchangeFailure('malformed', 'the answer is no valid gzip', { status });
   const maybeSent = !NEVER_SENT.has(code) && !NEVER_SENT_FAMILIES.test(code);
   const kind = code === 'UND_ERR_CONNECT_TIMEOUT' ? 'timeout' : 'network';
   return new ExchangeFailure(kind, isTunnel ? text : code || text, { status, maybeSent, cause: error });

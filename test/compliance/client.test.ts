@@ -120,7 +120,7 @@ describe('failures', () => {
     ['invalid UTF-8', raw(200, Buffer.from('{"id":"v1","name":"\xff"}', 'latin1')), { kind: 'malformed' }],
     ['another id', raw(200, '{"data":{"id":"v2"}}'), { kind: 'malformed', message: /the id "v2"/ }],
     ['an error without an id', raw(200, '{"error":"no"}'), { kind: 'malformed', message: /no id/ }],
-    ['an empty object', raw(200, '{"data":{}}'), { kind: 'malformed', message: /empty object/ }],
+    ['an empty object', raw(200, '{"data":{}}'), { kind: 'malformed', message: /no record/ }],
     ['an array of two', raw(200, '[{"id":"v1"},{"id":"v2"}]'), { kind: 'malformed' }],
     [
       'brotli',
@@ -128,6 +128,13 @@ describe('failures', () => {
       { kind: 'malformed', message: /Content-Encoding/ },
     ],
     ['broken gzip', raw(200, 'x', { 'content-encoding': 'gzip' }), { kind: 'malformed' }],
+    [
+      'no gzip',
+      raw(200, '{"data":{}}', { 'content-encoding': 'gzip' }),
+      { kind: 'malformed', message: /gzip/ },
+    ],
+    ['only the pagination', raw(200, '{"meta":{"page":1}}'), { kind: 'malformed', message: /no record/ }],
+    ['a failure', raw(200, '{"success":false,"status":404}'), { kind: 'malformed', message: /`success`/ }],
     ['a cut connection', (response) => void response.socket!.destroy(), { kind: 'network', status: null }],
     [
       'an answer cut short',
