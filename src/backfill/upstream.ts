@@ -6,6 +6,7 @@ import {
   type Page,
   type PageCallOptions,
   type RecordAnswer,
+  recordPath,
 } from '../compliance/client.ts';
 import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
@@ -405,8 +406,31 @@ export function createUpstream(
       (call) => client.getRecord(kind, id, { ...call, lane }),
       isAnswer,
     );
-    if (seen.answer.outcome === 'found') await options.onReadable?.(kind, 'read');
+    if (seen.answer.outcome === 'found') {
+      if (seen.answer.isUnnamed) await checkTellsApart(kind, id, lane);
+      await options.onReadable?.(kind, 'read');
+    }
     return seen;
+  }
+
+  /**
+   * For an answer without an id. Throws if the service answers an id that nobody has made with a record too: then all ids get the
+   * same, such as a notice of maintenance, and it is about no record.
+   */
+  async function checkTellsApart(kind: FetchedKind, id: string, lane: Lane): Promise<void> {
+    const ask = (call: Pick<CallOptions, 'signal' | 'onSend'>) =>
+      client.getRecord(kind, MADE_UP_ID, { ...call, lane });
+    try {
+      const { answer } = await read(kind, MADE_UP_ID, lane, ask, isUnreadable);
+      if (answer.outcome === 'missing') return;
+    } catch (error) {
+      if (error instanceof UpstreamError && isUnreadable(error)) return;
+      throw error;
+    }
+    throw new UpstreamError(
+      'malformed',
+      `GET ${recordPath(kind, id)}: the answer has no id, and an id that nobody has made is answered with a record too`,
+    );
   }
 
   /**

@@ -33,8 +33,12 @@ export interface Page extends Timing, List {
   status: number;
 }
 
-/** `isPage`: the answer is a web page, so it may come from a proxy and not from the API. */
-type RecordOutcome = { outcome: 'found'; object: JsonObject } | { outcome: 'missing'; isPage: boolean };
+/**
+ * `isUnnamed`: the object has no id. `isPage`: the answer is a web page. Either may come from a proxy and not from the API.
+ */
+type RecordOutcome =
+  | { outcome: 'found'; object: JsonObject; isUnnamed: boolean }
+  | { outcome: 'missing'; isPage: boolean };
 export type RecordAnswer = Timing & RecordOutcome;
 
 export interface CallOptions {
@@ -140,7 +144,10 @@ export function createClient(options: ClientOptions): ComplianceClient {
         method: 'GET',
         path: recordPath(kind, id),
         isSuccess: isOk,
-        read: (body) => ({ outcome: 'found', object: recordIn(body, kind, id, pointers) }),
+        read: (body) => {
+          const object = recordIn(body, kind, id, pointers);
+          return { outcome: 'found', object, isUnnamed: idOf(kind)(object) === null };
+        },
         missing: { at: [404, 410], read: ({ headers }) => ({ outcome: 'missing', isPage: isPage(headers) }) },
       });
       return { ...value, began, ended };

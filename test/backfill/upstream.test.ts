@@ -171,3 +171,38 @@ it('policies that cannot be read do not make vendors wait after a time in which 
   await idle(600);
   expect(await waits('vendor')).toBe(0);
 });
+
+it('an answer without an id is about no record where an id that nobody has made is answered alike', async () => {
+  let madeUp: () => object = () => ({ outcome: 'missing', isPage: false });
+  const moment = { steady: 0, wall: 0 };
+  const getRecord = async (_kind: Kind, id: string) => {
+    const answer = id === 'r1' ? { outcome: 'found', object: { status: 'ok' }, isUnnamed: true } : madeUp();
+    return { ...answer, began: moment, ended: moment };
+  };
+  const upstream = createUpstream({
+    client: { getRecord } as unknown as ComplianceClient,
+    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
+    store: { currentNumber: async () => 1 },
+    gaps: {
+      open: async () => undefined,
+      resolve: async () => undefined,
+      auditCredentials: async () => undefined,
+    },
+    clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
+    random: () => 0,
+    signal: new AbortController().signal,
+  });
+  const read = () => upstream.record('risk_assessment', 'r1', 'live');
+  const found = { answer: { outcome: 'found', object: { status: 'ok' } } };
+  expect(await read()).toMatchObject(found);
+  madeUp = () => {
+    throw new UpstreamError('malformed', 'the answer has no id, and a field `error`');
+  };
+  expect(await read()).toMatchObject(found);
+  madeUp = () => ({ outcome: 'found', object: { status: 'ok' }, isUnnamed: true });
+  await expect(read()).rejects.toMatchObject({ kind: 'malformed', message: expect.stringContaining('/r1') });
+  madeUp = () => {
+    throw broken();
+  };
+  await expect(read()).rejects.toMatchObject({ kind: 'server' });
+});
