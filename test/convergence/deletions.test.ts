@@ -86,6 +86,13 @@ it('deletions that wait are looked at again within minutes, so that a passing fa
   await stage.leapUntil('the resolving', async () => !(await gapIsOpen()), 5_000);
   expect(stage.seconds() - from).toBeLessThan(10 * 60);
   await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
+  await stage.leapUntil('their end', syncRunsEnded);
+
+  // Nothing waits any more, and so the next one comes with the timer.
+  const last = await looks();
+  const until = stage.seconds() + 5 * 60;
+  await stage.leapUntil('five minutes', () => stage.seconds() >= until, 5_000);
+  expect(await looks()).toBe(last);
 });
 
 function verifiedTombstones(): number {

@@ -1,6 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Fault } from '../support/independent-upstream.ts';
+import { eventAbout, signature } from '../support/independent-upstream-sender.ts';
 import { alive } from './compare.ts';
 import { createStage, type Stage } from './stage.ts';
 
@@ -197,3 +198,52 @@ it.each([401, 403])(
     expect(asked((path) => /[/]policies[?]/.test(path))).toBeLessThan(8);
   },
 );
+
+/** Until the waits for the next request, and for the next full sync, have grown long. */
+async function failOften(): Promise<void> {
+  const { upstream } = stage;
+  await stage.leapUntil('in sync', isNow('in_sync', LISTED));
+  upstream.faultOf = () => ({ fault: 'status', status: 503 });
+  await stage.post('/api/sync-runs');
+  upstream.seen.length = 0;
+  await stage.leapUntil('tried often', () => upstream.seen.length > 60, STEP_MS);
+  upstream.faultOf = () => null;
+  upstream.seen.length = 0;
+}
+
+const isAsked = (path: string) => () => stage.upstream.seen.some((seen) => seen.path.endsWith(path));
+const POLICIES = '/policies?page=1&perPage=100';
+
+it('after an outage, what a person asks for, an event announces or a gap demands waits for no backoff', async () => {
+  const { upstream, clock } = stage;
+  await failOften();
+  let from = clock.steady();
+  await stage.post('/api/sync-runs');
+  await stage.leapUntil('the full sync', isAsked(POLICIES), SHORT_STEP_MS);
+  expect(clock.steady() - from).toBeLessThan(5_000);
+  const isResolved = ({ resolved_at }: { resolved_at: string | null }) => resolved_at !== null;
+  const areAllResolved = async () => (await stage.gaps()).every(isResolved);
+  await stage.leapUntil('resolving of every gap', areAllResolved);
+
+  const policy = { ...upstream.records.find('policies', 'pol-1')!, name: 'Renamed' };
+  upstream.records.put('policies', policy);
+  upstream.seen.length = 0;
+  from = clock.steady();
+  await stage.deliver(eventAbout('policy.updated', 'policies', policy));
+  await stage.leapUntil('the list', isAsked(POLICIES));
+  expect(clock.steady() - from).toBeLessThan(15_000);
+
+  const late = stage.touchVendor('ven-1');
+  await stage.deliver(late, signature(late.body, { t: stage.seconds() - 1_000 }));
+  await stage.leapUntil('a gap', async () => !(await areAllResolved()), SHORT_STEP_MS);
+  await stage.leapUntil('its resolving', areAllResolved);
+  expect(clock.steady() - from).toBeLessThan(60_000);
+});
+
+it('a refetch that a person asks for after an outage is not put off', async () => {
+  await failOften();
+  const from = stage.clock.steady();
+  await stage.post('/api/records/vendor/refetch', { ids: ['ven-1'] });
+  await stage.leapUntil('the read', isAsked('/vendors/ven-1'), SHORT_STEP_MS);
+  expect(stage.clock.steady() - from).toBeLessThan(5_000);
+});
