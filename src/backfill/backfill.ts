@@ -122,7 +122,7 @@ export function createBackfill(options: BackfillOptions) {
   let looking: Promise<void> | null = null;
   const resumable = new Map(
     options.interrupted
-      .filter(({ kind, pages }) => kind !== 'risk_assessment' && pages >= PAGES_WORTH_RESUMING)
+      .filter(({ pages }) => pages >= PAGES_WORTH_RESUMING)
       .map(({ kind, pages }) => [kind, pages]),
   );
 
@@ -193,7 +193,7 @@ export function createBackfill(options: BackfillOptions) {
 
   /** When the next full sync begins: after a failure, on request, or by the timer (sooner if deletions are pending). */
   function fullSyncDueAt(plan: FullSyncPlan): number {
-    if (plan.failures > 0 && plan.retryAt !== null) return plan.retryAt;
+    if (plan.retryAt !== null) return plan.retryAt;
     if (plan.reasons.size > 0) return 0;
     if (options.fullSyncMs === 0 || plan.lastStartedAt === null) return Number.POSITIVE_INFINITY;
     return Math.min(plan.lastStartedAt + options.fullSyncMs, plan.pendingAgainAt);
@@ -310,7 +310,6 @@ export function createBackfill(options: BackfillOptions) {
   }
 
   async function rest(): Promise<void> {
-    if (signal.aborted) return;
     await clock.sleep(SHORTEST_NAP_MS, signal);
     if (woken || signal.aborted) return;
     const next = (await nextDue()) - clock.steady();

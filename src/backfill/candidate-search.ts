@@ -31,8 +31,8 @@ export function createCandidateProof(
       sentAt = sentAt.filter((at) => clock.steady() - at < MINUTE_MS);
       return perMinute - sentAt.length;
     },
-    /** Milliseconds until one more request may be sent; at least 1. */
-    restMs: () => Math.max(1, (sentAt[0] ?? clock.steady()) + MINUTE_MS - clock.steady()),
+    /** Milliseconds until one more request may be sent, while none may. */
+    restMs: () => sentAt[0]! + MINUTE_MS - clock.steady(),
     /** Whether the API shows a record of that id. Rejects with UpstreamError. */
     async ask(kind: FetchedKind, id: string): Promise<boolean> {
       sentAt.push(clock.steady());
