@@ -357,6 +357,12 @@ export function createUpstream(
     if (!isNoted) await gaps.auditCredentials(kind, error.status === null ? 'unusable' : `${error.status}`);
   }
 
+  /** Notes rejected credentials if `records` of the kind were answered 403 without a good answer among them. */
+  async function noteForbidden(kind: Kind, error: UpstreamError, records: number): Promise<void> {
+    const refused = standing.get(kind);
+    if (refused instanceof Set && refused.size >= records) await noteRejection(kind, error);
+  }
+
   /**
    * Asks for one policy, or for one vendor if the list of policies fails, only to see whether the service answers. When the answer
    * takes UNREACHABLE_AFTER_MS longer than the last one with this list, the service counts as silent until it answers. Returns the
@@ -453,6 +459,8 @@ export function createUpstream(
       if (signal.aborted || !(error instanceof UpstreamError)) throw error;
       if (refusesTheId(error)) return await options.onReadable?.(kind, 'absence');
       if (known > 0) return;
+      // No record that somebody hides has this id.
+      if (isRefusal(error)) await noteForbidden(kind, error, 1);
       if (!isUnreadable(error)) throw error;
       text = unreadableText(error);
     }
@@ -500,11 +508,7 @@ export function createUpstream(
     },
     health: (): UpstreamHealth => ({ ...health }),
     isRejected: (kind: Kind): boolean => standing.get(kind) === 'rejected',
-    /** Notes rejected credentials if `records` of the kind were answered 403 without a good answer among them. */
-    async noteForbidden(kind: Kind, error: UpstreamError, records: number): Promise<void> {
-      const known = standing.get(kind);
-      if (known instanceof Set && known.size >= records) await noteRejection(kind, error);
-    },
+    noteForbidden,
     /** Ends the wait after failures, because a person asks. */
     tryNow: waitNoMore,
     /** Notes that a read showed a live record of the mirror, so our credentials still see records. */

@@ -744,6 +744,19 @@ describe('a record that is answered 403', () => {
     expect(stage.compare().differences).toEqual([]);
   });
 
+  it('though nobody has made it, is a matter of the credentials, while no other assessment is known', async () => {
+    forbid((path) => path.includes('/risk-assessments/'));
+    await stage.post('/api/sync-runs');
+    await stage.leapUntil('the gap', () => isOpen('credentials_rejected'));
+    await stage.leapUntil(
+      'the verdict',
+      async () => (await verdictOf('risk_assessment')) === 'action_required',
+    );
+    forbid(() => false);
+    await settled('risk_assessment');
+    expect(await isOpen('credentials_rejected')).toBe(false);
+  });
+
   it('like some others, but not all, is named by a gap for each, and says nothing about the credentials', async () => {
     const hidden = ['RA-a', 'RA-b', 'RA-c', 'RA-d', 'RA-e', 'RA-f'];
     const assess = (id: string) => stage.deliver(event('risk.assessed', { riskAssessmentId: id }));
