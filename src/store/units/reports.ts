@@ -35,10 +35,13 @@ import { EVENT_COLUMNS, searchDeliveries, searchEvents } from './delivery-search
 import { firstSince, listOf, rowOf } from './lists.ts';
 import { recordOf, recordsById, searchRecords, statusesOf } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
-import { beforeOf, firstRow, iso, limitOf, readFact, sql } from './sql.ts';
+import { beforeOf, firstRow, iso, limitOf, readFact, singleValue, sql } from './sql.ts';
 
 const EVENT_STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 'failed', 'discarded'];
 const DAY_MS = 86_400_000;
+
+/** A change that a read shows has the time of the answer, and is saved later than that: meanwhile others come before it. */
+const SAVED_WITHIN_MS = 60_000;
 
 /** Reports for people. These verbs only read, and no delivery waits for them. */
 export function createReports({
@@ -103,7 +106,12 @@ export function createReports({
 
     /** The `after` with which `listChanges` begins at this instant (ISO 8601 UTC). */
     async changesBefore(instant: string): Promise<number> {
-      return (await firstSince(statements, { table: 'changes', number: 'seq', time: 'at' }, instant)) - 1;
+      const table = { table: 'changes', number: 'seq', time: 'at' };
+      const early = await firstSince(statements, table, iso(Date.parse(instant) - SAVED_WITHIN_MS));
+      const isSince = sql`at >= ${dialect.instant(instant)}`;
+      const first = sql`SELECT seq FROM changes WHERE seq >= ${early} AND ${isSince} ORDER BY seq LIMIT 1`;
+      const found = await singleValue<number>(statements, first);
+      return (found ?? (await firstSince(statements, table, instant))) - 1;
     },
 
     /** Null: no change was trimmed. */
