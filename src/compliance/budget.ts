@@ -115,7 +115,7 @@ export function createBudget(options: {
     if (wakeInMs === null) return;
     const own = new AbortController();
     alarm = own;
-    void clock.sleep(Math.max(1, wakeInMs), own.signal).then(() => {
+    void clock.sleep(wakeInMs, own.signal).then(() => {
       if (alarm === own) advance();
     });
   }

@@ -32,6 +32,7 @@ describe('reading a token answer', () => {
     ['an hour, where the lifetime is no number', { expires_in: 'soon' }, 3600, 3540],
     ['an hour, where the lifetime is none', { expires_in: 0 }, 3600, 3540],
     ['an hour, where scopes are no text', { scope: ['read'] }, 3600, 3540],
+    ['ten years at most, which a date can still hold', { expires_in: 1e300 }, 316_224_000, 316_223_940],
     ['null as absent', { expires_in: null, refresh_token: null, scope: null }, 3600, 3540],
   ])('takes %s', (_, fields, lifetimeSeconds, renewAfterSeconds) => {
     const tokens = read({ access_token: 'a', ...fields });
@@ -51,19 +52,20 @@ describe('reading a token answer', () => {
 
   it('keeps what was granted when the answer does not repeat it', () => {
     expect(read({ access_token: 'a' }, before).grantedScopes).toEqual(['read', 'audit']);
-    expect(read({ access_token: 'a', scope: 'read  write' }, before).grantedScopes).toEqual([
+    expect(read({ access_token: 'a', scope: ' read  write ' }, before).grantedScopes).toEqual([
       'read',
       'write',
     ]);
   });
 
   it.each([
-    ['no object', null],
-    ['no access token', { token_type: 'bearer' }],
-    ['a token that no header can carry', { access_token: 'a\nb' }],
-    ['another type of token', { access_token: 'a', token_type: 'mac' }],
-  ])('refuses %s, and repeats nothing of it', (_, answer) => {
-    expect(() => read(answer)).toThrow(MalformedAnswer);
+    ['no object', null, 'the whole answer'],
+    ['no access token', { token_type: 'bearer' }, 'access_token'],
+    ['a token that no header can carry', { access_token: 'a\nb' }, 'access_token'],
+    ['an empty token', { access_token: '' }, 'access_token'],
+    ['another type of token', { access_token: 'a', token_type: 'mac' }, 'token_type'],
+  ])('refuses %s, and repeats nothing of it', (_, answer, where) => {
+    expect(() => read(answer)).toThrow(new MalformedAnswer(`the token answer is unusable in: ${where}`));
     expect(() => read(answer)).not.toThrow(/a\nb|mac/);
   });
 });
