@@ -134,7 +134,7 @@ export function createDeliveryWatch(options: {
     lackedSecret = false;
     if (isRejecting()) burstIsOver = true;
     rejectedInARow = 0;
-    if (isFirst && !burstIsOver) resolve('rejected_signatures');
+    if (isFirst) resolve('rejected_signatures');
     isFirst = false;
     endBurst();
   }
@@ -170,13 +170,15 @@ export function createDeliveryWatch(options: {
   }
 
   async function openRejectedTimestamp(): Promise<void> {
-    if (rejectedTimestamp === null || clock.steady() - lastReplayFullSync < distanceMs) return;
+    // Without the API nothing could resolve the gap.
+    if (rejectedTimestamp === null || backfill === null) return;
+    if (clock.steady() - lastReplayFullSync < distanceMs) return;
     const error = `a correctly signed delivery was rejected: ${rejectedTimestamp}`;
     if (!(await options.takeTurn('rejected_timestamp', distanceMs))) return;
-    rejectedTimestamp = null;
     lastReplayFullSync = clock.steady();
     await gaps.open(gapOf('rejected_timestamp'), error);
-    backfill?.wake();
+    rejectedTimestamp = null;
+    backfill.wake();
   }
 
   return {

@@ -3,23 +3,31 @@ import { createDeliveryWatch, noteDowntime } from '../../src/service/missed-deli
 
 const MINUTE_MS = 60_000;
 
-function scene(fullSyncMs: number, takeTurn = async () => true) {
+function scene(fullSyncMs: number, takeTurn = async () => true, eventsOnly = false, silenceMs = 0) {
+  let last: { wall: number | null; longestPauseMs: number | null } = { wall: null, longestPauseMs: null };
   let nowMs = Date.UTC(2026, 0, 1);
   const syncRuns: string[] = [];
   const open = new Set<string>();
   const failures: unknown[] = [];
+  let isBroken = false;
+  const keep = async (note: () => unknown) => {
+    if (isBroken) throw new Error('the disk is full');
+    note();
+  };
   const watch = createDeliveryWatch({
-    store: { lastDelivery: async () => ({ wall: nowMs, longestPauseMs: null }) },
+    store: { lastDelivery: async () => last },
     gaps: {
-      open: async ({ reason }) => void open.add(reason),
-      resolve: async ({ reason }) => void open.delete(reason),
+      open: ({ reason }) => keep(() => open.add(reason)),
+      resolve: ({ reason }) => keep(() => open.delete(reason)),
       auditCredentials: async () => undefined,
     },
-    backfill: { requestFullSync: (_, reason) => void syncRuns.push(reason), wake: () => undefined },
+    backfill: eventsOnly
+      ? null
+      : { requestFullSync: (_, reason) => void syncRuns.push(reason), wake: () => undefined },
     clock: { wall: () => nowMs, steady: () => nowMs, sleep: async () => undefined },
     startedAt: nowMs,
     takeTurn,
-    silenceMs: 0,
+    silenceMs,
     fullSyncMs,
     onError: (error) => failures.push(error),
   });
@@ -28,6 +36,12 @@ function scene(fullSyncMs: number, takeTurn = async () => true) {
     syncRuns,
     open,
     failures,
+    lastDelivery: (to: typeof last) => {
+      last = to;
+    },
+    breakDatabase: (to: boolean) => {
+      isBroken = to;
+    },
     /** What a stranger can do at will, and then an honest delivery. */
     forgeAndDeliver() {
       this.forge();
@@ -48,8 +62,38 @@ it('a burst of wrong signatures that is over is followed by one full sync, and i
   const here = scene(MINUTE_MS);
   here.forgeAndDeliver();
   here.deliver();
+  here.pass(10 * MINUTE_MS);
+  here.deliver();
   expect(here.syncRuns).toEqual(['rejected deliveries']);
   expect([...here.open]).toEqual([]);
+});
+
+it('fewer than five wrong signatures in a row are nobody’s trouble', () => {
+  const here = scene(MINUTE_MS);
+  for (let round = 0; round < 2; round += 1) {
+    for (let count = 1; count < 5; count += 1) here.watch.onDelivery('rejected', 'bad_signature');
+    here.watch.onDelivery('rejected', 'missing_header');
+    expect([...here.open]).toEqual([]);
+    here.deliver();
+  }
+  expect(here.syncRuns).toEqual([]);
+});
+
+it('a gap that the database does not take is reported, and one of a lost delivery is opened later', async () => {
+  const here = scene(0);
+  here.breakDatabase(true);
+  here.watch.onDelivery('rejected', 'no_signing_secret');
+  here.watch.onDelivery('unavailable', 'store_unavailable');
+  here.pass(MINUTE_MS);
+  here.watch.onDelivery('unavailable', 'store_unavailable');
+  here.deliver();
+  here.watch.onRejectedTimestamp('timestamp_too_old');
+  // The gaps of the secret, opened and resolved, that of wrong signatures, the downtime, and the wrong time.
+  await expect.poll(() => here.failures).toHaveLength(5);
+  here.breakDatabase(false);
+  here.pass(10 * MINUTE_MS);
+  await here.watch.check();
+  expect([...here.open]).toEqual(['rejected_timestamp']);
 });
 
 it.each([
@@ -95,9 +139,9 @@ it('after a burst that is over nobody waits for a delivery: its full sync begins
   expect([...here.open]).toEqual([]);
 });
 
-it('a gap of wrong signatures that the last process left open is mended by the first delivery', () => {
+it('gaps of signatures that the last process left open are mended by the first delivery', () => {
   const here = scene(MINUTE_MS);
-  here.open.add('rejected_signatures');
+  here.open.add('rejected_signatures').add('no_signing_secret');
   here.deliver();
   expect([...here.open]).toEqual([]);
 });
@@ -114,6 +158,10 @@ it('a delivery rejected for its time soon after another is put off, and not forg
   here.pass(5 * MINUTE_MS);
   await here.watch.check();
   expect([...here.open]).toEqual(['rejected_timestamp']);
+  here.open.clear();
+  here.pass(10 * MINUTE_MS);
+  await here.watch.check();
+  expect([...here.open]).toEqual([]);
 });
 
 it('several deliveries in a row that are rejected for their time are told of, until one comes in time or none comes any more', () => {
@@ -130,10 +178,12 @@ it('several deliveries in a row that are rejected for their time are told of, un
   expect(here.watch.untimelySince()).not.toBeNull();
   here.pass(MINUTE_MS);
   expect(here.watch.untimelySince()).toBeNull();
-  here.watch.onRejectedTimestamp('timestamp_too_new');
-  expect(here.watch.untimelySince()).not.toBeNull();
-  here.deliver();
-  expect(here.watch.untimelySince()).toBeNull();
+  for (const outcome of ['accepted', 'duplicate', 'quarantined'] as const) {
+    for (let count = 0; count < 5; count += 1) here.watch.onRejectedTimestamp('timestamp_too_new');
+    expect(here.watch.untimelySince()).not.toBeNull();
+    here.watch.onDelivery(outcome, '');
+    expect(here.watch.untimelySince()).toBeNull();
+  }
 });
 
 it('a delivery rejected for its time waits while another replica has the turn of all', async () => {
@@ -147,8 +197,9 @@ it('a delivery rejected for its time waits while another replica has the turn of
   expect([...here.open]).toEqual(['rejected_timestamp']);
 });
 
-it('a delivery without a known secret opens a gap, which the first accepted one closes with a full sync', () => {
+it('a delivery without a known secret opens a gap, which the next accepted one closes with a full sync', () => {
   const here = scene(MINUTE_MS);
+  here.deliver();
   here.watch.onDelivery('rejected', 'no_signing_secret');
   here.watch.onDelivery('rejected', 'no_signing_secret');
   expect({ open: [...here.open], syncRuns: here.syncRuns }).toEqual({
@@ -209,22 +260,68 @@ it('a delivery that the database did not take is no lasting trouble where the ne
   expect([...here.open]).toEqual([]);
 });
 
+it('without the API no gap is opened that only a full sync could resolve', async () => {
+  const here = scene(MINUTE_MS, undefined, true);
+  here.watch.onRejectedTimestamp('timestamp_too_old');
+  here.watch.onDelivery('unavailable', 'store_unavailable');
+  here.pass(MINUTE_MS);
+  here.watch.onDelivery('unavailable', 'store_unavailable');
+  await here.watch.check();
+  here.forgeAndDeliver();
+  await here.watch.check();
+  expect([...here.open]).toEqual([]);
+  expect(here.failures).toEqual([]);
+});
+
 it.each([
   { agoMs: 29_000, opened: [] },
   { agoMs: 31_000, opened: ['the service stood still for 31 s'] },
   { agoMs: -29_000, opened: [] },
   { agoMs: -3_600_000, opened: ['the clock was set back by 3600 s'] },
-])('after a heartbeat $agoMs ms ago the downtime is $opened', async ({ agoMs, opened }) => {
-  const wall = Date.UTC(2026, 0, 1);
-  const told: (string | null)[] = [];
-  await noteDowntime(
-    {
-      store: { readFact: async () => new Date(wall - agoMs).toISOString() },
-      gaps: { open: async (_, error) => void told.push(error) },
-      clock: { wall: () => wall, steady: () => wall, sleep: async () => undefined },
-      eventsOnly: false,
-    },
-    'the service stood still',
-  );
-  expect(told).toEqual(opened);
-});
+  { agoMs: null, opened: [] },
+  { agoMs: 31_000, opened: [], eventsOnly: true },
+])(
+  'after a heartbeat $agoMs ms ago the downtime is $opened',
+  async ({ agoMs, opened, eventsOnly = false }) => {
+    const wall = Date.UTC(2026, 0, 1);
+    const told: (string | null)[] = [];
+    await noteDowntime(
+      {
+        store: { readFact: async () => (agoMs === null ? null : new Date(wall - agoMs).toISOString()) },
+        gaps: { open: async (_, error) => void told.push(error) },
+        clock: { wall: () => wall, steady: () => wall, sleep: async () => undefined },
+        eventsOnly,
+      },
+      'the service stood still',
+    );
+    expect(told).toEqual(opened);
+  },
+);
+
+const HOUR_MS = 60 * MINUTE_MS;
+
+it.each([
+  { usual: 'nothing was delivered yet', longestPauseMs: null, silentAfterHours: 24 },
+  { usual: 'deliveries come each minute', longestPauseMs: MINUTE_MS, silentAfterHours: 1 },
+  { usual: 'the longest pause was two hours', longestPauseMs: 2 * HOUR_MS, silentAfterHours: 8 },
+  { usual: 'the longest pause was a week', longestPauseMs: 168 * HOUR_MS, silentAfterHours: 24 },
+])(
+  'where $usual, silence opens a gap after $silentAfterHours hours, once, and a delivery resolves it',
+  async ({ longestPauseMs, silentAfterHours }) => {
+    const here = scene(0, undefined, false, 24 * HOUR_MS);
+    here.lastDelivery({ wall: longestPauseMs === null ? null : here.now(), longestPauseMs });
+    here.pass(silentAfterHours * HOUR_MS - 1);
+    await here.watch.check();
+    expect([...here.open]).toEqual([]);
+    here.pass(1);
+    await here.watch.check();
+    expect([...here.open]).toEqual(['silence']);
+    here.open.clear();
+    await here.watch.check();
+    expect([...here.open]).toEqual([]);
+    here.open.add('silence');
+    here.lastDelivery({ wall: here.now(), longestPauseMs });
+    await here.watch.check();
+    expect([...here.open]).toEqual([]);
+  },
+);
