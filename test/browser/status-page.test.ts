@@ -277,3 +277,20 @@ test('a very long id takes no other column of a list its place', async () => {
     expect(await table.evaluate((box) => box.scrollWidth - box.clientWidth), list).toBeLessThanOrEqual(0);
   }
 });
+
+test('a full sync whose list is read, and that checks what it lacks, has no empty bar', async () => {
+  const running = { kind: 'vendor', pages: 9, records_per_second: null, seconds_left: null } as const;
+  const started_at = new Date().toISOString();
+  h.live.runningSyncRuns = [
+    { ...running, id: 1, seen: 400, estimated_total: 400, started_at },
+    { ...running, id: 2, seen: 100, estimated_total: 400, started_at },
+  ];
+  await signInByLink(READ);
+  const drawn = await page.evaluate(
+    "[...document.querySelectorAll('.running progress')].map((bar) => [bar.position, getComputedStyle(bar).backgroundImage !== 'none'])",
+  );
+  expect(drawn).toEqual([
+    [-1, true],
+    [0.25, false],
+  ]);
+});

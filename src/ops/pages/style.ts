@@ -112,7 +112,9 @@ input[type="checkbox"] { accent-color: var(--accent); width: 1rem; height: 1rem;
 pre { margin: 0; font: .8125rem/1.6 var(--mono); white-space: pre-wrap; overflow-wrap: anywhere }
 details { margin-top: var(--s4) } summary { cursor: pointer; color: var(--soft); padding: var(--s1) 0 }
 progress { appearance: none; display: block; width: 100%; height: .375rem; margin-top: var(--s2); border: 0; border-radius: .25rem; overflow: hidden; background: var(--wash) }
-progress::-webkit-progress-bar { background: var(--wash) } progress::-webkit-progress-value { background: var(--accent) } progress::-moz-progress-bar { background: var(--accent) }
+progress::-webkit-progress-bar { background: inherit } progress::-webkit-progress-value { background: var(--accent) } progress::-moz-progress-bar { background: var(--accent) }
+/* How far it has come is not known: an empty bar would say that nothing is done. */
+progress:indeterminate { background: repeating-linear-gradient(135deg, var(--accent) 0 .4rem, var(--wash) .4rem .8rem) } progress:indeterminate::-moz-progress-bar { background: none }
 .running { display: grid; gap: var(--s3); margin: var(--s3) 0 }
 .running p { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 var(--s4) }
 
