@@ -149,6 +149,9 @@ export function createUpstream(
   /** Requests on their way, and when the last one ended. */
   let asking = 0;
   let lastAskedAt = clock.steady();
+  let looksAtOne = true;
+  /** Kinds of which nobody could use the answer to the last look. */
+  const unusableLooks = new Set<Kind>();
   /** How long the last answer with the list of a kind took. */
   const listTookMs = new Map<Kind, number>();
 
@@ -366,15 +369,14 @@ export function createUpstream(
   /**
    * Asks for one policy, or for one vendor if the list of policies fails, only to see whether the service answers. When the answer
    * takes UNREACHABLE_AFTER_MS longer than the last one with this list, the service counts as silent until it answers. Returns the
-   * kind if the request was refused.
+   * kind if the request was refused, or if its answer is the first such one that nobody can use: a full sync shows what it means.
    */
   async function look(): Promise<ListedKind | null> {
     const listFails = (kind: ListedKind) => failing.has(addressOf(kind, null));
     const kind = listFails('policy') && !listFails('vendor') ? 'vendor' : 'policy';
-    const query = {
-      [options.paging.pageParam]: String(firstPageOf(options.paging)),
-      [options.paging.perPageParam]: '1',
-    };
+    const page = firstPageOf(options.paging);
+    const { pageParam, perPageParam } = options.paging;
+    const query = looksAtOne ? { [pageParam]: String(page), [perPageParam]: '1' } : undefined;
     const ended = new AbortController();
     try {
       await read(kind, null, 'scan', (call) => {
@@ -388,12 +390,22 @@ export function createUpstream(
             if (!ended.signal.aborted && !isAnswering) noteSilence(sent);
           });
         };
-        return client.listPage(kind, 0, { ...call, onSend, lane: 'scan', query });
+        return client.listPage(kind, page, { ...call, onSend, lane: 'scan', query });
       });
+      unusableLooks.delete(kind);
       return null;
     } catch (error) {
       if (!signal.aborted && !(error instanceof UpstreamError)) throw error;
-      return error instanceof UpstreamError && isRefusal(error) ? kind : null;
+      if (!(error instanceof UpstreamError)) return null;
+      if (looksAtOne && (error.status === 400 || error.status === 422)) {
+        // Some services have a smallest page.
+        looksAtOne = false;
+        failing.delete(addressOf(kind, null));
+        return await look();
+      }
+      const isNew = isUnreadable(error) && !unusableLooks.has(kind);
+      if (isNew) unusableLooks.add(kind);
+      return isNew || isRefusal(error) ? kind : null;
     } finally {
       ended.abort(null);
     }

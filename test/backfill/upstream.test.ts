@@ -206,3 +206,36 @@ it('an answer without an id is about no record where an id that nobody has made 
   };
   await expect(read()).rejects.toMatchObject({ kind: 'server' });
 });
+
+it('a look whose answer nobody can use leads to a full sync of the kind once, and a refused page size to none', async () => {
+  const moment = { steady: 0, wall: 0 };
+  let answerTo: (query: unknown) => UpstreamError | null = () => null;
+  const listPage = async (_kind: Kind, _page: number, { query }: { query?: unknown }) => {
+    const error = answerTo(query);
+    if (error !== null) throw error;
+    return { objects: [], meta: {}, began: moment, ended: moment };
+  };
+  const upstream = createUpstream({
+    client: { listPage } as unknown as ComplianceClient,
+    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
+    store: { currentNumber: async () => 1 },
+    gaps: {
+      open: async () => undefined,
+      resolve: async () => undefined,
+      auditCredentials: async () => undefined,
+    },
+    clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
+    random: () => 0,
+    signal: new AbortController().signal,
+  });
+  const looks = async () => [await upstream.look(), await upstream.look(), await upstream.look()];
+  expect(await looks()).toEqual([null, null, null]);
+  answerTo = () => new UpstreamError('malformed', 'the answer is not JSON', { status: 200 });
+  // While the policies' list fails, the vendors' is looked at.
+  expect(await looks()).toEqual(['policy', 'vendor', null]);
+  answerTo = () => null;
+  expect(await looks()).toEqual([null, null, null]);
+  const tooSmall = new UpstreamError('unexpected_status', 'answered 400', { status: 400 });
+  answerTo = (query) => (query === undefined ? null : tooSmall);
+  expect(await looks()).toEqual([null, null, null]);
+});
