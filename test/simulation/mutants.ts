@@ -154,7 +154,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: PAGES,
-        find: 'const isRepeat = objects.length > 0 && ids === before;',
+        find: 'const isRepeat = objects.length > 0 && (ids === before || ids === opening);',
         put: 'const isRepeat = false;',
       },
     ],
@@ -424,7 +424,7 @@ export const REPLICAS_MUTANTS: readonly Mutant[] = [
     without: 'whoever stood still while another took its lease deletes what it had seen missing',
     edits: [
       {
-        file: 'src/store/units/deletions.ts',
+        file: 'src/store/units/replicas.ts',
         find: 'if (lease === undefined) return;',
         put: 'return; if (lease === undefined) return;',
       },
