@@ -1,6 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { approveDeletions } from '../support/approve-deletions.ts';
+import { fill } from '../support/independent-upstream-records.ts';
 import { eventAbout } from '../support/independent-upstream-sender.ts';
 import { alive } from './compare.ts';
 import { createStage, type Stage } from './stage.ts';
@@ -104,6 +105,43 @@ function verifiedTombstones(): number {
     db.close();
   }
 }
+
+function idsIn(sql: string): string[] {
+  const db = new DatabaseSync(stage.database, { readOnly: true, timeout: 5_000 });
+  try {
+    return db
+      .prepare(`SELECT id FROM record_state WHERE ${sql}`)
+      .all()
+      .map((row) => String(row['id']));
+  } finally {
+    db.close();
+  }
+}
+
+it('assessments that are gone are judged together, however long their full sync takes', async () => {
+  const { upstream } = stage;
+  await startInSync();
+  fill(upstream.records, { policies: 0, assessments: 204, vendors: 0 });
+  await stage.post('/api/records/risk_assessment/refetch', { ids: upstream.records.ids('assessments') });
+  const known = "kind = 'risk_assessment' AND returned AND unverified_since IS NULL";
+  await stage.leapUntil('all assessments', () => idsIn(known).length === 204);
+
+  // Each part is few enough to be deleted by itself. The full sync reads a hundred at a time.
+  const inOrder = idsIn(`${known} ORDER BY read_number, id`);
+  const early = inOrder.slice(0, 39);
+  for (const id of [...early, ...inOrder.slice(200)]) upstream.records.remove('assessments', id);
+  const isOver = Promise.withResolvers<void>();
+  upstream.faultOf = ({ path }) =>
+    path.endsWith(`/${inOrder[150]}`) ? { fault: 'held', until: isOver.promise } : null;
+  await stage.post('/api/sync-runs', { kinds: ['risk_assessment'] });
+  const left = () => alive(stage.database, 'assessments') - idsIn('proven').length;
+  await stage.leapUntil('proofs', () => left() === 204 - early.length, 50);
+  upstream.faultOf = () => null;
+  isOver.resolve();
+  const waiting = await stage.leapUntil('pending deletions', pending);
+  expect(waiting).toMatchObject({ kind: 'risk_assessment', count: 43 });
+  expect(alive(stage.database, 'assessments')).toBe(204);
+});
 
 it('a record whose address answers 410 is proven gone as by a 404', async () => {
   await startInSync();
