@@ -151,8 +151,8 @@ function underLease(store: Store, lease: Lease, clock: Clock): RepairStore {
     startSyncRun: (kind, reason, now) => store.startSyncRun(kind, reason, now, lease),
     concludeDeletions: (kind, proof, context, now) =>
       store.concludeDeletions(kind, proof, { ...context, lease }, now),
-    dueRecords: (kind, now, timing, limit) =>
-      store.dueRecords(kind, { ...now, steady: now.steady - marginMs() }, timing, limit),
+    dueRecords: (kind, now, timing, ...rest) =>
+      store.dueRecords(kind, { ...now, steady: now.steady - marginMs() }, timing, ...rest),
     async nextDueAt(kind) {
       const at = await store.nextDueAt(kind);
       return at === null ? null : at + marginMs();

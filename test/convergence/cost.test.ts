@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { IS_FULL } from '../support/full.ts';
@@ -90,3 +93,33 @@ it.each([
   },
   600_000,
 );
+
+it('a first full sync that waits for the budget has asked for no assessment of RISK_IDS_FILE twice, and delays no live repair', async () => {
+  const upstream = await startIndependentUpstream();
+  fill(upstream.records, { policies: 0, assessments: 200, vendors: 1 });
+  const folder = mkdtempSync(join(tmpdir(), 'compliance-mirror-cost-'));
+  const file = join(folder, 'risk-ids');
+  writeFileSync(file, upstream.records.ids('assessments').join('\n'));
+  const service = await createService(upstream, {
+    SYNC_SETTLE_SECONDS: '1',
+    COMPLIANCE_REQUESTS_PER_MINUTE: '120',
+    RISK_IDS_FILE: file,
+    LOG_LEVEL: 'error',
+  });
+  const sender = createSender(service.webhookUrl, 1);
+  const asked = () =>
+    upstream.seen.map(({ path }) => path).filter((path) => path.includes('/risk-assessments/'));
+  try {
+    await service.start();
+    await eventually('full syncs that have used their part of the budget', () => upstream.seen.length >= 90);
+    const vendor = upstream.records.all('vendors')[0]!;
+    expect(await sender.attempt(eventAbout('vendor.updated', 'vendors', vendor))).toBe(202);
+    await eventually('the vendor is verified', () => unverified(service.database) === 0, 20_000);
+    expect(asked().length).toBe(new Set(asked()).size);
+  } finally {
+    sender.close();
+    await service.end();
+    await upstream.close();
+    rmSync(folder, { recursive: true });
+  }
+}, 120_000);

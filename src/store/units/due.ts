@@ -33,13 +33,25 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
           : await restartClocks(unit, now, timing),
       ),
 
-    /** Due records, the longest due first. Those that were marked dirty again are not returned, but put off. */
-    async dueRecords(kind: Kind, now: Now, timing: DirtyTiming, limit: number): Promise<DueRecord[]> {
+    /**
+     * Due records, the longest due first. Those that were marked dirty again are not returned, but put off. Nor are, with `isRead`,
+     * those of which nothing but the id is known: the kind is being read in full, and they come first there.
+     */
+    async dueRecords(
+      kind: Kind,
+      now: Now,
+      timing: DirtyTiming,
+      limit: number,
+      isRead = false,
+    ): Promise<DueRecord[]> {
       const { attempts, missingSince, dirtyAt, firstDirtyAt } = states;
       type Row = Record<'missingSince' | 'dirtyAt' | 'firstDirtyAt', number | null>;
+      const others = isRead
+        ? sql`AND (dirty > 0 OR read_ended_at IS NOT NULL OR attempts > 0 OR missing_since IS NOT NULL)`
+        : sql``;
       const rows = await statements.query<Row & { id: string; attempts: number }>(
         sql`SELECT ${columnsAs({ id: states.id, attempts, missingSince, dirtyAt, firstDirtyAt })} FROM ${states}
-          WHERE kind = ${kind} AND due_at <= ${now.steady} ORDER BY due_at LIMIT ${limit}`,
+          WHERE kind = ${kind} AND due_at <= ${now.steady} ${others} ORDER BY due_at LIMIT ${limit}`,
       );
       const due: DueRecord[] = [];
       const puttingOff: SQL[] = [];

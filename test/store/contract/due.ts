@@ -143,6 +143,23 @@ export function describeDue(open: OpenEngine): void {
     );
 
     it(
+      'leaves what is known by its id alone to a full sync that runs, and nothing else',
+      inScene(open, async (scene) => {
+        const { store } = scene;
+        await scene.show('risk_assessment', 'shown', { id: 'shown' });
+        await store.makeKnown('risk_assessment', ['announced', 'failed', 'named'], scene.now());
+        await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'announced', shows: {} }));
+        const since = { since: scene.now().steady, settleMs: SETTLE_MS };
+        await store.recordReadFailure('risk_assessment', 'failed', 'answered 500', scene.now().steady, since);
+        await store.makeDue('risk_assessment', ['shown'], scene.now());
+        scene.pass(SETTLE_MS);
+        const left = await store.dueRecords('risk_assessment', scene.now(), TIMING, 10, true);
+        expect(left.map(({ id }) => id).sort()).toEqual(['announced', 'failed', 'shown']);
+        expect(await due(scene, 'risk_assessment')).toContain('named');
+      }),
+    );
+
+    it(
       'is what a person asked for, verified or not, known or not',
       inScene(open, async (scene) => {
         await scene.show('vendor', 'ven_1', { id: 'ven_1' });
