@@ -357,6 +357,19 @@ describe('the inbox', () => {
     expect((await ended).map(({ status }) => status)).toEqual(repeat(8, 'rejected'));
   });
 
+  it('answers a delivery that is no event after its own commit too, and in time where that or the one before it hangs', async () => {
+    const { inbox, clock, commits, hold } = await opened();
+    await inbox.quarantine(unusable);
+    expect(commits).toEqual([1]);
+    hold();
+    const committing = inbox.quarantine(unusable);
+    await settled();
+    const waiting = inbox.quarantine(unusable);
+    const ended = Promise.allSettled([committing, waiting]);
+    await clock.advance(10_000);
+    expect((await ended).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+  });
+
   it('notes the first rejections of a sender at once, and the newest at the end of the minute for all others', async () => {
     const { clock, reject, rejections } = await opened();
     await clock.advance(60_000 - (clock.steady() % 60_000));
