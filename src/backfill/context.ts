@@ -34,7 +34,8 @@ export function createGapKeeper(options: {
   const { store, clock } = options;
   return {
     open: (gap: GapKey, error: string | null): Promise<void> => store.openGap(gap, error, momentOf(clock)),
-    resolve: (gap: GapKey): Promise<unknown> => store.resolveGap(gap, momentOf(clock)),
+    /** Whether it was open. A dry run, which resolves none, does not say. */
+    resolve: (gap: GapKey): Promise<boolean | undefined> => store.resolveGap(gap, momentOf(clock)),
     /** Notes in the audit what the API said about our credentials, or that none could be sent (`unusable`). */
     async auditCredentials(kind: Kind, outcome: string): Promise<void> {
       const actor = outcome === 'unusable' ? 'service' : 'upstream';

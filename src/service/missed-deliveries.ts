@@ -93,6 +93,8 @@ export function createDeliveryWatch(options: {
   fullSyncMs: number;
   /** Whether this replica is the first of all to ask within this many milliseconds. */
   takeTurn: (name: string, everyMs: number) => Promise<boolean>;
+  /** How many other replicas were alive when this one last looked. */
+  others: () => number;
   onError: (error: unknown) => void;
 }) {
   const { gaps, backfill, clock, onError } = options;
@@ -103,6 +105,9 @@ export function createDeliveryWatch(options: {
   let lackedSecret = false;
   /** The first accepted delivery resolves gaps that the last process may have left open. */
   let isFirst = true;
+  /** Likewise for a replica that is gone. */
+  let othersBefore = options.others();
+  let isOneGone = false;
   let rejectedTimestamp: string | null = null;
   /** Correctly signed deliveries at a wrong time, since the last one at a right time. `since`: wall; `last`: steady. */
   let untimely: { since: number; last: number; count: number } | null = null;
@@ -137,6 +142,15 @@ export function createDeliveryWatch(options: {
     if (isFirst) resolve('rejected_signatures');
     isFirst = false;
     endBurst();
+    if (isOneGone) resolveLeft().catch(onError);
+  }
+
+  /** No full sync at a start has read what a replica rejected that is gone. */
+  async function resolveLeft(): Promise<void> {
+    isOneGone = false;
+    const lacked = await gaps.resolve(gapOf('no_signing_secret'));
+    const rejected = !burstIsOver && (await gaps.resolve(gapOf('rejected_signatures')));
+    if (lacked || rejected) readAgain();
   }
 
   const isRejecting = () => rejectedInARow >= REJECTED_BURST;
@@ -217,6 +231,9 @@ export function createDeliveryWatch(options: {
 
     /** Checks whether deliveries have stopped, and opens gaps that were put off. Called by the heartbeat. */
     async check(): Promise<void> {
+      const others = options.others();
+      isOneGone ||= others < othersBefore;
+      othersBefore = others;
       await openRejectedTimestamp();
       await openUnkept(false);
       endBurst();

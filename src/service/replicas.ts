@@ -47,6 +47,7 @@ export function createReplicas(options: {
 
   const nap = createNap(clock);
   let isNotified = false;
+  let others = 0;
 
   /**
    * Runs `work` whenever this replica holds the lease, until `signal` aborts. The signal of `work` aborts when the lease is
@@ -126,8 +127,12 @@ export function createReplicas(options: {
 
     /** Shows that this process is alive. Resolves with how many others are; undefined: this process is alone. */
     async beat(): Promise<number | undefined> {
-      return isAlone ? undefined : (await store.beatReplica(id, REPLICA_LIFE_MS, now())).others;
+      if (isAlone) return undefined;
+      others = (await store.beatReplica(id, REPLICA_LIFE_MS, now())).others;
+      return others;
     },
+    /** As of the last beat. */
+    others: () => others,
 
     /** True for the first of all replicas that asks within `everyMs`. */
     async takeTurn(name: string, everyMs: number): Promise<boolean> {

@@ -103,7 +103,13 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
       replicas.notify('events');
     },
   });
-  const watch = createDeliveryWatch({ ...shared, ...config.sync, backfill, takeTurn: replicas.takeTurn });
+  const watch = createDeliveryWatch({
+    ...shared,
+    ...config.sync,
+    backfill,
+    takeTurn: replicas.takeTurn,
+    others: replicas.others,
+  });
   const receiver = createReceiver({
     ...base,
     inbox,

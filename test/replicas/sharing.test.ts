@@ -177,6 +177,44 @@ describe('one that was given other settings', () => {
   );
 });
 
+describe('one that rejected deliveries and is gone', () => {
+  it(
+    'leaves no gap behind: the next delivery at another one resolves it, with a full sync',
+    async () => {
+      const { holder, other } = await roles();
+      const [here, gone] = [createSender(holder.webhookUrl), createSender(other.webhookUrl)];
+      const event = () => eventAbout('vendor.updated', 'vendors', upstream.records.find('vendors', 'ven-3')!);
+      // Its first one resolves what was open before its start.
+      expect(await here.attempt(event())).toBe(202);
+      await other.stop();
+      await other.start({ WEBHOOK_SECRETS: 'a-secret-that-the-sender-left-behind' });
+      const beat = async () => {
+        const seen = await site.query<{ id: string; at: string }>('SELECT id, seen_at AS at FROM replicas');
+        return seen.find(({ id }) => isOwnedBy(id, holder.pid()))?.at;
+      };
+      const before = await beat();
+      await eventually('the one to see that the other is there', async () => (await beat()) !== before);
+      for (let count = 0; count < 5; count += 1) expect(await gone.attempt(event())).toBe(401);
+      const gapIs = (resolved: string) => async () =>
+        (
+          await site.query(
+            `SELECT 1 FROM gaps WHERE reason = 'rejected_signatures' AND resolved_at IS ${resolved}`,
+          )
+        ).length > 0;
+      await eventually('the gap', gapIs('NULL'));
+      await other.stop();
+      await eventually('its end', async () => {
+        await here.attempt(event());
+        return await gapIs('NOT NULL')();
+      });
+      await eventually('the full sync', async () => (await syncRuns('rejected deliveries')).length > 0);
+      for (const sender of [here, gone]) sender.close();
+      await other.start();
+    },
+    TIMEOUT_MS,
+  );
+});
+
 describe('while the database is down', () => {
   it(
     'deliveries are answered 503 with Retry-After and no replica is ready; when it is back, both go on by themselves',

@@ -1,23 +1,29 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { createDeliveryWatch, noteDowntime } from '../../src/service/missed-deliveries.ts';
 
 const MINUTE_MS = 60_000;
 
-function scene(fullSyncMs: number, takeTurn = async () => true, eventsOnly = false, silenceMs = 0) {
+function scene(
+  fullSyncMs: number,
+  takeTurn = async () => true,
+  eventsOnly = false,
+  silenceMs = 0,
+  others = 0,
+) {
   let last: { wall: number | null; longestPauseMs: number | null } = { wall: null, longestPauseMs: null };
   let nowMs = Date.UTC(2026, 0, 1);
   const syncRuns: string[] = [];
   const open = new Set<string>();
   const failures: unknown[] = [];
   let isBroken = false;
-  const keep = async (note: () => unknown) => {
+  const keep = async <T>(note: () => T): Promise<T> => {
     if (isBroken) throw new Error('the disk is full');
-    note();
+    return note();
   };
   const watch = createDeliveryWatch({
     store: { lastDelivery: async () => last },
     gaps: {
-      open: ({ reason }) => keep(() => open.add(reason)),
+      open: ({ reason }) => keep(() => void open.add(reason)),
       resolve: ({ reason }) => keep(() => open.delete(reason)),
       auditCredentials: async () => undefined,
     },
@@ -27,6 +33,7 @@ function scene(fullSyncMs: number, takeTurn = async () => true, eventsOnly = fal
     clock: { wall: () => nowMs, steady: () => nowMs, sleep: async () => undefined },
     startedAt: nowMs,
     takeTurn,
+    others: () => others,
     silenceMs,
     fullSyncMs,
     onError: (error) => failures.push(error),
@@ -52,6 +59,10 @@ function scene(fullSyncMs: number, takeTurn = async () => true, eventsOnly = fal
     },
     deliver: () => watch.onDelivery('accepted', ''),
     now: () => nowMs,
+    beside: (count: number) => {
+      others = count;
+      return watch.check();
+    },
     pass: (ms: number) => {
       nowMs += ms;
     },
@@ -144,6 +155,27 @@ it('gaps of signatures that the last process left open are mended by the first d
   here.open.add('rejected_signatures').add('no_signing_secret');
   here.deliver();
   expect([...here.open]).toEqual([]);
+});
+
+it('a gap of wrong signatures that a replica left open is mended by the next delivery, with a full sync', async () => {
+  const here = scene(MINUTE_MS, undefined, false, 0, 1);
+  here.deliver();
+  here.open.add('rejected_signatures');
+  here.deliver();
+  await here.beside(1);
+  here.deliver();
+  expect([...here.open]).toEqual(['rejected_signatures']);
+  await here.beside(0);
+  here.deliver();
+  await vi.waitFor(() => expect(here.syncRuns).toEqual(['rejected deliveries']));
+  expect([...here.open]).toEqual([]);
+  // Another one goes, and has left nothing.
+  await here.beside(1);
+  await here.beside(0);
+  here.deliver();
+  await here.watch.check();
+  expect(here.syncRuns).toHaveLength(1);
+  expect(here.failures).toEqual([]);
 });
 
 it('a delivery rejected for its time soon after another is put off, and not forgotten', async () => {

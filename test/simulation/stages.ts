@@ -231,6 +231,7 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
       clock,
       onError,
       takeTurn: replicas.takeTurn,
+      others: replicas.others,
       startedAt: startedWall,
       silenceMs: 0,
       fullSyncMs,
