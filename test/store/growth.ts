@@ -60,7 +60,7 @@ function eventAbout(recordId: string): IncomingEvent {
   };
 }
 
-async function process(store: Store): Promise<number> {
+export async function process(store: Store): Promise<number> {
   const claimed = await store.claimEvents('growth', FEW, 60_000, NOW);
   await store.applyEvents(claimed, RULES, NOW);
   await store.releaseEvents(claimed);
@@ -88,6 +88,20 @@ async function read(store: Store, ids: readonly string[], data: (id: string) => 
   await store.finishSyncRun(syncRun.id, end, LATER);
   return applied;
 }
+
+const pageOf = (page: number) => Array.from({ length: 100 }, (_, at) => `ven_${page * 100 + at}`);
+
+/** Reads a page of 100 vendors, as a list shows them. */
+export const listPage = (store: Store, page: number) =>
+  read(store, pageOf(page), (id) => ({ name: `Vendor ${id}`, status: 'active' }));
+
+/** Accepts an event about each vendor of a page. */
+export const acceptSome = (store: Store, page: number) =>
+  store.accept({ events: pageOf(page).map(eventAbout), unusable: [] }, NOW, TIMING);
+
+/** Reads a page of vendors as the events of \`acceptSome\` have shown them. */
+export const readShown = (store: Store, page: number) =>
+  read(store, pageOf(page), (id) => ({ name: `Of ${id}`, status: 'draft' }));
 
 interface Scale {
   /** Events stored. */

@@ -1,12 +1,13 @@
 import pg from 'pg';
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDatabase } from '../../src/store/postgres/connection.ts';
 import { storeOver } from '../../src/store/postgres/postgres.ts';
+import type { Store } from '../../src/store/store.ts';
 import { sql } from '../../src/store/units/sql.ts';
 import { createTestDatabase } from '../postgres/database.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 import { fillStoredDatabase } from '../postgres/stored.ts';
-import { describeGrowth, type Stored } from './growth.ts';
+import { acceptSome, describeGrowth, listPage, process, readShown, type Stored } from './growth.ts';
 
 let server: PostgresServer;
 
@@ -57,3 +58,59 @@ async function open(size: number): Promise<Stored> {
 
 // The planner reads more of the smaller one than it has to.
 describeGrowth('PostgreSQL', open, { sizes: [5_000, 50_000], most: 2 });
+
+describe('a new mirror, before statistics tell of its tables', () => {
+  /** Rows that `work` reads, each time: one connection keeps the plan that it made while the tables were small. */
+  async function rowsOfEach(work: (store: Store, time: number) => Promise<() => Promise<unknown>>) {
+    const database = await createTestDatabase(server);
+    const pool = createDatabase(database.url, { poolSize: 1 });
+    const store = storeOver(pool);
+    const rows = async () => {
+      await pool.sql.query(sql`SELECT pg_stat_force_next_flush()`);
+      const name = new URL(database.url).pathname.slice(1);
+      const [row] = await server.query(
+        `SELECT tup_returned + tup_fetched AS rows FROM pg_stat_database WHERE datname = '${name}'`,
+      );
+      return Number(row!['rows']);
+    };
+    const costs: number[] = [];
+    for (let time = 0; time < 20; time += 1) {
+      const measured = await work(store, time);
+      const before = await rows();
+      await measured();
+      costs.push((await rows()) - before);
+    }
+    await pool.close();
+    await database.close();
+    return costs;
+  }
+
+  // The first ones are planned anew.
+  const expectFlat = (costs: readonly number[]) => expect(costs.at(-1)).toBeLessThanOrEqual(1.5 * costs[9]!);
+
+  it('reads as many rows for a page of a list however many pages came before', async () => {
+    const costs = await rowsOfEach(async (store, page) => {
+      await listPage(store, page);
+      return () => listPage(store, page);
+    });
+    expectFlat(costs);
+  });
+
+  it('reads as many rows for a batch of events however many wait', async () => {
+    const costs = await rowsOfEach(async (store, time) => {
+      await acceptSome(store, time);
+      return () => process(store);
+    });
+    expectFlat(costs);
+  });
+
+  it('reads as many rows to verify what events have shown however many records there are', async () => {
+    const costs = await rowsOfEach(async (store, time) => {
+      await listPage(store, time);
+      await acceptSome(store, time);
+      while ((await process(store)) > 0);
+      return () => readShown(store, time);
+    });
+    expectFlat(costs);
+  });
+});

@@ -34,7 +34,14 @@ const lockOf = (table: Table | null): string =>
 
 const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 const ONE_MOMENT = 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY';
-const HOLD_COUNTER = 'SELECT value FROM counter WHERE one = 1 FOR UPDATE';
+/**
+ * As columns of a SELECT: the transaction looks up each row by its key. The planner chooses by the statistics of the tables. In a new
+ * mirror they are missing while it fills, and each batch then read whole tables.
+ */
+const BY_KEY = ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'material']
+  .map((way) => `set_config('enable_${way}', 'off', true)`)
+  .join(', ');
+const HOLD_COUNTER = `SELECT value, ${BY_KEY} FROM counter WHERE one = 1 FOR UPDATE`;
 const COUNTER = sql`SELECT value FROM counter WHERE one = 1`;
 /** As a column of a SELECT: the commit of this transaction does not wait for the disk. */
 const UNFLUSHED = sql`set_config('synchronous_commit', 'off', true)`;
@@ -219,12 +226,15 @@ export function createDatabase(
     transactAtOnce: <T>(call: SQL) => deliveriesInTurn(() => retrying(() => atOnce<T>(call))),
     transactApart: (opening, work) =>
       retrying(() =>
-        inTransaction(typeof opening === 'string' ? opening : lockOf(opening), async (client, opened) => {
-          await opened;
-          const result = await work(sqlOn(client));
-          await commit(client, [], '');
-          return result;
-        }),
+        inTransaction(
+          `SELECT ${BY_KEY}; ${typeof opening === 'string' ? opening : lockOf(opening)}`,
+          async (client, opened) => {
+            await opened;
+            const result = await work(sqlOn(client));
+            await commit(client, [], '');
+            return result;
+          },
+        ),
       ),
     dedicated: () =>
       translated(async () => {

@@ -5,7 +5,13 @@ import { waitsForProcessing } from '../../process/payload.ts';
 import type { Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type { AcceptOutcome, ClaimedEvent, ClaimStore, DirtyTiming, IncomingEvent, Now } from '../store.ts';
-import { CLAIM_BYTES, CLAIM_SCAN_FACTOR, type Engine, type PendingEvent } from '../units/processing.ts';
+import {
+  CLAIM_BYTES,
+  CLAIM_SCAN_FACTOR,
+  type Engine,
+  type Finished,
+  type PendingEvent,
+} from '../units/processing.ts';
 import { type Dirtied, hasNewState, loadRecords, TABLE_OF } from '../units/records.ts';
 import { sql, tally } from '../units/sql.ts';
 import type { PostgresDatabase } from './connection.ts';
@@ -193,13 +199,14 @@ export function createEvents(database: PostgresDatabase) {
     saveProvisional: (unit, touched, changes, nowIso) =>
       saveRecords(unit, touched, changes, nowIso, hasNewState),
     saveFinished(unit, finished, nowIso) {
-      const rows = rowsOf(finished.map(({ soughtFrom, ...row }) => ({ ...row, sought: soughtFrom })));
-      unit.send(
-        sql`UPDATE events e SET state = x.state, attempts = e.attempts + 1, processed_at = ${nowIso}::timestamptz, error = x.error,
-           next_attempt_at = x.sought
-         FROM json_to_recordset(${rows}::json) AS x (seq bigint, state text, error text, sought timestamptz)
-         WHERE e.seq = x.seq AND e.state = 'pending'`,
-      );
+      const seqs: Record<Exclude<Finished['state'], 'failed'>, number[]> = { processed: [], ignored: [] };
+      for (const { seq, state, error, soughtFrom } of finished) {
+        if (state === 'failed') unit.send(finish(nowIso, state, error, soughtFrom, [seq]));
+        else seqs[state].push(seq);
+      }
+      for (const state of ['processed', 'ignored'] as const) {
+        if (seqs[state].length > 0) unit.send(finish(nowIso, state, null, null, seqs[state]));
+      }
     },
 
     async finishClaims<T extends ClaimedEvent>(unit: Sql, events: readonly T[]): Promise<T[]> {
@@ -215,6 +222,17 @@ export function createEvents(database: PostgresDatabase) {
 
   return { verbs, engine };
 }
+
+const finish = (
+  nowIso: string,
+  state: Finished['state'],
+  error: string | null,
+  soughtFrom: string | null,
+  seqs: readonly number[],
+): SQL =>
+  sql`UPDATE events SET state = ${state}, attempts = attempts + 1, processed_at = ${nowIso}::timestamptz, error = ${error},
+      next_attempt_at = ${soughtFrom}::timestamptz
+    WHERE seq = ANY (${bigintArray(seqs)}::bigint[]) AND state = 'pending'`;
 
 function deleteClaims(events: readonly ClaimedEvent[]): SQL {
   const claims = events.map(({ seq, owner }) => ({ seq, owner })).sort((a, b) => a.seq - b.seq);
