@@ -110,7 +110,9 @@ export function Verified({ unverified_since, verified_at }: RecordReport) {
     <Instant at={verified_at} otherwise={quiet('never, known from payloads')} />
   ) : (
     <span class="state pending">
-      not since <Instant at={unverified_since} />
+      <span>
+        not since <Instant at={unverified_since} />
+      </span>
     </span>
   );
 }
