@@ -34,9 +34,25 @@ export async function openStore(url: string, options: OpenOptions = {}): Promise
   const path = sqlitePath(url);
   const { inThread, readOnly } = options;
   // A database in memory has no disk that a thread would wait for.
-  if (inThread === undefined || readOnly || path === ':memory:') return await openSqlite(path, options);
-  return await openInThread(path, { ...options, ...inThread });
+  if (path === ':memory:') return await openSqlite(path, options);
+  const isOpen = [...openFiles].some(({ file }) => file === withoutLinks(path));
+  const store =
+    inThread === undefined || readOnly
+      ? await openSqlite(path, { ...options, isOpen })
+      : await openInThread(path, { ...options, ...inThread });
+  const opened = { file: withoutLinks(path) };
+  openFiles.add(opened);
+  return {
+    ...store,
+    async close() {
+      await store.close();
+      openFiles.delete(opened);
+    },
+  };
 }
+
+/** The files that this process has open: setup runs a service, and commands beside it. */
+const openFiles = new Set<{ file: string }>();
 
 /** Throws as `openStore` would if a SQLite file cannot be made or written at `url`. Leaves nothing behind. */
 export function probePlace(url: string): void {

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -78,6 +78,17 @@ describe('the lock on a database file', () => {
     expect(existsSync(`${path}.holder.json`)).toBe(false);
     expect(holderOf(url)).toBeNull();
     lockFile(url, STARTED).release();
+  });
+
+  it('stays when its own process looks who holds the file', () => {
+    const url = `file:${freshPath()}`;
+    const lock = lockFile(url, STARTED);
+    onTestFinished(() => lock.release());
+    expect(holderOf(url)).toMatchObject({ pid: process.pid });
+    const second = `import { lockFile } from ${JSON.stringify(LOCK_MODULE)};
+      try { lockFile(${JSON.stringify(url)}, 'now'); } catch (error) { console.log(error.message); }`;
+    const said = execFileSync(process.execPath, ['--input-type=module', '-e', second], { encoding: 'utf8' });
+    expect(said).toContain(`in use by process ${process.pid}`);
   });
 
   it('of one file does not keep another', () => {

@@ -250,6 +250,8 @@ describe('a store in threads of its own', () => {
     await accept(store, '1');
     // The thread for reports has opened the file, too.
     expect(await store.showEvent('1')).toMatchObject({ state: 'pending' });
+    // So does setup, beside the service that it runs: its commands open the file and close it.
+    for (const readOnly of [true, false]) await (await openStore(`file:${path}`, { readOnly })).close();
     const alone = `const db = new (require('better-sqlite3'))(${JSON.stringify(path)}, { timeout: 0 });
       db.pragma('locking_mode = EXCLUSIVE');
       try { db.exec('SELECT id FROM events'); } catch (error) { console.log(error.code); }`;

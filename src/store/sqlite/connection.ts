@@ -214,7 +214,9 @@ export function makePlaceFor(path: string): void {
   makeFolder(dirname(resolve(path)), path);
   try {
     refuseFolder(path);
-    closeSync(openSync(path, 'a', FILE_MODE));
+    // Not opened if it is there: see `connect`.
+    if (existsSync(path)) accessSync(path, constants.W_OK);
+    else closeSync(openSync(path, 'a', FILE_MODE));
     // SQLite makes the log, and we the lock, beside the file.
     accessSync(dirname(resolve(path)), constants.W_OK);
     refuseOtherNames(path);

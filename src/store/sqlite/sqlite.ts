@@ -14,7 +14,7 @@ import { assertWhole, backUpBeforeMigrating, migrateSchema, schemaSteps } from '
 export interface OpeningOptions {
   /** For commands that only read: nothing is created, migrated or locked. */
   readOnly?: boolean | undefined;
-  /** This process has the file open already. */
+  /** This process has the file open already, so it has the present schema. */
   isOpen?: boolean;
   /** Called before an older schema is backed up and migrated, which may take long. */
   onMigrating?: (() => void) | undefined;
@@ -28,7 +28,8 @@ export interface OpeningOptions {
  */
 export async function openSqlite(path: string, options: OpeningOptions = {}): Promise<Store> {
   const { readOnly = false, isOpen = false } = options;
-  const backup = readOnly ? null : await backUpBeforeMigrating(path, new Date(), options.onMigrating);
+  const backup =
+    readOnly || isOpen ? null : await backUpBeforeMigrating(path, new Date(), options.onMigrating);
   if (backup !== null) options.onBackup?.(backup);
   try {
     return await openCurrent(path, { readOnly, isOpen });
