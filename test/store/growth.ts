@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { retentionTasks } from '../../src/retention/retention.ts';
-import type { IncomingEvent, ProvisionalRules, Store } from '../../src/store/store.ts';
+import type { IncomingEvent, ProvisionalRules, ServiceFacts, Store } from '../../src/store/store.ts';
 
 /**
  * What a piece of work costs where ten times as much is stored, by what it does and not by how long it takes. `npm run bench`
@@ -31,8 +31,16 @@ const RULES: ProvisionalRules = {
   pointers: POINTERS,
   timing: TIMING,
 };
-const NOW = { wall: Date.parse('2027-01-01T00:00:00Z'), steady: 1_000_000 };
+export const NOW = { wall: Date.parse('2027-01-01T00:00:00Z'), steady: 1_000_000 };
 const LATER = { wall: NOW.wall + 60_000, steady: NOW.steady + 60_000 };
+export const FACTS: ServiceFacts = {
+  eventsOnly: false,
+  settleMs: 1,
+  fullSyncMs: 1,
+  blocked: false,
+  unreachable: false,
+  access: '',
+};
 /** Fewer than leaves of the smaller trees, so that each finds one of its own in either. */
 const FEW = 16;
 
@@ -227,14 +235,7 @@ export function describeGrowth(
       }
       await expectFlat(async ({ sql, store }) => {
         await sql('SELECT verdict FROM sync_status');
-        await store.beat(NOW, {
-          eventsOnly: false,
-          settleMs: 1,
-          fullSyncMs: 1,
-          blocked: false,
-          unreachable: false,
-          access: '',
-        });
+        await store.beat(NOW, FACTS);
         const { kinds } = await store.summary();
         expect(kinds.map(({ verified }) => verified)).toEqual([0, 0, 0]);
         await store.list('gaps', { open: true, limit: 200 });

@@ -7,7 +7,16 @@ import { sql } from '../../src/store/units/sql.ts';
 import { createTestDatabase } from '../postgres/database.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 import { fillStoredDatabase } from '../postgres/stored.ts';
-import { acceptSome, describeGrowth, listPage, process, readShown, type Stored } from './growth.ts';
+import {
+  acceptSome,
+  describeGrowth,
+  FACTS,
+  listPage,
+  NOW,
+  process,
+  readShown,
+  type Stored,
+} from './growth.ts';
 
 let server: PostgresServer;
 
@@ -60,12 +69,10 @@ async function open(size: number): Promise<Stored> {
 describeGrowth('PostgreSQL', open, { sizes: [5_000, 50_000], most: 2 });
 
 describe('a new mirror, before statistics tell of its tables', () => {
-  /** Rows that `work` reads, each time: one connection keeps the plan that it made while the tables were small. */
-  async function rowsOfEach(work: (store: Store, time: number) => Promise<() => Promise<unknown>>) {
+  async function openNew() {
     const database = await createTestDatabase(server);
     const pool = createDatabase(database.url, { poolSize: 1 });
-    const store = storeOver(pool);
-    const rows = async () => {
+    const rowsRead = async () => {
       await pool.sql.query(sql`SELECT pg_stat_force_next_flush()`);
       const name = new URL(database.url).pathname.slice(1);
       const [row] = await server.query(
@@ -73,6 +80,12 @@ describe('a new mirror, before statistics tell of its tables', () => {
       );
       return Number(row!['rows']);
     };
+    return { database, pool, store: storeOver(pool), rowsRead };
+  }
+
+  /** Rows that `work` reads, each time: one connection keeps the plan that it made while the tables were small. */
+  async function rowsOfEach(work: (store: Store, time: number) => Promise<() => Promise<unknown>>) {
+    const { database, pool, store, rowsRead: rows } = await openNew();
     const costs: number[] = [];
     for (let time = 0; time < 20; time += 1) {
       const measured = await work(store, time);
@@ -112,5 +125,26 @@ describe('a new mirror, before statistics tell of its tables', () => {
       return () => readShown(store, time);
     });
     expectFlat(costs);
+  });
+
+  it('looks up the record of each gap by its key to tell how it stands, with statistics from before any was due', async () => {
+    const { database, pool, store, rowsRead } = await openNew();
+    const { query } = database;
+    await query(
+      "INSERT INTO record_state (kind, id) SELECT 'risk_assessment', 'risk_' || i FROM generate_series(1, 3000) i",
+    );
+    await query('ANALYZE');
+    await query("UPDATE record_state SET unverified_since = '2026-12-31', due_at = 1");
+    await query(
+      `INSERT INTO gaps (kind, record_id, reason, opened_at, number)
+        SELECT 'risk_assessment', 'risk_' || i, 'unresolved', '2026-12-31', 2 FROM generate_series(1, 500) i`,
+    );
+    const [counted] = await query("SELECT unverified FROM sync_status WHERE kind = 'risk_assessment'");
+    expect(counted).toEqual({ unverified: 2500 });
+    const before = await rowsRead();
+    await store.beat(NOW, FACTS);
+    expect((await rowsRead()) - before).toBeLessThan(20_000);
+    await pool.close();
+    await database.close();
   });
 });
