@@ -293,7 +293,7 @@ test('an event’s page tells its way and what the API said of it', async () => 
   await page.goto(`${service.opsUrl}/events/${id}`);
   expect(await page.locator('.timeline li > span').allTextContents()).toEqual([
     ...['Created by the sender.', 'Received and stored.', 'Processed.'],
-    'Confirmed by the API.',
+    'Last confirmed by the API.',
   ]);
   await page.getByText('"Vendor 7, renamed"', { exact: true }).first().waitFor();
   expect(complaints).toEqual([]);

@@ -124,7 +124,7 @@ test('an event that changed nothing is not called confirmed, because the API may
   ahead = 60_000;
   await d.mirror('policy', 'pol_1', { name: 'Access, rewritten' });
   const html = await (await d.app.request('/events/evt_1', { headers: bearer(READ) })).text();
-  expect(html).toContain('Its record was verified by the API.');
+  expect(html).toContain('Its record was last verified by the API.');
   await d.close();
 });
 

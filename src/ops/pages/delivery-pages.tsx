@@ -136,8 +136,9 @@ function settledWords({ state, attempts, error }: EventReport): string {
 }
 
 function aftermathWords({ change, verdict, by }: Aftermath) {
-  // What an event said that changed nothing may be older than what the API shows.
-  if (by === null) return change === null ? 'Its record was verified by the API.' : 'Confirmed by the API.';
+  // Its moment is that of the record's last read. What an event said that changed nothing may be older than what the API shows.
+  if (by === null)
+    return change === null ? 'Its record was last verified by the API.' : 'Last confirmed by the API.';
   const cause = <Cause cause={by.cause} />;
   return verdict === 'replaced' ? (
     <>Changed again by {cause}.</>
