@@ -137,7 +137,7 @@ async function waitFor(
     if (failures >= FAILURES_WAITED_FOR && failures > failuresBefore) {
       const missing = kinds.filter((kind) => ended.get(kind)?.outcome !== 'complete');
       throw new MirrorError('sync_run_failed', `not complete: ${missing.join(', ')}: ${lastError}`, {
-        remedy: 'it goes on by itself; see "gaps list --open"',
+        remedy: 'it goes on by itself; see "status"',
       });
     }
     const ours = sync_runs.running.filter(({ id, kind }) => id > before && kinds.includes(kind));
@@ -155,7 +155,7 @@ async function judge(api: ApiClient, kinds: readonly Kind[], ended: readonly Syn
   const kindsOf = (syncRuns: readonly SyncRunReport[]) => syncRuns.map(({ kind }) => kind).join(', ');
   const failed = ended.filter((syncRun) => syncRun.outcome !== 'complete');
   if (failed.length > 0) {
-    const remedy = 'see "gaps list --open"';
+    const remedy = 'see "sync-runs show NUMBER"';
     throw new MirrorError('sync_run_failed', `not complete: ${kindsOf(failed)}`, { remedy });
   }
   const gaps = await answered(api.gaps.$get({ query: { open: 'true', limit: NEWEST_SYNC_RUNS } }));

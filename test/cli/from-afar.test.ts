@@ -50,6 +50,13 @@ test.each([
   expect(err).not.toMatch(/\n\s+at /);
 });
 
+test('one that does not answer is said to be named by OPS_URL: a replica on PostgreSQL holds no database', async () => {
+  const settings = { OPS_URL: 'http://127.0.0.1:1', OPS_TOKEN: 'a-token-of-the-tests' };
+  const { code, err } = await cli(['gaps', 'list'], settings);
+  expect(code).toBe(1);
+  expect(err).toMatch(/does not answer\n.*OPS_URL names it, or it holds the database;/);
+});
+
 const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
 
 test.runIf(hasOpenssl)('with an OPS_URL of https, what is waited for long works as well', async () => {

@@ -26,8 +26,7 @@ export function remoteApi({ url, token }: { url: string; token: string }): ApiCl
     } catch (cause) {
       throw new MirrorError('service_unreachable', `the service at ${url} does not answer`, {
         retryable: true,
-        remedy:
-          "it holds the database, so changes go through it; is its operators' listener reachable from here?",
+        remedy: "OPS_URL names it, or it holds the database; is its operators' listener reachable from here?",
         cause,
       });
     }
