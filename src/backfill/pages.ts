@@ -10,7 +10,6 @@ import {
   explainBefore,
   explainRepeat,
   findingText,
-  goesOn,
   isOffset,
   isWholeList,
   type PagingFinding,
@@ -120,6 +119,7 @@ export function createPages(
     let offset = request.skip * paging.pageSize;
     const seen = new Set<string>();
     const clashesIn = createClashes();
+    let wasEmpty = false;
     /** Rows without a usable id: how many, and a text about the first. */
     let unusable = 0;
     let firstUnusable: string | null = null;
@@ -167,10 +167,13 @@ export function createPages(
       if (page === 0) first = seenIn(request, answer);
       offset += answer.objects.length;
       const isEnd = objects.length === 0;
-      if (isEnd && answer.next !== null && total === null) {
-        const sentence = `page ${number} is empty, and ${goesOn(answer.next)}`;
-        throw misfit({ set: null, sentence });
+      // Some services name a next page behind the last one too, so the page after it decides.
+      if (isEnd && !wasEmpty && answer.next !== null && total === null) {
+        wasEmpty = true;
+        next = ask(page + 1);
+        continue;
       }
+      wasEmpty = false;
       // With a total that fits, nothing can be missing before the first page.
       const mayBeginEarlier = !byOffset && paging.firstPage > 0 && seen.size !== total;
       if (isEnd && first !== null && mayBeginEarlier) await checkFirstPage(request, first, seen);

@@ -95,7 +95,7 @@ export async function explainRepeat(
   if (first.next !== null) {
     return {
       set: null,
-      sentence: `${shown}, and ${goesOn(first.next)}`,
+      sentence: `${shown}, and its field “${first.next}” says how the list goes on: paging by cursors or links is not supported`,
     };
   }
   const inAll =
@@ -107,10 +107,6 @@ export async function explainRepeat(
     sentence: `${shown}, ${inAll}. The service ignores “${pageParam}”, and none of ${KNOWN_PARAMS.join(', ')} helps. Set COMPLIANCE_PAGE_PARAM to the parameter in its documentation`,
   };
 }
-
-/** `next`: see `SeenPage`. */
-export const goesOn = (next: string): string =>
-  `its field “${next}” says how the list goes on: paging by cursors or links is not supported`;
 
 /** The finding that the page `before` the first shows records which are not in the list as read; null: it does not. Pure. */
 export function explainBefore(
