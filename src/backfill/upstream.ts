@@ -41,6 +41,13 @@ function refusesTheId({ status, excerpt }: UpstreamError): boolean {
   return (status === 400 || status === 422) && !/^\s*</.test(excerpt ?? '');
 }
 
+/**
+ * The service tells the made-up id from the id of a record, in its own way: some hide what they do not have behind a 403, and some
+ * fail at an id that has not their form. Unlike a 500, any other 5xx may come from a proxy.
+ */
+const isAboutMadeUpId = (error: UpstreamError) =>
+  isUnreadable(error) || error.status === 403 || error.status === 500;
+
 export interface UpstreamHealth {
   ok: boolean | null;
   lastOkWall: number | null;
@@ -152,6 +159,8 @@ export function createUpstream(
   let looksAtOne = true;
   /** Kinds of which nobody could use the answer to the last look. */
   const unusableLooks = new Set<Kind>();
+  /** Checks with the made-up id that wait for the budget. All answers that come before one is sent share it. */
+  const unsentChecks = new Map<string, Promise<boolean>>();
   /** How long the last answer with the list of a kind took. */
   const listTookMs = new Map<Kind, number>();
 
@@ -436,19 +445,31 @@ export function createUpstream(
    * same, such as a notice of maintenance, and it is about no record.
    */
   async function checkTellsApart(kind: FetchedKind, id: string, lane: Lane): Promise<void> {
-    const ask = (call: Pick<CallOptions, 'signal' | 'onSend'>) =>
-      client.getRecord(kind, MADE_UP_ID, { ...call, lane });
-    try {
-      const { answer } = await read(kind, MADE_UP_ID, lane, ask, isUnreadable);
-      if (answer.outcome === 'missing') return;
-    } catch (error) {
-      if (error instanceof UpstreamError && isUnreadable(error)) return;
-      throw error;
-    }
+    const key = `${kind} ${lane}`;
+    const check = unsentChecks.get(key) ?? tellsApart(kind, lane, key);
+    unsentChecks.set(key, check);
+    if (await check) return;
     throw new UpstreamError(
       'malformed',
       `GET ${recordPath(kind, id)}: the answer has no id, and an id that nobody has made is answered with a record too`,
     );
+  }
+
+  async function tellsApart(kind: FetchedKind, lane: Lane, key: string): Promise<boolean> {
+    const ask = (call: Pick<CallOptions, 'signal' | 'onSend'>) => {
+      const onSend = async () => {
+        unsentChecks.delete(key);
+        await call.onSend?.();
+      };
+      return client.getRecord(kind, MADE_UP_ID, { ...call, onSend, lane });
+    };
+    try {
+      return (await read(kind, MADE_UP_ID, lane, ask, isAboutMadeUpId)).answer.outcome === 'missing';
+    } catch (error) {
+      if (error instanceof UpstreamError && isAboutMadeUpId(error)) return true;
+      unsentChecks.delete(key);
+      throw error;
+    }
   }
 
   /**

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { createUpstream, unreachableSince } from '../../src/backfill/upstream.ts';
-import type { ComplianceClient } from '../../src/compliance/client.ts';
+import type { CallOptions, ComplianceClient } from '../../src/compliance/client.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { Clock } from '../../src/platform/clock.ts';
@@ -172,19 +172,27 @@ it('policies that cannot be read do not make vendors wait after a time in which 
   expect(await waits('vendor')).toBe(0);
 });
 
-it('an answer without an id is about no record where an id that nobody has made is answered alike', async () => {
-  let madeUp: () => object = () => ({ outcome: 'missing', isPage: false });
+/** Reads of assessments of which each is answered without an id. `answers`: what the made-up id gets. */
+function unnamedReader() {
+  const state = { madeUp: (): object => ({ outcome: 'missing', isPage: false }), asked: [] as string[] };
   const moment = { steady: 0, wall: 0 };
-  const getRecord = async (_kind: Kind, id: string) => {
-    const answer = id === 'r1' ? { outcome: 'found', object: { status: 'ok' }, isUnnamed: true } : madeUp();
-    return { ...answer, began: moment, ended: moment };
+  let turn = Promise.resolve();
+  const getRecord = async (_kind: Kind, id: string, { onSend }: CallOptions) => {
+    // As the budget does it: one after the other.
+    turn = turn.then(() => new Promise((next) => setTimeout(next, 1)));
+    await turn;
+    await onSend?.();
+    state.asked.push(/^r\d$/.test(id) ? id : 'made up');
+    const found = { outcome: 'found', object: { status: 'ok' }, isUnnamed: true };
+    return { ...(/^r\d$/.test(id) ? found : state.madeUp()), began: moment, ended: moment };
   };
+  const opened: string[] = [];
   const upstream = createUpstream({
     client: { getRecord } as unknown as ComplianceClient,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
     store: { currentNumber: async () => 1 },
     gaps: {
-      open: async () => undefined,
+      open: async ({ reason }) => void opened.push(reason),
       resolve: async () => undefined,
       auditCredentials: async () => undefined,
     },
@@ -192,19 +200,45 @@ it('an answer without an id is about no record where an id that nobody has made 
     random: () => 0,
     signal: new AbortController().signal,
   });
-  const read = () => upstream.record('risk_assessment', 'r1', 'live');
+  return { state, opened, upstream, read: (id = 'r1') => upstream.record('risk_assessment', id, 'live') };
+}
+
+it('an answer without an id is about no record where an id that nobody has made is answered alike', async () => {
+  const { state, read } = unnamedReader();
   const found = { answer: { outcome: 'found', object: { status: 'ok' } } };
   expect(await read()).toMatchObject(found);
-  madeUp = () => {
+  state.madeUp = () => {
     throw new UpstreamError('malformed', 'the answer has no id, and a field `error`');
   };
   expect(await read()).toMatchObject(found);
-  madeUp = () => ({ outcome: 'found', object: { status: 'ok' }, isUnnamed: true });
+  state.madeUp = () => ({ outcome: 'found', object: { status: 'ok' }, isUnnamed: true });
   await expect(read()).rejects.toMatchObject({ kind: 'malformed', message: expect.stringContaining('/r1') });
-  madeUp = () => {
-    throw broken();
+  state.madeUp = () => {
+    throw new UpstreamError('server', 'answered 503', { status: 503 });
   };
   await expect(read()).rejects.toMatchObject({ kind: 'server' });
+});
+
+it.each([403, 500])(
+  'a service that answers an unknown id with %i may leave the ids out of its records',
+  async (status) => {
+    const { state, opened, upstream, read } = unnamedReader();
+    state.madeUp = () => {
+      throw new UpstreamError(status === 403 ? 'forbidden' : 'server', `answered ${status}`, { status });
+    };
+    for (const id of ['r1', 'r2', 'r3', 'r4']) expect((await read(id)).answer.outcome).toBe('found');
+    expect(opened).toEqual([]);
+    expect(upstream.health()).toMatchObject({ ok: true, silentSince: null });
+  },
+);
+
+it('records without ids that are read together share one request that shows whether the service tells ids apart', async () => {
+  const { state, read } = unnamedReader();
+  const ids = ['r1', 'r2', 'r3', 'r4'];
+  await Promise.all(ids.map(read));
+  expect(state.asked).toEqual([...ids, 'made up']);
+  await read();
+  expect(state.asked.slice(5)).toEqual(['r1', 'made up']);
 });
 
 it('a look whose answer nobody can use leads to a full sync of the kind once, and a refused page size to none', async () => {
