@@ -156,8 +156,9 @@ export function createUpstream(
   /** Requests on their way, and when the last one ended. */
   let asking = 0;
   let lastAskedAt = clock.steady();
+  /** Looks ask for a page of one row. */
   let looksAtOne = true;
-  /** Kinds of which nobody could use the answer to the last look. */
+  /** Kinds whose last look got an answer that nobody can use. */
   const unusableLooks = new Set<Kind>();
   /** Checks with the made-up id that wait for the budget. All answers that come before one is sent share it. */
   const unsentChecks = new Map<string, Promise<boolean>>();
@@ -378,7 +379,7 @@ export function createUpstream(
   /**
    * Asks for one policy, or for one vendor if the list of policies fails, only to see whether the service answers. When the answer
    * takes UNREACHABLE_AFTER_MS longer than the last one with this list, the service counts as silent until it answers. Returns the
-   * kind if the request was refused, or if its answer is the first such one that nobody can use: a full sync shows what it means.
+   * kind if the request was refused, or the first time that nobody can use its answer: a full sync shows what that means.
    */
   async function look(): Promise<ListedKind | null> {
     const listFails = (kind: ListedKind) => failing.has(addressOf(kind, null));
@@ -404,10 +405,12 @@ export function createUpstream(
       unusableLooks.delete(kind);
       return null;
     } catch (error) {
-      if (!signal.aborted && !(error instanceof UpstreamError)) throw error;
-      if (!(error instanceof UpstreamError)) return null;
-      if (looksAtOne && (error.status === 400 || error.status === 422)) {
-        // Some services have a smallest page.
+      if (!(error instanceof UpstreamError)) {
+        if (!signal.aborted) throw error;
+        return null;
+      }
+      if (looksAtOne && isUnreadable(error)) {
+        // Some services have a smallest page, or show a single row in another form.
         looksAtOne = false;
         failing.delete(addressOf(kind, null));
         return await look();

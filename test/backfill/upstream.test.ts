@@ -241,11 +241,13 @@ it('records without ids that are read together share one request that shows whet
   expect(state.asked.slice(5)).toEqual(['r1', 'made up']);
 });
 
-it('a look whose answer nobody can use leads to a full sync of the kind once, and a refused page size to none', async () => {
+/** Looks at an idle API. `answerTo`: the error for a page with this query; null: it is answered with a page. */
+function looker() {
+  const state = { answerTo: (_query: unknown): UpstreamError | null => null, asked: 0 };
   const moment = { steady: 0, wall: 0 };
-  let answerTo: (query: unknown) => UpstreamError | null = () => null;
   const listPage = async (_kind: Kind, _page: number, { query }: { query?: unknown }) => {
-    const error = answerTo(query);
+    state.asked += 1;
+    const error = state.answerTo(query);
     if (error !== null) throw error;
     return { objects: [], meta: {}, began: moment, ended: moment };
   };
@@ -263,13 +265,26 @@ it('a look whose answer nobody can use leads to a full sync of the kind once, an
     signal: new AbortController().signal,
   });
   const looks = async () => [await upstream.look(), await upstream.look(), await upstream.look()];
+  return { state, looks };
+}
+
+it('a look whose answer nobody can use leads to a full sync of the kind once', async () => {
+  const { state, looks } = looker();
   expect(await looks()).toEqual([null, null, null]);
-  answerTo = () => new UpstreamError('malformed', 'the answer is not JSON', { status: 200 });
+  state.answerTo = () => new UpstreamError('malformed', 'the answer is not JSON', { status: 200 });
   // While the policies' list fails, the vendors' is looked at.
   expect(await looks()).toEqual(['policy', 'vendor', null]);
-  answerTo = () => null;
+  state.answerTo = () => null;
   expect(await looks()).toEqual([null, null, null]);
-  const tooSmall = new UpstreamError('unexpected_status', 'answered 400', { status: 400 });
-  answerTo = (query) => (query === undefined ? null : tooSmall);
+});
+
+it.each([
+  ['with 400', new UpstreamError('unexpected_status', 'answered 400', { status: 400 })],
+  ['with 404', new UpstreamError('unexpected_status', 'answered 404', { status: 404 })],
+  ['with the row alone', new UpstreamError('malformed', '`data` is a single record', { status: 200 })],
+])('an idle service that answers a page of one row %s is looked at with whole pages', async (_, error) => {
+  const { state, looks } = looker();
+  state.answerTo = (query) => (query === undefined ? null : error);
   expect(await looks()).toEqual([null, null, null]);
+  expect(state.asked).toBe(4);
 });
