@@ -91,11 +91,14 @@ export function createReplicas(options: {
     await clock.sleep(PROLONG_EVERY_MS, done);
     while (!done.aborted) {
       const askedAt = clock.steady();
+      const answered = new AbortController();
+      // Also after the work has ended: a request that arrived after the release would take the lease again.
       const kept = await Promise.race([
         store.takeLease(lease.name, lease.owner, LEASE_MS, now()).catch(onError),
         // A network that loses the answer must not keep this replica at work.
-        clock.sleep(Math.max(1, goodUntil - SAFETY_MS - askedAt), done),
+        clock.sleep(Math.max(1, goodUntil - SAFETY_MS - askedAt), answered.signal),
       ]);
+      answered.abort();
       if (kept === null || (kept && kept.fence !== lease.fence)) return lost.abort();
       if (kept) goodUntil = askedAt + LEASE_MS;
       const leftMs = goodUntil - SAFETY_MS - clock.steady();
