@@ -272,9 +272,9 @@ export function createUpstream(
     health.ok = true;
     health.lacksCredentials = false;
     health.lastOkWall = clock.wall();
-    health.consecutiveFailures = 0;
     uselessInARow = 0;
-    noteAnswer();
+    await noteAnswer(health.lastError);
+    health.consecutiveFailures = 0;
     waitNoMore();
     const before = standing.get(kind);
     if (before === 'accepted') return;
@@ -295,8 +295,9 @@ export function createUpstream(
     }
   }
 
-  /** The gap of an outage stays open until each kind was fully synced, because changes may have been missed. */
-  function noteAnswer(): void {
+  /** An outage that no request met after half a minute is known only at its end. `lastError`: of the request before. */
+  async function noteAnswer(lastError: string | null): Promise<void> {
+    await noteOutage(lastError);
     const wasSilent = health.silentSince !== null;
     health.silentSince = null;
     outage = false;
@@ -311,12 +312,21 @@ export function createUpstream(
     if (onReachability !== undefined) void clock.sleep(Math.max(0, leftMs), signal).then(onReachability);
   }
 
+  /** The gap of an outage stays open until each kind was fully synced, because changes may have been missed. */
+  async function noteOutage(lastError: string | null): Promise<void> {
+    if (outage || health.silentSince === null || health.consecutiveFailures < PATIENCE_FAILURES) return;
+    if (clock.steady() - health.silentSince.steady < OUTAGE_AFTER_MS) return;
+    await gaps.open({ reason: 'upstream_unavailable', kind: null, recordId: null }, lastError);
+    outage = true;
+  }
+
   async function noteFailure(
     kind: Kind,
     error: UpstreamError,
     sent: Moment,
     { address, isNew }: Omit<Asked, 'isAnswer'>,
   ): Promise<void> {
+    const { lastError } = health;
     health.lastErrorWall = clock.wall();
     health.lastError = describeError(error);
     const before = standing.get(kind) ?? 'rejected';
@@ -324,7 +334,7 @@ export function createUpstream(
       const refused = before === 'accepted' ? new Set<string>() : before;
       standing.set(kind, refused.add(address));
       if (isNew) await gaps.auditCredentials(kind, String(error.status));
-      noteAnswer();
+      await noteAnswer(lastError);
       return;
     }
     uselessInARow += 1;
@@ -337,24 +347,19 @@ export function createUpstream(
     health.lacksCredentials = isRefused && error.status === null;
     if (isUnreadable(error)) {
       // The service does answer. The gap about this answer is opened by the caller.
+      await noteAnswer(lastError);
       health.consecutiveFailures = 0;
-      noteAnswer();
       return;
     }
     health.ok = false;
     health.consecutiveFailures += 1;
     if (isRefused) {
-      if (error.status !== null) noteAnswer();
+      if (error.status !== null) await noteAnswer(lastError);
       await noteRejection(kind, error);
       return;
     }
     noteSilence(sent);
-    const silentMs = clock.steady() - health.silentSince!.steady;
-    const isLasting = health.consecutiveFailures >= PATIENCE_FAILURES && silentMs >= OUTAGE_AFTER_MS;
-    if (isLasting && !outage) {
-      await gaps.open({ reason: 'upstream_unavailable', kind: null, recordId: null }, health.lastError);
-      outage = true;
-    }
+    await noteOutage(health.lastError);
   }
 
   async function noteRejection(kind: Kind, error: UpstreamError): Promise<void> {

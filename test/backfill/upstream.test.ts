@@ -24,12 +24,12 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
     throw failure();
   };
   const lists = async (kind: Kind) => {
-    if (policiesFail && kind === 'policy') throw failure();
+    if (!listsAnswer || (policiesFail && kind === 'policy')) throw failure();
     const moment = { steady: now, wall: now };
     return { objects: [], meta: {}, began: moment, ended: moment };
   };
   const upstream = createUpstream({
-    client: { listPage: listsAnswer ? lists : fails, getRecord: fails } as unknown as ComplianceClient,
+    client: { listPage: lists, getRecord: fails } as unknown as ComplianceClient,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
     store: { currentNumber: async () => 1 },
     gaps: {
@@ -74,6 +74,21 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
       const from = now;
       await read(kind).catch(() => undefined);
       return now - from;
+    },
+    /** Without time passing. */
+    async failTimes(times: number): Promise<void> {
+      for (let n = 0; n < times; n += 1) await read('vendor').catch(() => undefined);
+    },
+    /** Seconds in which nothing is asked. */
+    pass: (seconds: number) => {
+      now += seconds * 1_000;
+    },
+    /** What a good answer opens. */
+    async answer(): Promise<string[]> {
+      opened.length = 0;
+      listsAnswer = true;
+      await read('vendor');
+      return [...opened];
     },
     stop: () => stop.abort(),
     setBack: (ms: number) => {
@@ -132,6 +147,18 @@ it('half a minute without an answer is a gap, once', async () => {
   const { fail } = reader();
   expect(await fail(0, silent)).toEqual([]);
   expect(await fail(60_000, silent)).toEqual(['upstream_unavailable']);
+});
+
+it.each([
+  ['as it answers again after half a minute', 3, 30, ['upstream_unavailable']],
+  ['not where it answers again sooner', 3, 20, []],
+  ['not where one request failed among good ones, and nothing was to be read for a while', 1, 60, []],
+])('an outage that no request met at its end is a gap %s', async (_, failures, seconds, gaps) => {
+  const { failTimes, pass, answer } = reader();
+  await failTimes(failures);
+  pass(seconds);
+  expect(await answer()).toEqual(gaps);
+  expect(await answer()).toEqual([]);
 });
 
 it('a service that refuses the credentials answers: neither is it away, nor was it so meanwhile', async () => {
