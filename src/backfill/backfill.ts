@@ -153,7 +153,7 @@ export function createBackfill(options: BackfillOptions) {
 
   async function runFullSync(kind: Kind, reason: string): Promise<void> {
     const plan = planOf(kind);
-    // The file announces no change: the first read of an id in it needs no distance.
+    // No event names these ids, so their first read need not wait for the consistency window.
     const settled = { ...now(), steady: now().steady - timing.settleMs };
     if (kind === 'risk_assessment') await store.makeKnown(kind, await options.riskIds(), settled);
     const read = resumable.get(kind) ?? 0;
@@ -228,8 +228,10 @@ export function createBackfill(options: BackfillOptions) {
     const isFree = (id: string) => !reserved.has(`${kind} ${id}`) && !repairs.has(`${kind} ${id}`);
     // Records that are being read now come first in the list, so they must not use up the limit.
     const limit = enough + reserved.size + repairs.size;
-    const isRead = kind === 'risk_assessment' && plan.running !== null;
-    const due = (await store.dueRecords(kind, now(), timing, limit, isRead)).filter(({ id }) => isFree(id));
+    const isBeingRead = kind === 'risk_assessment' && plan.running !== null;
+    const due = (await store.dueRecords(kind, now(), timing, limit, isBeingRead)).filter(({ id }) =>
+      isFree(id),
+    );
     const soon = { ...now(), steady: now().steady + timing.settleMs };
     const withinSettle = kind === 'vendor' ? await store.countDue(kind, soon, limit) : due.length;
     const longestMs = now().steady - ((await store.nextDueAt(kind)) ?? now().steady);

@@ -500,7 +500,7 @@ export function createUpstream(
       if (signal.aborted || !(error instanceof UpstreamError)) throw error;
       if (refusesTheId(error)) return await options.onReadable?.(kind, 'absence');
       if (known > 0) return;
-      // No record that somebody hides has this id.
+      // Nothing else is known whose read could show that the credentials are accepted.
       if (isRefusal(error)) await noteForbidden(kind, error, 1);
       if (!isUnreadable(error)) throw error;
       text = unreadableText(error);

@@ -259,7 +259,7 @@ export function isUnreadable({ reason }: Pick<OpenGaps, 'reason'>): boolean {
   return reason === 'unresolved' || reason === 'unaddressable';
 }
 
-/** What ends these, also without an API: the next delivery, or a retry of the event. */
+/** The next delivery, or a retry of the event, ends these, also without an API. */
 const ENDED_BY_DELIVERIES = ['silence', 'rejected_signatures', 'no_signing_secret', 'failed_event'];
 
 /** Whether only a person can know that nothing is missing any more. With an API, a full sync knows it of a kind that has a list. */

@@ -68,7 +68,7 @@ function firstOf(facts: Parameters<Rule>[0]): Verdict {
   return verdictOf('in_sync', 'in_sync', rules.inSync(facts));
 }
 
-/** For a command that asked none of the services: what the tables show counts, if it explains the verdict of the kinds. */
+/** A command that asked none of the services has only the tables. What it found there counts if it explains the kinds' verdicts. */
 function unasked(found: Verdict, { summary, live }: VerdictInput): Verdict {
   const worst = worstOf(summary);
   // The services did not start when the command did.

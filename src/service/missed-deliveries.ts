@@ -105,8 +105,8 @@ export function createDeliveryWatch(options: {
   let lackedSecret = false;
   /** The first accepted delivery resolves gaps that the last process may have left open. */
   let isFirst = true;
-  /** Likewise for a replica that is gone. */
   let othersBefore = options.others();
+  /** Likewise, since the last accepted delivery: a replica that is gone may have left gaps open. */
   let isOneGone = false;
   let rejectedTimestamp: string | null = null;
   /** Correctly signed deliveries at a wrong time, since the last one at a right time. `since`: wall; `last`: steady. */
@@ -145,7 +145,7 @@ export function createDeliveryWatch(options: {
     if (isOneGone) resolveLeft().catch(onError);
   }
 
-  /** No full sync at a start has read what a replica rejected that is gone. */
+  /** Unlike after a start, no full sync has read what the replica rejected. */
   async function resolveLeft(): Promise<void> {
     isOneGone = false;
     const lacked = await gaps.resolve(gapOf('no_signing_secret'));

@@ -34,19 +34,19 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       ),
 
     /**
-     * Due records, the longest due first. Those that were marked dirty again are not returned, but put off. Nor are, with `isRead`,
-     * those of which nothing but the id is known: the kind is being read in full, and they come first there.
+     * Due records, the longest due first. Those that were marked dirty again are not returned, but put off. `isBeingRead`: a full
+     * sync of the kind is running. It reads first what is known by its id only, so such records are not returned either.
      */
     async dueRecords(
       kind: Kind,
       now: Now,
       timing: DirtyTiming,
       limit: number,
-      isRead = false,
+      isBeingRead = false,
     ): Promise<DueRecord[]> {
       const { attempts, missingSince, dirtyAt, firstDirtyAt } = states;
       type Row = Record<'missingSince' | 'dirtyAt' | 'firstDirtyAt', number | null>;
-      const others = isRead
+      const others = isBeingRead
         ? sql`AND (dirty > 0 OR read_ended_at IS NOT NULL OR attempts > 0 OR missing_since IS NOT NULL)`
         : sql``;
       const rows = await statements.query<Row & { id: string; attempts: number }>(
