@@ -391,8 +391,8 @@ export const REPLICAS_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/store/postgres/connection.ts',
-        find: "'SELECT value FROM counter WHERE one = 1 FOR UPDATE'",
-        put: "'SELECT value FROM counter WHERE one = 1'",
+        find: 'FROM counter WHERE one = 1 FOR UPDATE`',
+        put: 'FROM counter WHERE one = 1`',
       },
     ],
   },
