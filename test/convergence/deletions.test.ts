@@ -143,6 +143,35 @@ it('assessments that are gone are judged together, however long their full sync 
   expect(alive(stage.database, 'assessments')).toBe(204);
 });
 
+it('assessments that are found gone after events about them are judged together, however long the last proofs take', async () => {
+  const { upstream } = stage;
+  await startInSync();
+  fill(upstream.records, { policies: 0, assessments: 12, vendors: 0 });
+  const ids = upstream.records.ids('assessments');
+  await stage.post('/api/records/risk_assessment/refetch', { ids });
+  const known = "kind = 'risk_assessment' AND returned AND unverified_since IS NULL";
+  await stage.leapUntil('all assessments', () => idsIn(known).length === 12);
+
+  // The first two are few enough to be deleted by themselves.
+  const gone = ids.slice(0, 5);
+  for (const id of gone) {
+    const record = upstream.records.find('assessments', id)!;
+    await stage.deliver(eventAbout('risk.assessed', 'assessments', record));
+    upstream.records.remove('assessments', id);
+  }
+  await stage.leapUntil('a first 404 of each', () => idsIn('missing_since IS NOT NULL').length === 5, 50);
+  const isOver = Promise.withResolvers<void>();
+  upstream.faultOf = ({ path }) =>
+    gone.slice(2).some((id) => path.endsWith(`/${id}`)) ? { fault: 'held', until: isOver.promise } : null;
+  const left = () => alive(stage.database, 'assessments') - idsIn('proven').length;
+  await stage.leapUntil('proofs', () => left() === 10, 50);
+  upstream.faultOf = () => null;
+  isOver.resolve();
+  const waiting = await stage.leapUntil('pending deletions', pending);
+  expect(waiting).toMatchObject({ kind: 'risk_assessment', count: 5 });
+  expect(alive(stage.database, 'assessments')).toBe(12);
+});
+
 it('a record whose address answers 410 is proven gone as by a 404', async () => {
   await startInSync();
   const { records } = stage.upstream;
