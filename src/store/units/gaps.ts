@@ -84,7 +84,7 @@ export async function openGap(
   const waits = timing !== undefined && gap.reason === 'no_record_id';
   const coverableAt = waits ? Math.ceil(now.steady + timing.settleMs) : null;
   const lastError = sql`coalesce(${error}, ${gaps.error})`;
-  // If this occurrence has no window to wait for, an earlier one may still have.
+  // This occurrence may have no window to wait for, but an earlier one may still have one.
   const waitsUntil = coverableAt ?? gaps.coverableAt;
   const again = { attempts: sql`${gaps.attempts} + 1`, error: lastError, number, coverableAt: waitsUntil };
   if ((await unit.change(update(gaps, again, isOpen(gap)))) > 0) return;

@@ -40,7 +40,7 @@ import { beforeOf, firstRow, iso, limitOf, readFact, singleValue, sql } from './
 const EVENT_STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 'failed', 'discarded'];
 const DAY_MS = 86_400_000;
 
-/** A change that a read shows has the time of the answer, and is saved later than that: meanwhile others come before it. */
+/** A change that a read shows has the time of the answer, but is saved later. Meanwhile changes of a later time may be saved. */
 const SAVED_WITHIN_MS = 60_000;
 
 /** Reports for people. These verbs only read, and no delivery waits for them. */
