@@ -54,7 +54,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'settle-distance',
-    tryFirst: 6,
+    tryFirst: 11,
     without: 'of two reads close together that differ the later one wins, however stale it may be',
     edits: [
       {
@@ -66,7 +66,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'shown-guard',
-    tryFirst: 9,
+    tryFirst: 16,
     without: 'a read that begins too soon after an event takes back what that has shown',
     edits: [
       { file: DECIDE, find: 'const kept = stillShown(state, read, timing);', put: 'const kept = null;' },
@@ -331,7 +331,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unreadable-address',
-    tryFirst: 31,
+    tryFirst: 30,
     without: 'a list that shows a record tells that its own address is answered with what can be understood',
     edits: [
       {
