@@ -61,7 +61,6 @@ export async function runReplicas(plan: Plan, database: TestDatabase): Promise<O
       const { kind, id, who, cause, data } = note;
       const key = `${kind} ${id}`;
       witness.learn(note);
-      read = note.read_number ?? read;
       if (kind === 'risk_assessment') invariants.named([id]);
       else if (data !== null) invariants.named(assessmentNamedIn(JSON.parse(data) as JsonObject));
       const isAlive = note.deleted_at === null;
@@ -69,6 +68,8 @@ export async function runReplicas(plan: Plan, database: TestDatabase): Promise<O
       if (isConcluded && note.lease_owner !== owners.get(who)) {
         fail(`I5: ${who} deletes ${key}, and ${note.lease_owner} holds the lease`);
       }
+      // Each record that is concluded to be gone has a proof of its own, with a number of its own.
+      if (!isConcluded) read = note.read_number ?? read;
       alive.set(key, isAlive);
       const shown = `${isAlive ? '' : 'deleted '}${note.unverified_since === null ? 'verified ' : ''}${data}`;
       if (traced.get(key) !== shown) site.trace(`commits ${key} ${shown}`, who);
