@@ -8,17 +8,18 @@ import type { RepairStore, SyncRunProgress } from '../../src/store/store.ts';
 const ORIGIN = { wall: 1_800_000_000_000, steady: 0 };
 const COUNTS = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
 
-/** A service whose whole list is one page. */
-function serviceOf(
-  objects: readonly JsonObject[],
+/** A service with the pages that `pagesNow` returns. A total is told unless it is null. */
+function serviceWith(
+  pagesNow: () => readonly (readonly JsonObject[])[],
+  total: number | null,
   number: number,
   noteWitness: Upstream['noteWitness'] = () => undefined,
 ): Upstream {
   const moment = { steady: 0, wall: ORIGIN.wall };
   const page: Upstream['page'] = async (_kind, at) => ({
     answer: {
-      objects: at === 1 ? [...objects] : [],
-      meta: { total: objects.length },
+      objects: [...(pagesNow()[at - 1] ?? [])],
+      meta: total === null ? {} : { total },
       status: 200,
       unusable: new Map(),
       next: null,
@@ -29,6 +30,13 @@ function serviceOf(
   });
   return { page, noteWitness } as unknown as Upstream;
 }
+
+/** A service whose whole list is one page. */
+const serviceOf = (
+  objects: readonly JsonObject[],
+  number: number,
+  noteWitness?: Upstream['noteWitness'],
+): Upstream => serviceWith(() => [objects], objects.length, number, noteWitness);
 
 const scanOf = (store: RepairStore, upstream: Upstream) =>
   createListScan({
@@ -112,21 +120,11 @@ it('two rows of a list without a total that have one id are not taken for one re
   const store = await openStore(':memory:');
   onTestFinished(() => store.close());
   const { id, number } = await store.startSyncRun('vendor', 'test', ORIGIN);
-  const moment = { steady: 0, wall: ORIGIN.wall };
   let pages: JsonObject[][] = [];
-  const page: Upstream['page'] = async (_kind, at) => ({
-    answer: {
-      objects: pages[at - 1] ?? [],
-      meta: {},
-      status: 200,
-      unusable: new Map(),
-      next: null,
-      began: moment,
-      ended: moment,
-    },
-    read: { number, beganAt: 0, endedAt: 0, endedWall: ORIGIN.wall },
-  });
-  const scan = scanOf(store, { page, noteWitness: () => undefined } as unknown as Upstream);
+  const scan = scanOf(
+    store,
+    serviceWith(() => pages, null, number),
+  );
   const read = async (...next: string[]) => {
     pages = next.map((name, at) => [{ id: `other_${at}` }, { id: 'a', name }]);
     return (await scan(requestOf(id, { ...COUNTS }))).error;

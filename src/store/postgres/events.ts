@@ -5,13 +5,7 @@ import { waitsForProcessing } from '../../process/payload.ts';
 import type { Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type { AcceptOutcome, ClaimedEvent, ClaimStore, DirtyTiming, IncomingEvent, Now } from '../store.ts';
-import {
-  CLAIM_BYTES,
-  CLAIM_SCAN_FACTOR,
-  type Engine,
-  type Finished,
-  type PendingEvent,
-} from '../units/processing.ts';
+import { CLAIM_BYTES, CLAIM_SCAN_FACTOR, type Engine, type PendingEvent } from '../units/processing.ts';
 import { type Dirtied, hasNewState, loadRecords, TABLE_OF } from '../units/records.ts';
 import { sql, tally } from '../units/sql.ts';
 import type { PostgresDatabase } from './connection.ts';
@@ -198,15 +192,12 @@ export function createEvents(database: PostgresDatabase) {
     forgetRecords: () => undefined,
     saveProvisional: (unit, touched, changes, nowIso) =>
       saveRecords(unit, touched, changes, nowIso, hasNewState),
-    saveFinished(unit, finished, nowIso) {
-      const seqs: Record<Exclude<Finished['state'], 'failed'>, number[]> = { processed: [], ignored: [] };
-      for (const { seq, state, error, soughtFrom } of finished) {
-        if (state === 'failed') unit.send(finish(nowIso, state, error, soughtFrom, [seq]));
-        else seqs[state].push(seq);
-      }
-      for (const state of ['processed', 'ignored'] as const) {
-        if (seqs[state].length > 0) unit.send(finish(nowIso, state, null, null, seqs[state]));
-      }
+    finish(unit, seqs, { state, error, soughtFrom }, nowIso) {
+      unit.send(
+        sql`UPDATE events SET state = ${state}, attempts = attempts + 1, processed_at = ${nowIso}::timestamptz, error = ${error},
+            next_attempt_at = ${soughtFrom}::timestamptz
+          WHERE seq = ANY (${bigintArray(seqs)}::bigint[]) AND state = 'pending'`,
+      );
     },
 
     async finishClaims<T extends ClaimedEvent>(unit: Sql, events: readonly T[]): Promise<T[]> {
@@ -222,17 +213,6 @@ export function createEvents(database: PostgresDatabase) {
 
   return { verbs, engine };
 }
-
-const finish = (
-  nowIso: string,
-  state: Finished['state'],
-  error: string | null,
-  soughtFrom: string | null,
-  seqs: readonly number[],
-): SQL =>
-  sql`UPDATE events SET state = ${state}, attempts = attempts + 1, processed_at = ${nowIso}::timestamptz, error = ${error},
-      next_attempt_at = ${soughtFrom}::timestamptz
-    WHERE seq = ANY (${bigintArray(seqs)}::bigint[]) AND state = 'pending'`;
 
 function deleteClaims(events: readonly ClaimedEvent[]): SQL {
   const claims = events.map(({ seq, owner }) => ({ seq, owner })).sort((a, b) => a.seq - b.seq);

@@ -1,13 +1,7 @@
 import { type JsonObject, payloadIn } from '../../compliance/pointers.ts';
 import { waitsForProcessing } from '../../process/payload.ts';
 import type { AcceptOutcome, ClaimedEvent, ClaimStore, IncomingEvent } from '../store.ts';
-import {
-  CLAIM_BYTES,
-  CLAIM_SCAN_FACTOR,
-  type Engine,
-  type Finished,
-  type PendingEvent,
-} from '../units/processing.ts';
+import { CLAIM_BYTES, CLAIM_SCAN_FACTOR, type Engine, type PendingEvent } from '../units/processing.ts';
 import { createdIn, iso } from '../units/sql.ts';
 import type { Connection } from './connection.ts';
 import { createRecords } from './records.ts';
@@ -138,13 +132,9 @@ export function createEvents(db: Connection): { verbs: ClaimStore; engine: Engin
   );
   // One statement for a whole batch, since a call costs as much as the work for one event. OR FAIL, because otherwise SQLite copies
   // every page first, to be able to undo this statement alone. If ours fails, the whole transaction is rolled back.
-  const finishAll = db.prepare(
-    `UPDATE OR FAIL events SET state = ?, attempts = attempts + 1, processed_at = ?, error = NULL, next_attempt_at = NULL
+  const finish = db.prepare(
+    `UPDATE OR FAIL events SET state = ?, attempts = attempts + 1, processed_at = ?, error = ?, next_attempt_at = ?
      WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'`,
-  );
-  const finishFailed = db.prepare(
-    `UPDATE events SET state = 'failed', attempts = attempts + 1, processed_at = ?, error = ?, next_attempt_at = ?
-     WHERE seq = ? AND state = 'pending'`,
   );
 
   function readEvent(seq: number): Arrival {
@@ -228,15 +218,8 @@ export function createEvents(db: Connection): { verbs: ClaimStore; engine: Engin
     },
     accepted: arrivals.accepted,
     payloadOf: arrivals.payloadOf,
-    saveFinished(_unit, finished, nowIso) {
-      const seqs: Record<Exclude<Finished['state'], 'failed'>, number[]> = { processed: [], ignored: [] };
-      for (const { seq, state, error, soughtFrom } of finished) {
-        if (state === 'failed') finishFailed.run(nowIso, error, soughtFrom, seq);
-        else seqs[state].push(seq);
-      }
-      for (const state of ['processed', 'ignored'] as const) {
-        if (seqs[state].length > 0) finishAll.run(state, nowIso, JSON.stringify(seqs[state]));
-      }
+    finish: (_unit, seqs, { state, error, soughtFrom }, nowIso) => {
+      finish.run(state, nowIso, error, soughtFrom, JSON.stringify(seqs));
     },
 
     finishClaims: async (_sql, events) => events.filter(claims.holds),
