@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { MirrorError, NotMigrated, StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
-import { portVerbs } from '../../src/store/sqlite/thread.ts';
-import { errorFromMessage, errorToMessage } from '../../src/store/sqlite/thread-messages.ts';
-import { compactVerbs } from '../../src/store/sqlite/thread-worker.ts';
+import { errorFromMessage, portVerbs } from '../../src/store/sqlite/thread.ts';
+import { compactVerbs, errorToMessage } from '../../src/store/sqlite/thread-worker.ts';
 import type {
   ClaimedEvent,
   InboxStore,

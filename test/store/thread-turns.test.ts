@@ -1,7 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CLASSES, type VerbClass } from '../../src/store/sqlite/thread-messages.ts';
-import { createLine, nextTurn, type Waiting } from '../../src/store/sqlite/thread-worker.ts';
+import {
+  CLASSES,
+  createLine,
+  nextTurn,
+  type VerbClass,
+  type Waiting,
+} from '../../src/store/sqlite/thread-worker.ts';
 
 describe('the next turn', () => {
   it.each<[what: string, waiting: Waiting, turn: VerbClass | null]>([

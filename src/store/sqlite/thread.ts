@@ -1,6 +1,12 @@
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { describeError, StoreUnavailable } from '../../platform/errors.ts';
+import {
+  describeError,
+  MirrorError,
+  NotMigrated,
+  StoreUnavailable,
+  UsageError,
+} from '../../platform/errors.ts';
 import type { Applied, ClaimedEvent, GapChange, Store } from '../store.ts';
 import { UNCHANGED } from '../units/backfill.ts';
 import { ALONE, type OpeningOptions } from './sqlite.ts';
@@ -12,9 +18,8 @@ import {
   CLAIM_KEYS,
   type CompactVerbs,
   type Done,
-  dataOf,
+  type ErrorMessage,
   EVENT_COLUMNS,
-  errorFromMessage,
   fromColumns,
   type HotVerbs,
   OUTCOME_COLUMNS,
@@ -25,7 +30,7 @@ import {
   toColumns,
   toOutcome,
   type VerbClass,
-} from './thread-messages.ts';
+} from './thread-worker.ts';
 
 /** The same extension as this file: JavaScript after a build, TypeScript in tests. */
 const WORKER = new URL(`./thread-worker${extname(import.meta.url)}`, import.meta.url);
@@ -261,4 +266,28 @@ export function portVerbs(call: CompactVerbs): HotVerbs {
       return applied;
     },
   };
+}
+
+/** The part of a value that can be copied. A caller may pass an object that also has methods. */
+function dataOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(dataOf);
+  if (typeof value !== 'object' || value === null) return typeof value === 'function' ? undefined : value;
+  if (value instanceof Uint8Array || value instanceof Set || value instanceof Map) return value;
+  const prototype = Object.getPrototypeOf(value) as unknown;
+  if (prototype !== Object.prototype && prototype !== null) return undefined;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, dataOf(each)]));
+}
+
+const ERRORS: Readonly<Record<string, { prototype: Error }>> = {
+  MirrorError,
+  NotMigrated,
+  StoreUnavailable,
+  UsageError,
+};
+
+/** The error as it was thrown in the thread, with its class and fields. */
+export function errorFromMessage({ fields, cause }: ErrorMessage): Error {
+  const error = new Error(fields.message, cause === null ? undefined : { cause: errorFromMessage(cause) });
+  Object.setPrototypeOf(error, (ERRORS[fields.name] ?? Error).prototype);
+  return Object.assign(error, fields);
 }
