@@ -139,39 +139,29 @@ export function idFieldsOf(pointers: IdPointers): ReadonlySet<string> {
 }
 
 /**
- * Records of other kinds that a document about `kind` names. A pointer that both kinds have, such as `id`, names the
- * document's own record.
+ * The assessments that a document about another kind names. A pointer that both kinds have, such as `id`, names the document's
+ * own record.
  */
-export function referencesIn(
-  document: JsonObject,
-  kind: Kind,
-  pointers: IdPointers,
-): { kind: Kind; id: string }[] {
-  const references: { kind: Kind; id: string }[] = [];
-  for (const other of pathsOf(pointers).foreign[kind]) {
-    for (const path of other.paths) {
-      const id = idAt(document, path, other.kind);
-      if (id === null) continue;
-      references.push({ kind: other.kind, id });
-      break;
-    }
+export function assessmentsNamedIn(document: JsonObject, kind: Kind, pointers: IdPointers): string[] {
+  for (const path of pathsOf(pointers).assessments[kind]) {
+    const id = idAt(document, path, 'risk_assessment');
+    if (id !== null) return [id];
   }
-  return references;
+  return [];
 }
 
-/** False: a document about `kind` names no record of `other`. `json`: the document as JSON.stringify writes it. */
-export function mayRefer(json: string, kind: Kind, other: Kind, pointers: IdPointers): boolean {
-  return pathsOf(pointers).foreign[kind].some(
-    (each) => each.kind === other && each.keys.some((key) => json.includes(key)),
-  );
+/** False: the document names no assessment. `json`: the document as JSON.stringify writes it. */
+export function mayNameAssessment(json: string, kind: Kind, pointers: IdPointers): boolean {
+  return pathsOf(pointers).assessmentKeys[kind].some((key) => json.includes(key));
 }
 
 type Path = readonly string[];
 
 interface Paths {
   own: Readonly<Record<Kind, readonly Path[]>>;
-  /** Where a document about the kind may name records of other kinds. `keys`: the first steps, as JSON text. */
-  foreign: Readonly<Record<Kind, readonly { kind: Kind; paths: readonly Path[]; keys: readonly string[] }[]>>;
+  /** Where a document about the kind may name assessments, and the first steps of these paths, as JSON text. */
+  assessments: Readonly<Record<Kind, readonly Path[]>>;
+  assessmentKeys: Readonly<Record<Kind, readonly string[]>>;
   idFields: ReadonlySet<string>;
 }
 
@@ -192,13 +182,15 @@ function takeApart(pointers: IdPointers): Paths {
   const forEachKind = <T>(of: (kind: Kind) => T) =>
     Object.fromEntries(KINDS.map((kind) => [kind, of(kind)])) as Record<Kind, T>;
   const own = forEachKind((kind) => split(pointers[kind]));
-  const foreign = forEachKind((kind) =>
-    KINDS.filter((other) => other !== kind).map((other) => {
-      const paths = split(pointers[other].filter((pointer) => !pointers[kind].includes(pointer)));
-      return { kind: other, paths, keys: paths.map(([field]) => `${JSON.stringify(field)}:`) };
-    }),
+  const assessments = forEachKind((kind) =>
+    split(pointers.risk_assessment.filter((pointer) => !pointers[kind].includes(pointer))),
   );
-  return { own, foreign, idFields: new Set(KINDS.flatMap((kind) => own[kind]).map((path) => path[0] ?? '')) };
+  return {
+    own,
+    assessments,
+    assessmentKeys: forEachKind((kind) => assessments[kind].map(([field]) => `${JSON.stringify(field)}:`)),
+    idFields: new Set(KINDS.flatMap((kind) => own[kind]).map((path) => path[0] ?? '')),
+  };
 }
 
 /** The id at `path`. A number is taken as its decimal text, because many services have such ids. */

@@ -1,5 +1,13 @@
 import type { Kind } from '../compliance/kinds.ts';
-import { isObject, type JsonObject } from '../compliance/pointers.ts';
+import {
+  assessmentsNamedIn,
+  type IdPointers,
+  idFieldsOf,
+  isObject,
+  type JsonObject,
+  recordContentIn,
+  recordIdIn,
+} from '../compliance/pointers.ts';
 
 /** The columns of a row that follow the upstream. Instants are ISO 8601 UTC text. */
 export interface RowContent {
@@ -29,6 +37,37 @@ export function contentOf(kind: Kind, data: JsonObject, deletedAt: string | null
     deletedAt,
   };
 }
+
+/** The parts of an event's payload that the mirror uses. */
+export type Reading = {
+  /** Other assessments that it names. No list shows assessments, so they become known by being named. */
+  assessments: string[];
+} & (
+  | {
+      usable: true;
+      /** The record's own part of the payload. */
+      content: JsonObject;
+      /** It shows more of the record than its id. */
+      shows: boolean;
+    }
+  | { usable: false; error: string }
+);
+
+/** `kind` is the kind of the event's type, and `data` its payload. */
+export function readPayload(kind: Kind, data: JsonObject, pointers: IdPointers): Reading {
+  const assessments = assessmentsNamedIn(data, kind, pointers);
+  if (recordIdIn(data, kind, pointers) === null) {
+    return { usable: false, error: noRecordIn(kind, pointers), assessments };
+  }
+  const content = recordContentIn(data, kind, pointers);
+  const idFields = idFieldsOf(pointers);
+  const shows = Object.keys(content).some((field) => !idFields.has(field));
+  return { usable: true, content, shows, assessments };
+}
+
+/** The error of an event whose payload names no record. */
+export const noRecordIn = (kind: Kind, pointers: IdPointers): string =>
+  `the payload holds no id of a ${kind} at any of ${pointers[kind].join(', ')}`;
 
 /**
  * The row's data with the payload's fields, because a payload never shows all fields of a record. A field that only carries an id

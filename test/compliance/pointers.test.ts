@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import {
+  assessmentsNamedIn,
   type IdPointers,
   type JsonObject,
   recordContentIn,
   recordIdIn,
-  referencesIn,
 } from '../../src/compliance/pointers.ts';
 
 const POINTERS: IdPointers = {
@@ -34,5 +34,5 @@ describe('what a record shows of itself stands where its id was found', () => {
 it('a number is an id of the record itself and of the records it names alike', () => {
   const document = { vendorId: 7, riskAssessmentId: 42 };
   expect(recordIdIn(document, 'vendor', POINTERS)).toBe('7');
-  expect(referencesIn(document, 'vendor', POINTERS)).toEqual([{ kind: 'risk_assessment', id: '42' }]);
+  expect(assessmentsNamedIn(document, 'vendor', POINTERS)).toEqual(['42']);
 });

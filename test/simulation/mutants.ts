@@ -250,7 +250,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'an event of an unknown type that names no record is ignored',
     edits: [
       {
-        file: 'src/process/payload.ts',
+        file: 'src/store/units/processing.ts',
         find: 'event.known || (event.kind !== null && event.recordId === null);',
         put: 'event.known;',
       },

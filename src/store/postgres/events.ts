@@ -1,11 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { KINDS } from '../../compliance/kinds.ts';
 import { payloadIn } from '../../compliance/pointers.ts';
-import { waitsForProcessing } from '../../process/payload.ts';
 import type { Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type { AcceptOutcome, ClaimedEvent, ClaimStore, DirtyTiming, IncomingEvent, Now } from '../store.ts';
-import { CLAIM_BYTES, CLAIM_SCAN_FACTOR, type Engine, type PendingEvent } from '../units/processing.ts';
+import {
+  CLAIM_BYTES,
+  CLAIM_SCAN_FACTOR,
+  type Engine,
+  type PendingEvent,
+  waitsForProcessing,
+} from '../units/processing.ts';
 import { type Dirtied, hasNewState, loadRecords, TABLE_OF } from '../units/records.ts';
 import { sql, tally } from '../units/sql.ts';
 import type { PostgresDatabase } from './connection.ts';

@@ -1,7 +1,12 @@
 import { type JsonObject, payloadIn } from '../../compliance/pointers.ts';
-import { waitsForProcessing } from '../../process/payload.ts';
 import type { AcceptOutcome, ClaimedEvent, ClaimStore, IncomingEvent } from '../store.ts';
-import { CLAIM_BYTES, CLAIM_SCAN_FACTOR, type Engine, type PendingEvent } from '../units/processing.ts';
+import {
+  CLAIM_BYTES,
+  CLAIM_SCAN_FACTOR,
+  type Engine,
+  type PendingEvent,
+  waitsForProcessing,
+} from '../units/processing.ts';
 import { createdIn, iso } from '../units/sql.ts';
 import type { Connection } from './connection.ts';
 import { createRecords } from './records.ts';

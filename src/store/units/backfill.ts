@@ -1,9 +1,13 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import { type IdPointers, type LearnedPointer, mayRefer } from '../../compliance/pointers.ts';
+import {
+  assessmentsNamedIn,
+  type IdPointers,
+  type LearnedPointer,
+  mayNameAssessment,
+} from '../../compliance/pointers.ts';
 import { compareRead, decideApply, isOnlyRead } from '../../mirror/decide.ts';
 import { decideMissing, type MissingContext } from '../../mirror/deletions.ts';
 import { differingNames } from '../../mirror/merge.ts';
-import { assessmentsNamedIn } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { events, learnedPointers as pointers, recordState as states } from '../schema.ts';
 import type {
@@ -316,7 +320,7 @@ export const UNCHANGED: Omit<Applied, 'id'> = {
 
 /** Most rows name no assessment. The text of their JSON shows that without parsing it. */
 function assessmentsIn(object: ReadObject, kind: Kind, pointers: IdPointers): string[] {
-  if (object.json !== undefined && !mayRefer(object.json, kind, 'risk_assessment', pointers)) return [];
+  if (object.json !== undefined && !mayNameAssessment(object.json, kind, pointers)) return [];
   return assessmentsNamedIn(object.data, kind, pointers);
 }
 

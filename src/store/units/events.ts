@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { parseJson } from '../../compliance/json.ts';
 import type { Kind } from '../../compliance/kinds.ts';
 import {
+  assessmentsNamedIn,
   DEFAULT_ID_POINTERS,
   type IdPointers,
   isObject,
@@ -13,8 +14,8 @@ import {
 } from '../../compliance/pointers.ts';
 import { contentHashOf } from '../../inbox/content-hash.ts';
 import { senderOf } from '../../inbox/rejections.ts';
+import { noRecordIn } from '../../mirror/merge.ts';
 import { describeError, StoreUnavailable } from '../../platform/errors.ts';
-import { assessmentsNamedIn, noRecordIn, waitsForProcessing } from '../../process/payload.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { CONFLICTING, type EventState } from '../reports.ts';
 import { events, quarantine, rejections, trimmedEvents } from '../schema.ts';
@@ -32,7 +33,7 @@ import type {
 import { learnedPointers } from './backfill.ts';
 import { makeKnown } from './due.ts';
 import { gapOf, openGap, resolveGap, resolveRecords, resolveSettled } from './gaps.ts';
-import { applyAll, type Engine, type PendingEvent, readEvent } from './processing.ts';
+import { applyAll, type Engine, type PendingEvent, readEvent, waitsForProcessing } from './processing.ts';
 import { loadRecords, type Records, TABLE_OF } from './records.ts';
 import { trimBodiesAgainFrom } from './retention.ts';
 import { insertInto, iso, sql, tally, update } from './sql.ts';

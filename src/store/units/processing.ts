@@ -7,7 +7,7 @@ import {
   withLearned,
 } from '../../compliance/pointers.ts';
 import { decideProvisional } from '../../mirror/decide.ts';
-import { type Reading, readPayload, stateAfter } from '../../process/payload.ts';
+import { type Reading, readPayload } from '../../mirror/merge.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { events as eventTable } from '../schema.ts';
 import type {
@@ -38,6 +38,13 @@ export interface PendingEvent extends ClaimedEvent {
   createdMs: number;
   body: string;
 }
+
+/**
+ * Whether an accepted event waits for processing. An event of an unknown type does not: its record is only read. But if no record
+ * is found in it either, processing reports that the event was not understood.
+ */
+export const waitsForProcessing = (event: Pick<IncomingEvent, 'known' | 'kind' | 'recordId'>): boolean =>
+  event.known || (event.kind !== null && event.recordId === null);
 
 /** A claim looks at this many times its limit of pending rows: a long queue of one record must not make it read the whole table. */
 export const CLAIM_SCAN_FACTOR = 4;
@@ -236,6 +243,11 @@ async function askAboutFailed(
     const gap = gapOfFailed(event.kind, event.recordId);
     await openGap(unit, gap, `event ${event.id}: ${error}`, now, timing);
   }
+}
+
+function stateAfter({ event, outcome }: AppliedEvent): Finished['state'] {
+  if (outcome === 'failed') return 'failed';
+  return isKnownType(event.type) ? 'processed' : 'ignored';
 }
 
 function soughtFrom(

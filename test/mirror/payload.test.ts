@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../src/compliance/kinds.ts';
-import { type IdPointers, payloadIn } from '../../src/compliance/pointers.ts';
-import { assessmentsNamedIn, readPayload } from '../../src/process/payload.ts';
+import { assessmentsNamedIn, type IdPointers, payloadIn } from '../../src/compliance/pointers.ts';
+import { readPayload } from '../../src/mirror/merge.ts';
 
 const POINTERS: IdPointers = {
   policy: ['policyId', 'policy.id', 'id'],
