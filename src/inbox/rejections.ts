@@ -1,4 +1,4 @@
-import { networkOf } from '../platform/addresses.ts';
+import { senderOf } from '../platform/addresses.ts';
 import type { CountedRejection, Rejection } from '../store/values.ts';
 
 export const MINUTE_MS = 60_000;
@@ -53,9 +53,4 @@ export function createRejectionSampler() {
       return before;
     },
   };
-}
-
-/** Senders are told apart by network. Empty: the address is unknown. */
-export function senderOf(address: string | null): string {
-  return address === null ? '' : networkOf(address);
 }

@@ -78,6 +78,11 @@ export function networkOf(address: string): string {
   return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`;
 }
 
+/** Senders are told apart by network. Empty: the address is unknown. */
+export function senderOf(address: string | null): string {
+  return address === null ? '' : networkOf(address);
+}
+
 /** An IPv4 address at the end is two groups. Their value is not needed, because a /64 network has only the first four. */
 function groupsOf(text: string): string[] {
   const groups = text.split(':').filter((group) => group !== '');

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createRejectionSampler, senderOf } from '../../src/inbox/rejections.ts';
+import { createRejectionSampler } from '../../src/inbox/rejections.ts';
+import { senderOf } from '../../src/platform/addresses.ts';
 import type { CountedRejection, Rejection } from '../../src/store/store.ts';
 
 const rejection = (reason: string, address: string | null, bytes: number): Rejection => ({

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { contentHashOf } from '../../src/inbox/content-hash.ts';
+import { contentHashOf } from '../../src/compliance/json.ts';
 import { openPostgres } from '../../src/store/postgres/postgres.ts';
 import type { ChangeReport } from '../../src/store/reports.ts';
 import type { Store } from '../../src/store/store.ts';

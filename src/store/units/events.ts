@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { parseJson } from '../../compliance/json.ts';
+import { contentHashOf, parseJson } from '../../compliance/json.ts';
 import type { Kind } from '../../compliance/kinds.ts';
 import {
   assessmentsNamedIn,
@@ -12,9 +12,8 @@ import {
   recordIdIn,
   withLearned,
 } from '../../compliance/pointers.ts';
-import { contentHashOf } from '../../inbox/content-hash.ts';
-import { senderOf } from '../../inbox/rejections.ts';
 import { noRecordIn } from '../../mirror/merge.ts';
+import { senderOf } from '../../platform/addresses.ts';
 import { describeError, StoreUnavailable } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { CONFLICTING, type EventState } from '../reports.ts';

@@ -1,4 +1,4 @@
-import { contentHashOf } from '../../inbox/content-hash.ts';
+import { contentHashOf } from '../../compliance/json.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL, Table } from '../drizzle.ts';
 import type { EventState } from '../reports.ts';
