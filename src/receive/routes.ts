@@ -11,8 +11,8 @@ import { describeError, StoreUnavailable } from '../platform/errors.ts';
 import type { LogLimit } from '../platform/log-limit.ts';
 import { type Logger, stage } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
+import { PROBLEM_CONTENT_TYPE, problem, problemText } from '../platform/problem.ts';
 import type { IncomingEvent } from '../store/store.ts';
-import * as answers from './answers.ts';
 import { createBodies, type NoBody } from './body.ts';
 import { createShares, prove } from './connections.ts';
 import { parseEnvelope } from './envelope.ts';
@@ -113,7 +113,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       if (body === 'no_room') return tooMany('bodies_in_flight', startedAt);
       if (body === 'aborted') {
         report('aborted', 'incomplete_body', startedAt);
-        return answers.interrupted();
+        return problem(400, 'incomplete_body', 'The body ended early.');
       }
       // Asked again, because a secret may have been added while the body arrived.
       const secrets = settings.secrets();
@@ -123,7 +123,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       const unavailable = error instanceof StoreUnavailable;
       const reason = unavailable ? error.code : 'internal_error';
       report(unavailable ? 'unavailable' : 'failed', reason, startedAt, { fields: { error } });
-      return unavailable ? answers.storeUnavailable() : answers.internalError();
+      return unavailable ? storeUnavailable() : internalError();
     } finally {
       if (typeof body === 'object') bodies.release(body);
       if (network !== null) shares.leave(network);
@@ -154,7 +154,9 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       await inbox.quarantine(parsed.unusable);
       const fields = { kind, record_id: recordId, bytes: body.length };
       report('quarantined', parsed.reason, startedAt, { fields, address });
-      return answers.unusable(parsed.code, parsed.reason);
+      const title =
+        parsed.code === 'invalid_json' ? 'The body is not a JSON object.' : 'The body is not an event.';
+      return problem(400, parsed.code, title, `Reason: ${parsed.reason}. The delivery was kept.`);
     }
     const { event } = parsed;
     const outcome = await inbox.accept(event, incoming.socket);
@@ -162,11 +164,11 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       const answered = { fields: namesOf(event), eventId: event.id, address };
       if (outcome.conflicting) report('quarantined', 'conflicting_content', startedAt, answered);
       else report('duplicate', '', startedAt, answered);
-      return answers.duplicate(event.id);
+      return json(200, `{"status":"duplicate","id":${JSON.stringify(event.id)}}`);
     }
     const fields = namesOf(event, outcome.seq);
     report('accepted', event.known ? '' : 'unknown_type', startedAt, { fields, eventId: event.id, address });
-    return answers.accepted(event.id);
+    return json(202, `{"status":"accepted","id":${JSON.stringify(event.id)}}`);
   }
 
   /** `body` is null if the headers decided. */
@@ -179,7 +181,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   ): Response {
     reject(incoming, { reason, t, bytes }, body, startedAt);
     if (macValid && t !== null) options.onRejectedTimestamp?.(reason, t);
-    return answers.unauthorized();
+    return new Response(UNAUTHORIZED_TEXT, { status: 401, headers: UNAUTHORIZED_HEADERS });
   }
 
   /** The fault is ours: we do not know the secret that may have signed the delivery. */
@@ -191,7 +193,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   ): Response {
     const noted = { reason: 'no_signing_secret', t: null, bytes } as const;
     reject(incoming, noted, body, startedAt);
-    return answers.noSecret(options.isSecretAwaited());
+    return noSecret(options.isSecretAwaited());
   }
 
   /** Notes and counts a rejection. */
@@ -225,13 +227,13 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     startedAt: number,
   ): Response {
     reject(incoming, { reason, t: null, bytes }, null, startedAt);
-    if (reason === 'content_encoding') return answers.unsupportedEncoding();
-    return reason === 'too_large' ? answers.tooLarge(settings.maxBodyBytes) : answers.tooManyChunks();
+    return reason === 'content_encoding' ? unsupportedEncoding() : tooLarge(reason, settings.maxBodyBytes);
   }
 
   function tooMany(reason: 'bodies_in_flight' | 'address_share', startedAt: number): Response {
     report('unavailable', reason, startedAt);
-    return answers.tooMany();
+    const headers = retryAfter(TOO_MANY_RETRY_AFTER_SECONDS);
+    return problem(503, 'too_many_deliveries', 'Too many deliveries come at once.', LATER, headers);
   }
 
   /** Counts a delivery, and writes its log line. */
@@ -259,16 +261,14 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
 
   const app = new Hono<{ Bindings: HttpBindings }>();
   // One route for all methods: of two routes for a path Hono builds a chain for each request.
-  app.all('/webhooks', (c) =>
-    c.req.method === 'POST' ? receive(c.env.incoming) : answers.methodNotAllowed('POST'),
-  );
-  app.get('/livez', answers.alive);
-  app.all('/livez', () => answers.methodNotAllowed('GET, HEAD'));
-  app.notFound(answers.notFound);
+  app.all('/webhooks', (c) => (c.req.method === 'POST' ? receive(c.env.incoming) : methodNotAllowed('POST')));
+  app.get('/livez', () => json(200, '{"status":"ok"}'));
+  app.all('/livez', () => methodNotAllowed('GET, HEAD'));
+  app.notFound(() => problem(404, 'not_found', 'There is nothing here.'));
   app.onError((error) => {
     if (options.lines.admits(log, 'error', 'request', { outcome: 'failed', reason: null }))
       log.error({ outcome: 'failed', error: describeError(error) }, 'request');
-    return answers.internalError();
+    return internalError();
   });
   return app;
 }
@@ -298,4 +298,66 @@ function headerIn(incoming: IncomingMessage, name: string): string | undefined {
   const value: unknown = incoming.headers[name];
   // A name such as `constructor` is inherited from Object and no header.
   return typeof value === 'string' ? value : undefined;
+}
+
+// ─── answers ────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Retry-After when the database could not commit: a checkpoint or a full disk lasts longer than a second. */
+const STORE_RETRY_AFTER_SECONDS = '5';
+/** While other deliveries use up the limits. They take 15 s at most, and slow ones are dropped first. */
+const TOO_MANY_RETRY_AFTER_SECONDS = '2';
+/** While no signing secret is known: a person must add one. */
+const NO_SECRET_RETRY_AFTER_SECONDS = '60';
+/** While a registration is being made, which brings a secret. */
+const AWAITED_SECRET_RETRY_AFTER_SECONDS = '2';
+
+const LATER = 'Send it again later.';
+const retryAfter = (seconds: string) => ({ 'retry-after': seconds });
+
+const JSON_HEADERS = { 'content-type': 'application/json' };
+const json = (status: number, text: string): Response =>
+  new Response(text, { status, headers: JSON_HEADERS });
+
+/** The same for every reason, so that a forger does not learn what is wrong. */
+const UNAUTHORIZED_TEXT = problemText(
+  401,
+  'invalid_signature',
+  'The signature is missing, wrong or not of this time.',
+);
+/** RFC 9110 requires a challenge in every 401. No registered scheme describes a signed webhook. */
+const UNAUTHORIZED_HEADERS = { 'content-type': PROBLEM_CONTENT_TYPE, 'www-authenticate': 'Signature' };
+
+function tooLarge(reason: 'too_large' | 'too_many_chunks', maxBodyBytes: number): Response {
+  return reason === 'too_large'
+    ? problem(413, 'too_large', 'The body is too large.', `At most ${maxBodyBytes} bytes are taken.`)
+    : problem(413, 'too_large', 'The body comes in too many chunks.', 'Send it in fewer, larger ones.');
+}
+
+function unsupportedEncoding(): Response {
+  return problem(
+    415,
+    'unsupported_content_encoding',
+    'Encoded bodies are not taken.',
+    'Send the body as it was signed, without Content-Encoding.',
+    { 'accept-encoding': 'identity' },
+  );
+}
+
+function storeUnavailable(): Response {
+  const headers = retryAfter(STORE_RETRY_AFTER_SECONDS);
+  return problem(503, 'unavailable', 'The delivery cannot be kept now.', LATER, headers);
+}
+
+function noSecret(isAwaited: boolean): Response {
+  const headers = retryAfter(isAwaited ? AWAITED_SECRET_RETRY_AFTER_SECONDS : NO_SECRET_RETRY_AFTER_SECONDS);
+  return problem(503, 'no_signing_secret', 'Deliveries cannot be verified yet.', LATER, headers);
+}
+
+function internalError(): Response {
+  return problem(500, 'internal_error', 'Something went wrong here.', LATER);
+}
+
+function methodNotAllowed(allow: string): Response {
+  const detail = `Allowed: ${allow}.`;
+  return problem(405, 'method_not_allowed', 'This method is not taken here.', detail, { allow });
 }
