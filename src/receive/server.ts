@@ -56,8 +56,6 @@ export interface ListenOptions {
   host: string;
   /** 0: any free port. */
   port: number;
-  /** Stops accepting connections when it aborts. `close` must be called all the same. */
-  signal?: AbortSignal;
   /**
    * Requests that can wait: at most `perTurn` of them begin in one turn of the event loop, after all other work. Their bodies are
    * small and must have a Content-Length; chunked ones are answered 411. Their answers may be large, and together have the limit
@@ -152,7 +150,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
       if (socket.bytesRead === 0) socket.destroy();
     }
     const closed = new Promise<void>((resolve) => {
-      // An error only means that the signal has closed it already.
+      // An error only means that it is closed already.
       server.close(() => resolve());
     });
     const cut = setTimeout(() => server.closeAllConnections(), drainMs);
@@ -166,13 +164,11 @@ export async function listen(options: ListenOptions): Promise<Listener> {
 }
 
 function startListening(server: Server, options: ListenOptions): Promise<void> {
-  const { host, port, signal } = options;
+  const { host, port } = options;
   return new Promise((resolve, reject) => {
     const fail = (error: NodeJS.ErrnoException) => reject(explain(error, options));
     server.once('error', fail);
-    // Aborted before it listened. Later this has no effect, because the promise is settled.
-    server.once('close', () => reject(new Error('stopped before it listened', { cause: signal?.reason })));
-    server.listen({ host, port, signal, backlog: BACKLOG }, () => {
+    server.listen({ host, port, backlog: BACKLOG }, () => {
       server.off('error', fail);
       resolve();
     });

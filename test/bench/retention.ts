@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { systemClock } from '../../src/platform/clock.ts';
-import { createTrim } from '../../src/retention/retention.ts';
+import { createTrim } from '../../src/service/upkeep.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { RetentionStore } from '../../src/store/store.ts';
 import { fillStored } from './stored.ts';

@@ -6,7 +6,7 @@ import Database from 'better-sqlite3';
 import pino from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { loadConfig } from '../../src/platform/config.ts';
-import { createStartup } from '../../src/service/listeners.ts';
+import { createStartup } from '../../src/service/opening.ts';
 import { type Service, startService } from '../../src/service/service.ts';
 import { openStore } from '../../src/store/open.ts';
 import { SECRET } from '../receive/sign.ts';

@@ -6,7 +6,7 @@ import { createAddresses } from '../../src/platform/addresses.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { MAX_CONNECTIONS_PER_ADDRESS } from '../../src/receive/connections.ts';
 import { REJECTION_BODY_BYTES } from '../../src/receive/routes.ts';
-import { createStartup } from '../../src/service/listeners.ts';
+import { createStartup } from '../../src/service/opening.ts';
 import { exchange, type Harness, startReceiver } from './harness.ts';
 import { eventBody, header, mac, nowSeconds, SECRET } from './sign.ts';
 

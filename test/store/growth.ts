@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { retentionTasks } from '../../src/retention/retention.ts';
+import { retentionTasks } from '../../src/service/upkeep.ts';
 import type { IncomingEvent, ProvisionalRules, ServiceFacts, Store } from '../../src/store/store.ts';
 
 /**

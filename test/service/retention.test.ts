@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { createTrim, retentionTasks } from '../../src/retention/retention.ts';
+import { createTrim, retentionTasks } from '../../src/service/upkeep.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { IncomingEvent, Store } from '../../src/store/store.ts';
 
