@@ -4,8 +4,7 @@ import { backoffMs, createNap, momentOf } from '../platform/clock.ts';
 import { StoreUnavailable } from '../platform/errors.ts';
 import type { Conclusion, ProvisionalRules } from '../store/store.ts';
 import { createCandidateProof, createIdsBeside } from './candidate-search.ts';
-import type { Context } from './context.ts';
-import { createConclude } from './differences.ts';
+import { type Context, causeOf } from './context.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
 import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
 import { FULL_SYNC_BACKOFF, lookEveryMs, scanCost, WAITING_BACKOFF, wayToVerify } from './plan.ts';
@@ -115,8 +114,7 @@ export function createBackfill(options: BackfillOptions) {
   const seekers = { ...context, proof: createCandidateProof(context), onFound: wake };
   const unnamedEvents = createUnnamedEvents(seekers);
   const refetch = createRefetch({ ...context, idsBeside: createIdsBeside(seekers) });
-  const conclude = createConclude(context);
-  const fullSyncer = createFullSyncer({ ...context, refetch, conclude, reserved });
+  const fullSyncer = createFullSyncer({ ...context, refetch, reserved });
   const dryRun = createDryRun(context);
   let seeking: Promise<void> | null = null;
   let looking: Promise<void> | null = null;
@@ -267,7 +265,8 @@ export function createBackfill(options: BackfillOptions) {
     const { awaiting, proven } = await store.countProofs(kind);
     if (proven === 0) return;
     const onlyAnnounced = awaiting > 0 || planOf(kind).running !== null;
-    await conclude(kind, { proof: null, syncRunId: null, onlyAnnounced });
+    const context = { cause: causeOf(null), syncRunId: null, onlyAnnounced };
+    options.onConcluded(kind, await store.concludeDeletions(kind, null, context, now()), context.cause);
   }
 
   /** One at a time, beside everything else. */

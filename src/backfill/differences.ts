@@ -1,7 +1,4 @@
-import type { Kind } from '../compliance/kinds.ts';
-import { momentOf } from '../platform/clock.ts';
 import type { Applied, Conclusion } from '../store/store.ts';
-import { type Context, causeOf } from './context.ts';
 
 /** What a full sync found different although no event had announced it. */
 export interface DifferencesReport {
@@ -78,29 +75,5 @@ export function createDifferences() {
     },
     // Object.fromEntries defines own properties: a field called __proto__ stays a name.
     report: (): DifferencesReport => ({ ...report, fields: Object.fromEntries(fields) }),
-  };
-}
-
-export interface ConclusionRequest {
-  proof: { absent: readonly string[]; number: number } | null;
-  syncRunId: number | null;
-  onlyAnnounced: boolean;
-}
-
-export type Conclude = ReturnType<typeof createConclude>;
-
-/** Turns proven absences into tombstones, or into a gap that asks an operator. */
-export function createConclude(
-  options: Pick<Context, 'store' | 'clock'> & {
-    onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
-  },
-) {
-  const { store, clock } = options;
-  return async (kind: Kind, request: ConclusionRequest): Promise<Conclusion> => {
-    const { proof, ...context } = request;
-    const cause = causeOf(request.syncRunId);
-    const conclusion = await store.concludeDeletions(kind, proof, { ...context, cause }, momentOf(clock));
-    options.onConcluded(kind, conclusion, cause);
-    return conclusion;
   };
 }

@@ -3,15 +3,9 @@ import { type FetchedKind, KINDS, type Kind, type ListedKind } from '../complian
 import { isAddressable } from '../compliance/pointers.ts';
 import { backoffMs, momentOf } from '../platform/clock.ts';
 import { describeError, listed, StoreUnavailable } from '../platform/errors.ts';
-import type { SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
-import type { Context } from './context.ts';
-import {
-  type Conclude,
-  type ConclusionRequest,
-  createDifferences,
-  type Differences,
-  type DifferencesReport,
-} from './differences.ts';
+import type { Conclusion, SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
+import { type Context, causeOf } from './context.ts';
+import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';
 import { createListScan, type ListScan, scanWhole } from './list-scan.ts';
 import { type Pace, paceOf, READ_BACKOFF, READ_TRIES } from './plan.ts';
 import type { Refetch } from './refetch.ts';
@@ -93,9 +87,9 @@ export function createFullSyncer(
   options: Context & {
     upstream: Upstream;
     refetch: Refetch;
-    conclude: Conclude;
     /** Records that only the full sync reads now. Each as `kind id`. */
     reserved: Set<string>;
+    onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
     onProgress: (fullSync: RunningSyncRun) => void;
     onFullSync: (result: FullSyncResult) => void;
   },
@@ -377,8 +371,16 @@ export function createFullSyncer(
     }
   }
 
-  async function conclude(kind: Kind, run: Running, proof: ConclusionRequest['proof']): Promise<void> {
-    const conclusion = await options.conclude(kind, { proof, syncRunId: run.shown.id, onlyAnnounced: false });
+  /** Turns proven absences into tombstones, or into a gap that asks an operator. */
+  async function conclude(
+    kind: Kind,
+    run: Running,
+    proof: { absent: readonly string[]; number: number } | null,
+  ): Promise<void> {
+    const syncRunId = run.shown.id;
+    const context = { cause: causeOf(syncRunId), syncRunId, onlyAnnounced: false };
+    const conclusion = await store.concludeDeletions(kind, proof, context, momentOf(clock));
+    options.onConcluded(kind, conclusion, context.cause);
     run.shown.deleted += conclusion.deleted.length;
     run.differences.concluded(conclusion);
   }
