@@ -72,8 +72,7 @@ export function createReplicas(options: {
     const done = new AbortController();
     const prolonging = prolong(lease, takenAt, lost, done.signal);
     try {
-      const { name, owner, fence } = lease;
-      await work({ lease: { name, owner, fence }, signal: AbortSignal.any([outer, lost.signal]) });
+      await work({ lease, signal: AbortSignal.any([outer, lost.signal]) });
     } finally {
       done.abort();
       await prolonging;

@@ -187,11 +187,8 @@ export interface Compared extends Pick<Applied, 'id' | 'lacks'> {
 }
 
 export interface DueRecord {
-  kind: Kind;
   id: string;
   attempts: number;
-  /** It has answered 404 once. */
-  missing: boolean;
 }
 
 export type MissingOutcome =
@@ -408,11 +405,6 @@ export interface Lease {
   name: string;
   owner: string;
   fence: number;
-}
-
-export interface TakenLease extends Lease {
-  /** Another owner's lease expired: it may have been killed during its work. False: the lease was free. */
-  isTakeover: boolean;
 }
 
 export interface SyncRequest {

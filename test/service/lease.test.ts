@@ -16,7 +16,7 @@ function scene() {
     async takeLease(name, by) {
       if (owner !== '') await new Promise<void>((arrived) => underWay.push(arrived));
       owner = by;
-      return { name, owner, fence: 1, isTakeover: false };
+      return { name, owner, fence: 1 };
     },
     async releaseLease() {
       owner = '';

@@ -58,7 +58,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       for (const row of rows) {
         const at = dueAt(row, timing);
         if (at === null || at <= now.steady || row.attempts > 0 || row.missingSince !== null) {
-          due.push({ kind, id: row.id, attempts: row.attempts, missing: row.missingSince !== null });
+          due.push({ id: row.id, attempts: row.attempts });
           continue;
         }
         // Skipped if another dirty mark came meanwhile.

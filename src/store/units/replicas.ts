@@ -2,15 +2,7 @@ import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError } from '../../platform/errors.ts';
 import type { Database, Sql } from '../database.ts';
 import { leases, operatorSessions, replicas, requestPlaces, syncRequests } from '../schema.ts';
-import type {
-  Lease,
-  Now,
-  PlacesAsked,
-  PlacesGiven,
-  StoredSession,
-  SyncRequest,
-  TakenLease,
-} from '../values.ts';
+import type { Lease, Now, PlacesAsked, PlacesGiven, StoredSession, SyncRequest } from '../values.ts';
 import { firstRow, insertInto, iso, readFact, singleValue, sql, update, upsert, writtenFact } from './sql.ts';
 
 const PAUSE_FACT = 'places_paused_until';
@@ -44,7 +36,7 @@ export function createReplicaVerbs(database: Database) {
     },
 
     /** Takes the lease, or extends it if this owner has it. Null: another owner has it. */
-    async takeLease(name: string, owner: string, leaseMs: number, now: Now): Promise<TakenLease | null> {
+    async takeLease(name: string, owner: string, leaseMs: number, now: Now): Promise<Lease | null> {
       const leaseUntil = now.steady + leaseMs;
       // Locks only the row of this lease: `concludeDeletions` locks it too, and other leases must be extended meanwhile.
       return await database.transactApart(null, async (unit) => {
@@ -53,17 +45,17 @@ export function createReplicaVerbs(database: Database) {
           sql`UPDATE leases SET lease_until = ${leaseUntil}
             WHERE name = ${name} AND owner = ${owner} AND lease_until > ${now.steady} RETURNING fence`,
         );
-        if (kept !== null) return { name, owner, fence: kept, isTakeover: false };
+        if (kept !== null) return { name, owner, fence: kept };
         await unit.change(
           sql`${insertInto(leases, { name, owner: '', fence: 0, leaseUntil: 0 })} ON CONFLICT (name) DO NOTHING`,
         );
-        const [lease] = await unit.query<{ owner: string; fence: number; leaseUntil: number }>(
-          sql`SELECT owner, fence, lease_until AS "leaseUntil" FROM leases WHERE name = ${name} ${unit.dialect.forUpdate}`,
+        const [lease] = await unit.query<{ fence: number; leaseUntil: number }>(
+          sql`SELECT fence, lease_until AS "leaseUntil" FROM leases WHERE name = ${name} ${unit.dialect.forUpdate}`,
         );
         if (lease!.leaseUntil > now.steady) return null;
         const fence = lease!.fence + 1;
         await unit.change(update(leases, { owner, fence, leaseUntil }, sql`name = ${name}`));
-        return { name, owner, fence, isTakeover: lease!.owner !== '' };
+        return { name, owner, fence };
       });
     },
 

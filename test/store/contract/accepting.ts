@@ -95,7 +95,7 @@ export function describeAccepting(open: OpenEngine): void {
           else await scene.store.accept({ events: [], unusable: [unusable] }, scene.now(), TIMING);
           scene.pass(TIMING.settleMs);
           const due = await scene.store.dueRecords('risk_assessment', scene.now(), TIMING, 10);
-          expect(due).toMatchObject([{ id: 'ra_5', attempts: 0, missing: false }]);
+          expect(due).toMatchObject([{ id: 'ra_5', attempts: 0 }]);
         })(),
     );
 
