@@ -15,13 +15,13 @@ import {
 } from '../reports.ts';
 import { events, quarantine, rejections } from '../schema.ts';
 import { isWithin, type Numbered, numberAt, type ScannedPage, scanNewest } from './lists.ts';
-import { allOf, beforeOf, limitOf, singleValue, sql } from './sql.ts';
+import { allOf, beforeOf, firstRow, limitOf, singleValue, sql } from './sql.ts';
 
 /** Numbers of the events about a record of any kind, newest first. */
 const eventsOfRecord = (to: Sql, id: string, below: number, limit: number) =>
   to.dialect.numbersOf(to, { table: 'events', kind: null, id, below, order: 'DESC', limit });
 
-export const EVENT_COLUMNS = sql.raw(
+const EVENT_COLUMNS = sql.raw(
   'seq, id, type, created, kind, record_id, received_at, deliveries, last_delivered_at, state, attempts, next_attempt_at, processed_at, error, address',
 );
 const EVENTS: Numbered = { table: 'events', number: 'seq', time: 'received_at' };
@@ -32,52 +32,92 @@ const INDEXED_STATES: readonly EventState[] = ['pending', 'failed'];
 /** A row that is found through an index costs several times one that is next in its table, so a page looks at fewer of them. */
 const FOUND_ROW_COST = 10;
 
-/**
- * A page reads down from its cursor, along one index or the table. It looks at a bounded number of rows, however many are stored and
- * however few fit the filter, because every delivery would pay for an index for each filter.
- */
-export async function searchEvents(
-  to: Sql,
-  { state, type, kind, recordId, ...period }: EventFilter,
-  paging: EventPaging,
-): Promise<Page<EventReport>> {
-  const { dialect } = to;
-  // Most databases have no event in the rare states. Their count tells that at once.
-  if (state !== undefined) {
-    const ofState = await singleValue<number>(to, sql`SELECT count FROM event_counts WHERE state = ${state}`);
-    if (ofState === 0) return { items: [], next: null, looked_back_to: null };
-  }
-  const byState = recordId === undefined && state !== undefined && INDEXED_STATES.includes(state);
-  const rowCost = recordId === undefined && !byState ? 1 : FOUND_ROW_COST;
-  const before = Math.min(beforeOf(paging), await numberAt(to, EVENTS, period.until));
-  const limit = limitOf(paging);
-  const lookAt = Math.max(limit, Math.ceil((paging.lookAt ?? EVENTS_LOOKED_AT) / rowCost));
-
-  const from = async () => {
-    if (recordId !== undefined)
-      return sql` WHERE ${dialect.isAmong(events.seq, await eventsOfRecord(to, recordId, before, lookAt))}`;
-    // The state is part of the text, since with a parameter the planner does not use the index of that state.
-    if (byState)
-      return sql`${dialect.indexedBy(`events_${state}`)} WHERE state = ${sql.raw(`'${state}'`)} AND seq < ${before}`;
-    return sql`${dialect.indexedBy(null)} WHERE seq < ${before}`;
-  };
-  const fits = allOf([
-    kind === undefined ? null : sql`kind = ${kind}`,
-    type === undefined ? null : sql`type = ${type}`,
-    state === undefined || byState ? null : sql`state = ${state}`,
-    isWithin(to, EVENTS.time, period),
-  ]);
-  const { items, isFull, end } = await scanNewest<EventReport>(
-    to,
-    EVENTS,
-    sql`FROM events${await from()}`,
-    { selected: sql`${EVENT_COLUMNS}, NULL AS body`, fits },
-    { limit, lookAt, since: period.since },
-  );
+/** Events, and deliveries of all outcomes. */
+export function createDeliverySearch(to: Sql) {
   return {
-    items,
-    next: end === null ? null : String(end.place),
-    looked_back_to: isFull || end === null ? null : end.reach,
+    /**
+     * Newest first. A page reads down from its cursor, along one index or the table. It looks at a bounded number of rows, however many are
+     * stored and however few fit the filter, because every delivery would pay for an index for each filter.
+     */
+    async listEvents(
+      { state, type, kind, recordId, ...period }: EventFilter,
+      paging: EventPaging,
+    ): Promise<Page<EventReport>> {
+      const { dialect } = to;
+      // Most databases have no event in the rare states. Their count tells that at once.
+      if (state !== undefined) {
+        const ofState = await singleValue<number>(
+          to,
+          sql`SELECT count FROM event_counts WHERE state = ${state}`,
+        );
+        if (ofState === 0) return { items: [], next: null, looked_back_to: null };
+      }
+      const byState = recordId === undefined && state !== undefined && INDEXED_STATES.includes(state);
+      const rowCost = recordId === undefined && !byState ? 1 : FOUND_ROW_COST;
+      const before = Math.min(beforeOf(paging), await numberAt(to, EVENTS, period.until));
+      const limit = limitOf(paging);
+      const lookAt = Math.max(limit, Math.ceil((paging.lookAt ?? EVENTS_LOOKED_AT) / rowCost));
+
+      const from = async () => {
+        if (recordId !== undefined)
+          return sql` WHERE ${dialect.isAmong(events.seq, await eventsOfRecord(to, recordId, before, lookAt))}`;
+        // The state is part of the text, since with a parameter the planner does not use the index of that state.
+        if (byState)
+          return sql`${dialect.indexedBy(`events_${state}`)} WHERE state = ${sql.raw(`'${state}'`)} AND seq < ${before}`;
+        return sql`${dialect.indexedBy(null)} WHERE seq < ${before}`;
+      };
+      const fits = allOf([
+        kind === undefined ? null : sql`kind = ${kind}`,
+        type === undefined ? null : sql`type = ${type}`,
+        state === undefined || byState ? null : sql`state = ${state}`,
+        isWithin(to, EVENTS.time, period),
+      ]);
+      const { items, isFull, end } = await scanNewest<EventReport>(
+        to,
+        EVENTS,
+        sql`FROM events${await from()}`,
+        { selected: sql`${EVENT_COLUMNS}, NULL AS body`, fits },
+        { limit, lookAt, since: period.since },
+      );
+      return {
+        items,
+        next: end === null ? null : String(end.place),
+        looked_back_to: isFull || end === null ? null : end.reach,
+      };
+    },
+
+    showEvent: (id: string): Promise<EventReport | null> =>
+      firstRow<EventReport>(to, sql`SELECT ${EVENT_COLUMNS}, body FROM events WHERE id = ${id}`),
+
+    /**
+     * Deliveries of all outcomes in one list, newest first. Each lane is read down by the numbers of its table; the cursor has a number for each
+     * lane.
+     */
+    async listDeliveries(filter: DeliveryFilter, paging: DeliveryPaging): Promise<DeliveryPage> {
+      const limit = limitOf(paging);
+      const lookAt = paging.lookAt ?? (filter.search === undefined ? EVENTS_LOOKED_AT : BODIES_LOOKED_AT);
+      const from = cursorIn(paging.after, Number.MAX_SAFE_INTEGER);
+      const above = cursorIn(paging.above, 0);
+      // Read before the rows: a delivery that comes in between is reported twice rather than never.
+      const newest = await newestOf(to);
+      const found: Found[] = [];
+      for (const source of SOURCES) {
+        const { outcome } = source;
+        if (filter.outcome !== undefined && filter.outcome !== outcome) continue;
+        const end = await numberAt(to, source, filter.until);
+        const rangeOf = (lane: Lane): Range => ({ above: above[lane], before: Math.min(from[lane], end) });
+        const rows = rowsOf(to, source, rangeOf(outcome));
+        found.push(await readLane(to, outcome, source, filter, rows, { limit, lookAt }));
+        const { search, ...rest } = filter;
+        if (search === undefined || outcome !== 'accepted') continue;
+        const named = await eventsNamed(to, search, rangeOf('named'), limit);
+        const namedRows = sql`FROM ${events} WHERE ${to.dialect.isAmong(events.seq, named)}`;
+        found.push(await readLane(to, 'named', source, rest, namedRows, { limit, lookAt: limit }));
+      }
+      const { items, next } = merged(found, from, limit);
+      const reach = items.length === limit ? null : reachOf(found);
+      return { items, next, looked_back_to: next === null ? null : reach, newest };
+    },
   };
 }
 
@@ -146,37 +186,6 @@ interface Found extends Pick<ScannedPage<DeliveryReport, number>, 'items' | 'end
 const LANES = ['accepted', 'duplicate', 'quarantined', 'rejected', 'named'] as const;
 type Lane = (typeof LANES)[number];
 type Cursor = Readonly<Record<Lane, number>>;
-
-/** Deliveries of all outcomes in one list. Each lane is read down by the numbers of its table; the cursor has a number for each lane. */
-export async function searchDeliveries(
-  to: Sql,
-  filter: DeliveryFilter,
-  paging: DeliveryPaging,
-): Promise<DeliveryPage> {
-  const limit = limitOf(paging);
-  const lookAt = paging.lookAt ?? (filter.search === undefined ? EVENTS_LOOKED_AT : BODIES_LOOKED_AT);
-  const from = cursorIn(paging.after, Number.MAX_SAFE_INTEGER);
-  const above = cursorIn(paging.above, 0);
-  // Read before the rows: a delivery that comes in between is reported twice rather than never.
-  const newest = await newestOf(to);
-  const found: Found[] = [];
-  for (const source of SOURCES) {
-    const { outcome } = source;
-    if (filter.outcome !== undefined && filter.outcome !== outcome) continue;
-    const end = await numberAt(to, source, filter.until);
-    const rangeOf = (lane: Lane): Range => ({ above: above[lane], before: Math.min(from[lane], end) });
-    const rows = rowsOf(to, source, rangeOf(outcome));
-    found.push(await readLane(to, outcome, source, filter, rows, { limit, lookAt }));
-    const { search, ...rest } = filter;
-    if (search === undefined || outcome !== 'accepted') continue;
-    const named = await eventsNamed(to, search, rangeOf('named'), limit);
-    const namedRows = sql`FROM ${events} WHERE ${to.dialect.isAmong(events.seq, named)}`;
-    found.push(await readLane(to, 'named', source, rest, namedRows, { limit, lookAt: limit }));
-  }
-  const { items, next } = merged(found, from, limit);
-  const reach = items.length === limit ? null : reachOf(found);
-  return { items, next, looked_back_to: next === null ? null : reach, newest };
-}
 
 /** Exclusive bounds of a lane's numbers. */
 interface Range {

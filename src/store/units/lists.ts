@@ -42,36 +42,37 @@ const LISTED: Readonly<Record<NumberedTable, Listed>> = {
   audit: { time: 'at', columns: 'id, at, actor, action, outcome, target' },
 };
 
-export async function listOf<Name extends NumberedTable>(
-  to: Sql,
-  name: Name,
-  { open, ...paging }: ListPaging,
-): Promise<NumberedRows[Name][]> {
-  const { time, columns } = LISTED[name];
-  const table = { table: name, number: 'id', time };
-  const from = paging.since === undefined ? 0 : await firstSince(to, table, paging.since);
-  const before = Math.min(beforeOf(paging), await numberAt(to, table, paging.until));
-  const conditions = [
-    sql`id < ${before}`,
-    from === 0 ? null : sql`id >= ${from}`,
-    isWithin(to, time, paging),
-    open === undefined ? null : sql`resolved_at IS ${sql.raw(open ? 'NULL' : 'NOT NULL')}`,
-  ];
-  const rows = await to.query<StoredRow>(
-    sql`SELECT ${sql.raw(columns)} FROM ${sql.raw(name)} WHERE ${allOf(conditions)} ORDER BY id DESC LIMIT ${limitOf(paging)}`,
-  );
-  return rows.map((row) => reportOf(to, name, row));
-}
+/** Rows of the tables whose rows have a number and a time. */
+export function createLists(to: Sql) {
+  return {
+    /** Rows without their bodies, newest first. */
+    async list<Name extends NumberedTable>(
+      name: Name,
+      { open, ...paging }: ListPaging,
+    ): Promise<NumberedRows[Name][]> {
+      const { time, columns } = LISTED[name];
+      const table = { table: name, number: 'id', time };
+      const from = paging.since === undefined ? 0 : await firstSince(to, table, paging.since);
+      const before = Math.min(beforeOf(paging), await numberAt(to, table, paging.until));
+      const conditions = [
+        sql`id < ${before}`,
+        from === 0 ? null : sql`id >= ${from}`,
+        isWithin(to, time, paging),
+        open === undefined ? null : sql`resolved_at IS ${sql.raw(open ? 'NULL' : 'NOT NULL')}`,
+      ];
+      const rows = await to.query<StoredRow>(
+        sql`SELECT ${sql.raw(columns)} FROM ${sql.raw(name)} WHERE ${allOf(conditions)} ORDER BY id DESC LIMIT ${limitOf(paging)}`,
+      );
+      return rows.map((row) => reportOf(to, name, row));
+    },
 
-export async function rowOf<Name extends NumberedTable>(
-  to: Sql,
-  name: Name,
-  id: number,
-): Promise<NumberedRows[Name] | null> {
-  const { columns, hasBody } = LISTED[name];
-  const all = sql.raw(hasBody ? `${columns}, body` : columns);
-  const row = await firstRow<StoredRow>(to, sql`SELECT ${all} FROM ${sql.raw(name)} WHERE id = ${id}`);
-  return row === null ? null : reportOf(to, name, row);
+    async show<Name extends NumberedTable>(name: Name, id: number): Promise<NumberedRows[Name] | null> {
+      const { columns, hasBody } = LISTED[name];
+      const all = sql.raw(hasBody ? `${columns}, body` : columns);
+      const row = await firstRow<StoredRow>(to, sql`SELECT ${all} FROM ${sql.raw(name)} WHERE id = ${id}`);
+      return row === null ? null : reportOf(to, name, row);
+    },
+  };
 }
 
 interface StoredRow {

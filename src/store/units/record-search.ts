@@ -36,47 +36,71 @@ interface Lane extends Omit<IndexScan, 'rows'> {
   placeOf?(place: string, reach: string): string;
 }
 
-/**
- * A page looks at a bounded number of rows of an index, and says how far it came. A search has three lanes, one after another: ids that
- * begin with the text, names that begin with it, and names that contain it. The cursor is the lane's number and a place in the lane.
- */
-export async function searchRecords(
-  to: Sql,
-  kind: Kind,
-  filter: RecordFilter,
-  paging: RecordPaging,
-): Promise<RecordPage> {
-  const limit = limitOf(paging);
-  const lanes = lanesOf(to, kind, filter, paging.order ?? 'id');
-  const [, first = '0', from = null] = /^(\d)\.(.*)$/s.exec(paging.after ?? '') ?? [];
-  const ids: string[] = [];
-  /** For each id the cursor of a page that would end with it. */
-  const nexts: string[] = [];
-  let place = from;
-  for (let at = Number(first); at < lanes.length; at += 1) {
-    const lane = lanes[at]!;
-    const lookAt = paging.lookAt ?? (lane.inIndex ? NAMES_LOOKED_AT : RECORDS_LOOKED_AT);
-    const scan = { ...lane, rows: await lane.rowsAfter(place) };
-    const what = { selected: columnsAs({ id: lane.recordId }), fits: lane.fits };
-    const bounds = { limit: limit - ids.length, lookAt };
-    const { items, places, isFull, end } = await scanPage<{ id: string }>(to, scan, what, bounds);
-    ids.push(...items.map(({ id }) => id));
-    const cursorOf = (row: { place: string; reach: string }) =>
-      `${at}.${lane.placeOf?.(row.place, row.reach) ?? row.place}`;
-    nexts.push(...places.map(cursorOf));
-    if (end !== null) return await pageWith(cursorOf(end), isFull ? null : end.reach);
-    place = null;
-  }
-  return await pageWith(null, null);
+/** Records, and the statuses that they have. */
+export function createRecordSearch(to: Sql) {
+  return {
+    /**
+     * A page looks at a bounded number of rows of an index, and says how far it came. A search has three lanes, one after another: ids that
+     * begin with the text, names that begin with it, and names that contain it. The cursor is the lane's number and a place in the lane.
+     */
+    async listRecords(kind: Kind, filter: RecordFilter, paging: RecordPaging): Promise<RecordPage> {
+      const limit = limitOf(paging);
+      const lanes = lanesOf(to, kind, filter, paging.order ?? 'id');
+      const [, first = '0', from = null] = /^(\d)\.(.*)$/s.exec(paging.after ?? '') ?? [];
+      const ids: string[] = [];
+      /** For each id the cursor of a page that would end with it. */
+      const nexts: string[] = [];
+      let place = from;
+      for (let at = Number(first); at < lanes.length; at += 1) {
+        const lane = lanes[at]!;
+        const lookAt = paging.lookAt ?? (lane.inIndex ? NAMES_LOOKED_AT : RECORDS_LOOKED_AT);
+        const scan = { ...lane, rows: await lane.rowsAfter(place) };
+        const what = { selected: columnsAs({ id: lane.recordId }), fits: lane.fits };
+        const bounds = { limit: limit - ids.length, lookAt };
+        const { items, places, isFull, end } = await scanPage<{ id: string }>(to, scan, what, bounds);
+        ids.push(...items.map(({ id }) => id));
+        const cursorOf = (row: { place: string; reach: string }) =>
+          `${at}.${lane.placeOf?.(row.place, row.reach) ?? row.place}`;
+        nexts.push(...places.map(cursorOf));
+        if (end !== null) return await pageWith(cursorOf(end), isFull ? null : end.reach);
+        place = null;
+      }
+      return await pageWith(null, null);
 
-  async function pageWith(next: string | null, searched_to: string | null): Promise<RecordPage> {
-    const statement = sql`SELECT ${columns(kind)} FROM ${to.dialect.listed(ids)} JOIN ${TABLE_OF[kind]} USING (id) ORDER BY nth`;
-    const { items } = await pageOf(to, kind, statement, ids.length);
-    const ended = nexts[items.length - 1];
-    return items.length < ids.length && ended !== undefined
-      ? { items, next: ended, searched_to: null }
-      : { items, next, searched_to };
-  }
+      async function pageWith(next: string | null, searched_to: string | null): Promise<RecordPage> {
+        const statement = sql`SELECT ${columns(kind)} FROM ${to.dialect.listed(ids)} JOIN ${TABLE_OF[kind]} USING (id) ORDER BY nth`;
+        const { items } = await pageOf(to, kind, statement, ids.length);
+        const ended = nexts[items.length - 1];
+        return items.length < ids.length && ended !== undefined
+          ? { items, next: ended, searched_to: null }
+          : { items, next, searched_to };
+      }
+    },
+
+    async showRecord(kind: Kind, id: string): Promise<RecordReport | null> {
+      const row = await firstRow<RecordReport>(
+        to,
+        sql`SELECT ${columns(kind)} FROM ${TABLE_OF[kind]} WHERE id = ${id}`,
+      );
+      return row === null ? null : reportOf(to, row);
+    },
+
+    /** The statuses that records of a kind have, in order, deleted ones included, and how many records have each. */
+    listStatuses(kind: Kind): Promise<StatusCount[]> {
+      const rows = TABLE_OF[kind];
+      const status = to.dialect.indexed(rows.status);
+      const counted = sql`SELECT 1 FROM ${rows} WHERE ${status} = listed.status LIMIT ${STATUS_COUNT_MAX}`;
+      return to.query<StatusCount>(
+        sql`WITH RECURSIVE listed (status) AS (
+            SELECT min(${status}) FROM ${rows} UNION ALL
+            SELECT (SELECT min(${status}) FROM ${rows} WHERE ${status} > listed.status) FROM listed
+              WHERE listed.status IS NOT NULL
+          )
+          SELECT status, (SELECT count(*) FROM (${counted}) AS counted) AS records FROM listed
+          WHERE status IS NOT NULL LIMIT ${STATUSES_LISTED}`,
+      );
+    },
+  };
 }
 
 /** All records of a kind, in the order of their ids. */
@@ -85,30 +109,6 @@ export function recordsById(to: Sql, kind: Kind, paging: Paging) {
   const behind = sql`${rows.id} > ${paging.after ?? ''}`;
   const statement = sql`SELECT ${columns(kind)} FROM ${rows} WHERE ${behind} ORDER BY ${rows.id}`;
   return pageOf(to, kind, statement, limitOf(paging));
-}
-
-export async function recordOf(to: Sql, kind: Kind, id: string): Promise<RecordReport | null> {
-  const row = await firstRow<RecordReport>(
-    to,
-    sql`SELECT ${columns(kind)} FROM ${TABLE_OF[kind]} WHERE id = ${id}`,
-  );
-  return row === null ? null : reportOf(to, row);
-}
-
-/** The statuses that records of a kind have, deleted ones included, and how many records have each. */
-export function statusesOf(to: Sql, kind: Kind): Promise<StatusCount[]> {
-  const rows = TABLE_OF[kind];
-  const status = to.dialect.indexed(rows.status);
-  const counted = sql`SELECT 1 FROM ${rows} WHERE ${status} = listed.status LIMIT ${STATUS_COUNT_MAX}`;
-  return to.query<StatusCount>(
-    sql`WITH RECURSIVE listed (status) AS (
-        SELECT min(${status}) FROM ${rows} UNION ALL
-        SELECT (SELECT min(${status}) FROM ${rows} WHERE ${status} > listed.status) FROM listed
-          WHERE listed.status IS NOT NULL
-      )
-      SELECT status, (SELECT count(*) FROM (${counted}) AS counted) AS records FROM listed
-      WHERE status IS NOT NULL LIMIT ${STATUSES_LISTED}`,
-  );
 }
 
 function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder): Lane[] {

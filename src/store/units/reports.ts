@@ -4,38 +4,24 @@ import type { Database, Sql } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import type {
   ChangeReport,
-  DeliveryFilter,
-  DeliveryPage,
-  DeliveryPaging,
-  EventFilter,
-  EventPaging,
-  EventReport,
   EventState,
   KindStatus,
   LearnedPointerReport,
-  ListPaging,
-  NumberedRows,
-  NumberedTable,
   OpenGaps,
   Page,
   Paging,
   PendingDeletionReport,
-  RecordFilter,
-  RecordPage,
-  RecordPaging,
-  RecordReport,
-  StatusCount,
   StoreSummary,
   TrafficReport,
   TrafficStep,
   TrimmedChanges,
 } from '../reports.ts';
 import { changes, traffic } from '../schema.ts';
-import { EVENT_COLUMNS, searchDeliveries, searchEvents } from './delivery-search.ts';
-import { firstSince, listOf, rowOf } from './lists.ts';
-import { recordOf, recordsById, searchRecords, statusesOf } from './record-search.ts';
+import { createDeliverySearch } from './delivery-search.ts';
+import { createLists, firstSince } from './lists.ts';
+import { createRecordSearch, recordsById } from './record-search.ts';
 import { TRIMMED_CHANGES_FACT } from './retention.ts';
-import { beforeOf, firstRow, iso, limitOf, readFact, singleValue, sql } from './sql.ts';
+import { beforeOf, iso, limitOf, readFact, singleValue, sql } from './sql.ts';
 
 const EVENT_STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 'failed', 'discarded'];
 const DAY_MS = 86_400_000;
@@ -63,26 +49,11 @@ export function createReports({
   };
 
   return {
+    ...createDeliverySearch(statements),
+    ...createRecordSearch(statements),
+    ...createLists(statements),
+
     summary: (): Promise<StoreSummary> => atOneMoment(summaryOf),
-
-    /** All deliveries, newest first. Reads a bounded number of rows of each table. */
-    listDeliveries: (filter: DeliveryFilter, paging: DeliveryPaging): Promise<DeliveryPage> =>
-      searchDeliveries(statements, filter, paging),
-
-    /** Newest first. Reads a bounded number of rows with any filter. */
-    listEvents: (filter: EventFilter, paging: EventPaging): Promise<Page<EventReport>> =>
-      searchEvents(statements, filter, paging),
-
-    showEvent: (id: string): Promise<EventReport | null> =>
-      firstRow<EventReport>(statements, sql`SELECT ${EVENT_COLUMNS}, body FROM events WHERE id = ${id}`),
-
-    /** Reads a bounded number of rows with any filter. */
-    listRecords: (kind: Kind, filter: RecordFilter, paging: RecordPaging): Promise<RecordPage> =>
-      searchRecords(statements, kind, filter, paging),
-    /** In order, with the statuses of deleted records. */
-    listStatuses: (kind: Kind): Promise<StatusCount[]> => statusesOf(statements, kind),
-
-    showRecord: (kind: Kind, id: string): Promise<RecordReport | null> => recordOf(statements, kind, id),
 
     /** Newest first, unless `oldestFirst`. */
     async recordHistory(
@@ -132,12 +103,6 @@ export function createReports({
       query<{ reason: string; count: number }>(
         sql`SELECT reason, sum(opened) AS count FROM gap_counts GROUP BY reason ORDER BY reason`,
       ),
-
-    /** Rows without their bodies, newest first. */
-    list: <Name extends NumberedTable>(table: Name, paging: ListPaging): Promise<NumberedRows[Name][]> =>
-      listOf(statements, table, paging),
-    show: <Name extends NumberedTable>(table: Name, id: number): Promise<NumberedRows[Name] | null> =>
-      rowOf(statements, table, id),
 
     /** Those of one sync run, or all, in the order of kind and id. Their cursor is `pendingDeletionKey`. */
     listPendingDeletions(
