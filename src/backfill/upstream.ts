@@ -110,9 +110,6 @@ export async function retried<T>(
   }
 }
 
-/** The answer says that this id has no record: another record, or a status that rejects the id. */
-const isNoRecord = ({ kind }: UpstreamError) => kind === 'malformed' || kind === 'unexpected_status';
-
 const isRefusal = ({ kind }: UpstreamError) => kind === 'unauthorized' || kind === 'forbidden';
 
 const isGarbled = ({ kind, cause }: UpstreamError) =>
@@ -534,9 +531,10 @@ export function createUpstream(
      */
     async shows(kind: FetchedKind, id: string, lane: Lane): Promise<boolean> {
       try {
-        return (await recordAt(kind, id, lane, isNoRecord)).answer.outcome === 'found';
+        return (await recordAt(kind, id, lane, isUnreadable)).answer.outcome === 'found';
       } catch (error) {
-        if (error instanceof UpstreamError && isNoRecord(error) && !isGarbled(error)) return false;
+        // Another record, or a status that rejects the id.
+        if (error instanceof UpstreamError && isUnreadable(error) && !isGarbled(error)) return false;
         throw error;
       }
     },

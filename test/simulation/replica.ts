@@ -58,7 +58,10 @@ export function startReplica(options: ReplicaOptions): Replica {
   });
   const { owner, isDead, never } = life;
   const clock = world.clock(owner);
-  const database = createDatabase(options.url, { applicationName: name, poolSize: POOL_SIZE });
+  // The database notes who has committed by the name of the connection.
+  const url = new URL(options.url);
+  url.searchParams.set('application_name', name);
+  const database = createDatabase(url.href, { poolSize: POOL_SIZE });
   const real = storeOver(interleaved(database, step, { crowd: options.crowd, place: owner }));
 
   async function step(): Promise<void> {

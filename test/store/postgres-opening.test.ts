@@ -164,7 +164,6 @@ describe('every connection', () => {
       schema: 'mine',
       statementTimeoutMs: 1234,
       lockTimeoutMs: 567,
-      applicationName: 'mirror-7',
     });
     const names = [
       ...['search_path', 'statement_timeout', 'lock_timeout', 'application_name', 'timezone'],
@@ -178,7 +177,7 @@ describe('every connection', () => {
       search_path: 'mine',
       statement_timeout: '1234ms',
       lock_timeout: '567ms',
-      application_name: 'mirror-7',
+      application_name: 'compliance-mirror',
       timezone: 'UTC',
       idle_in_transaction_session_timeout: '10s',
       default_transaction_isolation: 'read committed',

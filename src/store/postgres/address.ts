@@ -14,7 +14,6 @@ export interface PostgresSettings {
   lockTimeoutMs?: number;
   /** A PEM file of the authority that signed the server's certificate. If set, TLS is required. */
   tlsCaFile?: string | null;
-  applicationName?: string;
 }
 
 /** Far longer than any statement takes. Without a limit a statement with a bad plan would block all other writers. */
@@ -34,7 +33,7 @@ export function clientConfig(
   const ca = settings.tlsCaFile ? `sslrootcert=${encodeURIComponent(settings.tlsCaFile)}` : '';
   const config = {
     connectionString: ca === '' ? url : `${url}${url.includes('?') ? '&' : '?'}${ca}`,
-    application_name: settings.applicationName ?? 'compliance-mirror',
+    application_name: 'compliance-mirror',
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: (settings.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS) + ANSWER_MARGIN_MS,
     keepAlive: true,
