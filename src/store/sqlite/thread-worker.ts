@@ -243,7 +243,7 @@ export const CLAIM_COLUMNS: readonly (keyof ClaimedEvent)[] = [
 ];
 
 /** JSON: one array of values for each column, in the order of the column names. */
-export type Columns = string;
+type Columns = string;
 
 /** These identify claimed events; the thread keeps their other fields. */
 export const CLAIM_KEYS: readonly (keyof ClaimedEvent)[] = ['seq', 'owner'];
@@ -280,7 +280,7 @@ export interface CompactVerbs {
   ): Promise<Others>;
 }
 
-export function toNumber(outcome: AcceptOutcome): number {
+function toNumber(outcome: AcceptOutcome): number {
   if (outcome.status === 'accepted') return outcome.seq;
   return outcome.conflicting ? CONFLICTING : DUPLICATE;
 }
