@@ -29,9 +29,7 @@ interface Exchanged<T> extends Timing {
   value: T;
 }
 
-export interface Page extends Timing, List {
-  status: number;
-}
+export type Page = Timing & List;
 
 /**
  * `isUnnamed`: the object has no id. `isPage`: the answer is a web page. Either may come from a proxy and not from the API.
@@ -126,7 +124,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
       const query = new URLSearchParams(
         asked ?? { [pageParam]: String(page), [perPageParam]: String(pageSize) },
       );
-      const { value, ...rest } = await send<List>({
+      const { value, began, ended } = await send<List>({
         ...call,
         method: 'GET',
         path: `${COLLECTIONS[kind]}?${query}`,
@@ -135,7 +133,7 @@ export function createClient(options: ClientOptions): ComplianceClient {
           isBehindLast && holdsNothing(body) ? NO_ROWS : listIn(body, WRAPPERS[kind], idOf(kind)),
         missing: isBehindLast ? { at: [204, 400, 404], read: () => NO_ROWS } : undefined,
       });
-      return { ...value, ...rest };
+      return { ...value, began, ended };
     },
 
     async getRecord(kind, id, call) {

@@ -72,7 +72,6 @@ export interface ListenOptions {
 
 export interface Listener {
   port: number;
-  address: string;
   /** Accepts no more connections, lets requests finish, and cuts the rest after `drainMs`. Resolves when all connections are closed. */
   close(drainMs: number): Promise<void>;
 }
@@ -139,7 +138,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     unread.look();
   };
   const looking = setInterval(look, limits.connectionsCheckMs).unref();
-  const { port, address } = server.address() as AddressInfo;
+  const { port } = server.address() as AddressInfo;
 
   async function close(drainMs: number): Promise<void> {
     closing = true;
@@ -160,7 +159,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     clearInterval(looking);
   }
 
-  return { port, address, close };
+  return { port, close };
 }
 
 function startListening(server: Server, options: ListenOptions): Promise<void> {

@@ -20,7 +20,6 @@ function serviceWith(
     answer: {
       objects: [...(pagesNow()[at - 1] ?? [])],
       meta: total === null ? {} : { total },
-      status: 200,
       unusable: new Map(),
       next: null,
       began: moment,

@@ -27,7 +27,6 @@ async function read(
             meta: total === null ? {} : { total },
             unusable: new Map(),
             next,
-            status: 200,
             began: { steady: 0, wall: 0 },
             ended: { steady: 0, wall: 0 },
           },
@@ -176,7 +175,6 @@ it('a page that failed is not asked for again once nobody reads on', async () =>
           answer: {
             objects: [{ id: 'a' }],
             meta: { total: 2 },
-            status: 200,
             unusable: new Map(),
             next: null,
             began: { steady: 0, wall: 0 },

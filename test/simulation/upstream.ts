@@ -144,7 +144,7 @@ export function createUpstreamClient(options: {
     const saysTotal = settings.givesTotal || (fault !== null && fault !== 'forgetful');
     const total = all.length + (fault === 'total_wrong' ? 1 : 0);
     const meta = { page, perPage: pageSize, ...(saysTotal ? { total } : {}) };
-    return { objects, meta, unusable: new Map(), next: null, status: 200 };
+    return { objects, meta, unusable: new Map(), next: null };
   }
 
   /** As the real client reads it, and now and then it is about no record at all, with a status that says all is well. */
