@@ -188,9 +188,8 @@ export const blockedKind: Rule = ({ summary }) => {
   );
 };
 
-export const unreachable: Rule = ({ live: { unreachableSince: since, upstream, state } }) =>
-  since !== null &&
-  state === 'running' && {
+export const unreachable: Rule = ({ live: { unreachableSince: since, upstream } }) =>
+  since !== null && {
     sentence: 'The compliance service gives no usable answer, so nothing can be verified.',
     remedy: `Last error: ${upstream.last_error ?? 'not known'}. It is asked again by itself, and deliveries are still received. If it lasts, “doctor” says what to do about the error.`,
     since,

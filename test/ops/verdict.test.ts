@@ -150,7 +150,7 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     input({ gaps: [gap('credentials_rejected')] }),
     'action_required',
     'credentials_rejected',
-    /rejects our credentials/,
+    /rejects our credentials, so nothing can be verified\.$/,
   ],
   [
     'the credentials are rejected for one kind, while the others are read',
@@ -200,6 +200,30 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     'action_required',
     'deletions_unproven',
     /could not be proven/,
+  ],
+  [
+    'an event does not say which assessment it is about',
+    input({ gaps: [gap('no_record_id', { kind: 'risk_assessment' })] }),
+    'action_required',
+    'no_record_id',
+    /do not say which risk assessment/,
+  ],
+  [
+    'an event does not say which policy it is about, which the list will show',
+    input({
+      summary: summary({}, { verdict: 'catching_up' }),
+      gaps: [gap('no_record_id', { kind: 'policy' })],
+    }),
+    'catching_up',
+    'gaps_open',
+    /policies are being brought/,
+  ],
+  [
+    'an answer cannot be understood',
+    input({ gaps: [gap('unreadable_answer', { kind: 'vendor' })] }),
+    'action_required',
+    'unreadable_answer',
+    /could not be understood/,
   ],
   [
     'the view calls a kind blocked',
@@ -302,6 +326,21 @@ const cases: [name: string, VerdictInput, verdict: string, reason: string, sente
     'events_only',
     /3 events still/,
   ],
+  [
+    'there are no credentials any more, and what was read with them is old',
+    input(
+      {
+        summary: summary(
+          {},
+          { last_full_sync_at: ago(9999), unverified: 2, oldest_unverified_at: ago(9999) },
+        ),
+      },
+      { eventsOnly: true },
+    ),
+    'unverified',
+    'events_only',
+    /cannot check it\.$/,
+  ],
   // catching up
   ['it is starting', input({}, { state: 'starting' }), 'catching_up', 'starting', /is starting/],
   ['it is migrating', input({}, { state: 'migrating' }), 'catching_up', 'migrating', /is starting/],
@@ -396,6 +435,25 @@ test('what a person must mend is said before what is merely late', () => {
     'credentials_rejected',
   );
   expect(judge(input({ summary: late })).verdict).toBe('stale');
+  // A long outage delays all else.
+  expect(judge(input({ summary: late }, down)).verdict).toBe('unreachable');
+});
+
+test('a service without credentials whose heart has stopped is first of all not running well', () => {
+  const stopped = input({ summary: summary({}, { verdict: 'stale' }) }, { eventsOnly: true });
+  expect(judge(stopped).reason).toBe('heartbeat_missed');
+});
+
+test('a start that finds no full sync and an old heartbeat is not late yet', () => {
+  const unread = summary({}, { last_full_sync_at: null, verdict: 'stale' });
+  expect(judge(input({ summary: unread }, { startedAt: NOW - 5000 })).reason).toBe('first_full_sync');
+});
+
+test('records are unverified since the oldest of them, whatever its kind', () => {
+  const unverified = (kind: Kind, minutes: number) =>
+    kindStatus(kind, { unverified: 1, oldest_unverified_at: ago(minutes) });
+  const kinds = [unverified('policy', 2), unverified('risk_assessment', 9), unverified('vendor', 4)];
+  expect(judge(input({ summary: summary({ kinds }) })).since).toBe(ago(9));
 });
 
 test('an old record that the API does not show makes the others neither late nor hidden', () => {
@@ -420,10 +478,13 @@ test.each([
 
 test('what waits for the compliance service says so while that does not answer', () => {
   const silent = { ...down, unreachableSince: null };
-  for (const waiting of [{ unverified: 1 }, { verdict: 'catching_up' }, { readable_since: null }] as const)
-    expect(judge(input({ summary: summary({}, waiting) }, silent)).remedy).toMatch(
-      /does not answer right now/,
-    );
+  const unasked = { upstream: { ...down.upstream, ok: null } };
+  for (const waiting of [{ unverified: 1 }, { verdict: 'catching_up' }, { readable_since: null }] as const) {
+    const remedyWith = (live: Parameters<typeof input>[1]) =>
+      judge(input({ summary: summary({}, waiting) }, live)).remedy;
+    expect(remedyWith(silent)).toMatch(/does not answer right now/);
+    expect(remedyWith(unasked) ?? '').not.toMatch(/does not answer/);
+  }
 });
 
 test('deletions wait since the first of them was found', () => {
@@ -466,6 +527,12 @@ test('a first full sync that cannot end says why, and what to do', () => {
   expect(judged).toMatchObject({ reason: 'first_full_sync', verdict: 'catching_up' });
   expect(judged.remedy).toMatch(/^A list and its own total disagree\. .*permission hides records/);
   expect(judge(input({ summary: first })).remedy).toContain('the last full syncs below');
+  const running = { id: 1, kind: 'policy' as const, pages: 1, seen: 1, estimated_total: null };
+  const rates = { records_per_second: 1, seconds_left: null, started_at: ago(1) };
+  expect(judge(input({ summary: first }, { runningSyncRuns: [{ ...running, ...rates }] }))).toMatchObject({
+    sentence: expect.stringContaining('is under way'),
+    remedy: null,
+  });
 });
 
 test('what is paused is so since the pause, or since nobody knows when', () => {
