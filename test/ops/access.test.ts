@@ -24,6 +24,9 @@ describe('bearer tokens', () => {
     for (const token of [OPERATE, READ]) {
       expect((await h.app.request('/api/status', { headers: bearer(token) })).status).toBe(200);
     }
+    // No scheme of HTTP is written in one case only.
+    const headers = { authorization: `bearer ${READ}` };
+    expect((await h.app.request('/api/status', { headers })).status).toBe(200);
   });
 
   test('all refusals are alike to the byte', async () => {
@@ -96,7 +99,9 @@ describe('bearer tokens', () => {
     expect(response.status).toBe(403);
     expect(await response.json()).toMatchObject({ code: 'forbidden' });
     expect(h.asked).toEqual([]);
-    expect(await auditActions()).toEqual(['rita change forbidden']);
+    expect(await h.store.list('audit', { limit: 9 })).toMatchObject([
+      { actor: 'rita', action: 'change', outcome: 'forbidden', target: '/api/pause' },
+    ]);
   });
 
   test('however often the role read tries to change something, and however long the path, the audit stays small', async () => {
@@ -113,6 +118,8 @@ describe('signing in', () => {
     const person = await h.app.request('/', { headers: html });
     expect([person.status, person.headers.get('location')]).toEqual([303, '/sign-in']);
     expect((await h.app.request('/')).status).toBe(401);
+    // Signed in, he would be led to where only a form leads.
+    expect((await h.app.request('/actions/pause', { method: 'POST', headers: html })).status).toBe(401);
   });
 
   test('it leads back to the page that was asked for, and never off this site', async () => {
@@ -156,6 +163,59 @@ describe('signing in', () => {
     await secure.close();
   });
 
+  test('behind a proxy it is taken from the address that operators use, whatever the proxy calls this service', async () => {
+    const behind = await opsHarness({ publicUrl: new URL('https://mirror.example/') });
+    const from = async (origin: string) => {
+      const response = await behind.app.request('http://10.0.0.5:8081/sign-in', {
+        method: 'POST',
+        headers: { ...form, origin, host: '10.0.0.5:8081' },
+        body: new URLSearchParams({ token: OPERATE }),
+      });
+      return response.status;
+    };
+    expect(await from('https://mirror.example')).toBe(303);
+    for (const other of ['http://mirror.example', 'http://10.0.0.5:8081'])
+      expect(await from(other)).toBe(403);
+    await behind.close();
+  });
+
+  test('a browser’s connection is proven by its session, and by no other cookie', async () => {
+    const proven: unknown[] = [];
+    const app = createOps({ ...h.context, prove: (request) => proven.push(request) });
+    const { cookie } = await signIn(app, READ);
+    proven.length = 0;
+    await app.request('/', { headers: { cookie: `${cookie}x` } });
+    expect(proven).toEqual([]);
+    await app.request('/', { headers: { cookie } });
+    expect(proven).toHaveLength(1);
+  });
+
+  test('signing in anew ends the session that the browser had', async () => {
+    const { cookie } = await signIn(h.app, OPERATE);
+    const again = await h.app.request('/sign-in', {
+      method: 'POST',
+      headers: { ...form, cookie, origin: 'http://localhost' },
+      body: new URLSearchParams({ token: READ }),
+    });
+    expect(again.status).toBe(303);
+    expect((await h.app.request('/api/status', { headers: { cookie } })).status).toBe(401);
+  });
+
+  test('the audit says who signed in and out, and from which address, whatever the request claims', async () => {
+    const here = { origin: 'http://localhost', 'x-forwarded-for': '203.0.113.9' };
+    const bindings = { incoming: { socket: { remoteAddress: '192.0.2.7' }, headers: here } };
+    const post = (path: string, fields: Record<string, string>, cookie = '') => {
+      const body = new URLSearchParams(fields);
+      return h.app.request(path, { method: 'POST', headers: { ...form, ...here, cookie }, body }, bindings);
+    };
+    const { cookie, csrf } = await signIn(h.app, READ);
+    await post('/sign-in', { token: OPERATE });
+    await post('/sign-out', { csrf }, cookie);
+    const [out, signedIn] = await h.store.list('audit', { limit: 9 });
+    expect(out).toMatchObject({ actor: 'rita', action: 'sign_out', outcome: 'ok', target: '192.0.2.7' });
+    expect(signedIn).toMatchObject({ actor: 'olga', action: 'sign_in', outcome: 'ok', target: '192.0.2.7' });
+  });
+
   test('a wrong token gets the form again, with its reason and without a cookie', async () => {
     const { response } = await signIn(h.app, 'not-the-token');
     expect(response.status).toBe(401);
@@ -185,6 +245,21 @@ describe('signing in', () => {
     answer();
     expect((await wrong).status).toBe(429);
     expect((await wrong).headers.get('set-cookie')).toBeNull();
+  });
+
+  test('no more than a hundred answers wait at a time, and each makes room for another', async () => {
+    for (let n = 0; n < ATTEMPTS_PER_ADDRESS; n += 1) await signIn(h.app, 'wrong');
+    const waiting: (() => void)[] = [];
+    // The other sleeps are of no answer.
+    h.context.clock.sleep = (ms) => new Promise((resolve) => ms === 1_000 && waiting.push(resolve));
+    const wrong = () => h.app.request('/api/status', { headers: bearer('wrong') });
+    const slow = Array.from({ length: 100 }, wrong);
+    await expect.poll(() => waiting.length).toBe(100);
+    expect((await wrong()).status).toBe(429);
+    for (const answer of waiting.splice(0)) answer();
+    await Promise.all(slow);
+    void wrong();
+    await expect.poll(() => waiting.length).toBe(1);
   });
 
   test.each([
@@ -360,8 +435,12 @@ test('every answer, errors too, forbids scripts from elsewhere, framing, sniffin
       const response = await h.app.request(path, { headers });
       const policy = response.headers.get('content-security-policy')!;
       expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self'");
-      expect(policy).toContain("frame-ancestors 'none'");
+      for (const part of ["frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'"])
+        expect(policy).toContain(part);
       expect(policy).not.toContain('unsafe');
+      expect(response.headers.get('x-frame-options')).toBe('DENY');
+      for (const name of ['opener', 'resource'])
+        expect(response.headers.get(`cross-origin-${name}-policy`)).toBe('same-origin');
       expect(response.headers.get('x-content-type-options')).toBe('nosniff');
       expect(response.headers.get('cache-control')).toBe('no-store');
     }

@@ -28,3 +28,18 @@ test('many addresses together wait, so that many of them gain little', () => {
   for (let n = 0; n < ATTEMPTS_GLOBALLY; n += 1) attempts.failed(`10.0.${n}.1`);
   expect(attempts.waitMs('198.51.100.1')).toBeGreaterThan(0);
 });
+
+test('a window that is over counts for nothing in the next', () => {
+  const { clock, attempts } = attemptsAt();
+  for (let n = 0; n < ATTEMPTS_GLOBALLY; n += 1) attempts.failed(`10.0.${n % 10}.1`);
+  clock.now += ATTEMPTS_WINDOW_MS;
+  attempts.failed('10.0.0.1');
+  for (const address of ['10.0.0.1', '10.0.1.1', '198.51.100.1']) expect(attempts.waitMs(address)).toBe(0);
+});
+
+test('the addresses that one subscriber gets are one', () => {
+  const { attempts } = attemptsAt();
+  for (let n = 0; n < ATTEMPTS_PER_ADDRESS; n += 1) attempts.failed(`2001:db8::${n}`);
+  expect(attempts.waitMs('2001:db8::ffff')).toBeGreaterThan(0);
+  expect(attempts.waitMs('2001:db8:0:1::1')).toBe(0);
+});

@@ -5,6 +5,7 @@ import { createRefusedNotes, SUMMARY_MS } from '../../src/ops/guess-limit.ts';
 function notes() {
   const taken: string[] = [];
   let over = () => {};
+  const stopping = new AbortController();
   const slept: number[] = [];
   const refused = createRefusedNotes(
     {
@@ -16,21 +17,22 @@ function notes() {
       clock: {
         wall: () => 0,
         steady: () => 0,
-        sleep: (ms) => {
+        sleep: (ms, signal) => {
           slept.push(ms);
           return new Promise((resolve) => {
             over = resolve;
+            signal?.addEventListener('abort', () => resolve());
           });
         },
       },
-      signal: new AbortController().signal,
+      signal: stopping.signal,
     },
   );
   const minuteOver = async () => {
     over();
     await new Promise(setImmediate);
   };
-  return { taken, slept, refused, minuteOver };
+  return { taken, slept, refused, minuteOver, stopping };
 }
 
 test('the first refused token is noted at once, and the rest of its minute as one entry', async () => {
@@ -61,4 +63,26 @@ test('each door has its own, one address is named alone, and of many a few', asy
     'unknown bearer refused: 10.1.0.0',
     'unknown bearer refused: 4999 more within a minute, from at least 1000 addresses: 10.1.0.1, 10.1.0.2, 10.1.0.3, 10.1.0.4, 10.1.0.5, …',
   ]);
+});
+
+test('nobody’s tries are summed up under the name of another', async () => {
+  const { taken, refused, minuteOver } = notes();
+  const by = (actor: string) => ({ actor, outcome: 'forbidden', target: `/${actor}` });
+  await refused('change', '10.0.0.1', by('rita'));
+  await refused('change', '10.0.0.1', by('rolf'));
+  await refused('change', '10.0.0.1', by('rolf'));
+  await minuteOver();
+  expect(taken).toEqual([
+    'rita change forbidden: /rita',
+    'rolf change forbidden: /rolf',
+    'rolf change forbidden: 1 more within a minute, from 10.0.0.1',
+  ]);
+});
+
+test('a stop loses no count', async () => {
+  const { taken, refused, stopping } = notes();
+  for (let n = 0; n < 3; n += 1) await refused('bearer', '10.0.0.1');
+  stopping.abort();
+  await new Promise(setImmediate);
+  expect(taken.slice(1)).toEqual(['unknown bearer refused: 2 more within a minute, from 10.0.0.1']);
 });

@@ -42,6 +42,19 @@ test.each(KEPT)('%s: a session that nobody uses ends, and use keeps it', async (
   expect(await sessions.find(id)).toBeNull();
 });
 
+test('the use of an open page is written once a minute, not at each look', async () => {
+  const { clock, store } = await sessionsAt('in memory');
+  let written = 0;
+  const touchSession: typeof store.touchSession = async (hash, at) => {
+    written += 1;
+    await store.touchSession(hash, at);
+  };
+  const sessions = createSessions({ store: { ...store, touchSession }, clock, tokens: () => [TOKEN] });
+  const id = await sessions.open('key');
+  for (; clock.now < 180_000; clock.now += 1_000) await sessions.find(id);
+  expect(written).toBe(2);
+});
+
 test.each(KEPT)('%s: no use keeps a session beyond its lifetime', async (where) => {
   const { clock, sessions } = await sessionsAt(where);
   const id = await sessions.open('key');
