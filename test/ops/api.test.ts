@@ -6,6 +6,7 @@ import { isUsableId } from '../../src/compliance/pointers.ts';
 import { WAITING_MAX_OF_ONE } from '../../src/ops/api/feed.ts';
 import { createOps } from '../../src/ops/app.ts';
 import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
+import { MirrorError } from '../../src/platform/errors.ts';
 import { listen } from '../../src/receive/server.ts';
 import { EVENTS_LOOKED_AT, PAGE_LIMIT_MAX } from '../../src/store/reports.ts';
 import type { GapReason } from '../../src/store/store.ts';
@@ -326,6 +327,13 @@ describe('changes', () => {
     expect((await post('/api/events/retry', {})).status).toBe(400);
   });
 
+  test('however many failed because they name no record, each is tried once', async () => {
+    for (let n = 0; n <= 100; n += 1)
+      await failedEvent(`evt_${n}`, { ...about({ says: 'nothing' }), recordId: null });
+    const { body } = await post('/api/events/retry', { failed_for: 'no_record_id' });
+    expect(body).toMatchObject({ processed: 0, failed: 101 });
+  });
+
   test('a failed event is discarded', async () => {
     await failedEvent('evt_failed');
     expect((await post('/api/events/evt_failed/discard')).status).toBe(200);
@@ -460,6 +468,27 @@ describe('changes', () => {
     ).toHaveLength(4);
   });
 
+  test('approval reaches no deletion that is found while it is given', async () => {
+    const fullSync = await h.hold('vendor', ['v1', 'v2', 'v3']);
+    const digest = await digestOf(fullSync);
+    const approveDeletions: Harness['store']['approveDeletions'] = async (...approval) => {
+      await h.store.addPendingDeletion('vendor', 'v4', fullSync, h.now());
+      return await h.store.approveDeletions(...approval);
+    };
+    h.app = createOps({ ...h.context, store: { ...h.context.store, approveDeletions } });
+    expect((await post('/api/deletions/approve', { digest })).body.ids).toEqual(['v1', 'v2', 'v3']);
+    expect((await get('/api/deletions')).body.sync_runs).toMatchObject([{ waiting: 1, approved: 3 }]);
+  });
+
+  test('approval of what is no longer pending when it is given is rejected', async () => {
+    const digest = await digestOf(await h.hold('vendor', ['v1', 'v2', 'v3']));
+    const approveDeletions: Harness['store']['approveDeletions'] = (syncRun, until) =>
+      h.store.approveDeletions(syncRun, until, []);
+    h.app = createOps({ ...h.context, store: { ...h.context.store, approveDeletions } });
+    expect((await post('/api/deletions/approve', { digest })).body.code).toBe('deletions_changed');
+    expect(h.asked).toEqual([]);
+  });
+
   test('approval holds for the same ids when a later sync run has found them again', async () => {
     const digest = await digestOf(await h.hold('vendor', ['v1', 'v2', 'v3']));
     const later = (await h.store.startSyncRun('vendor', 'test', h.now())).id;
@@ -554,6 +583,24 @@ describe('changes', () => {
       { actor: 'olga', action: 'pause', outcome: 'failed', target: null },
     ]);
   });
+});
+
+test('dry runs are made one after the other, also after one that failed', async () => {
+  const begun = Promise.withResolvers<void>();
+  const over = Promise.withResolvers<void>();
+  const { dryRun } = h.context.actions;
+  h.context.actions.dryRun = async () => {
+    begun.resolve();
+    await over.promise;
+    throw new MirrorError('timeout', 'GET /policies: no answer');
+  };
+  const first = post('/api/sync-runs', { dry_run: true });
+  await begun.promise;
+  expect((await post('/api/sync-runs', { dry_run: true })).body.code).toBe('dry_run_under_way');
+  over.resolve();
+  expect((await first).status).toBe(502);
+  h.context.actions.dryRun = dryRun;
+  expect((await post('/api/sync-runs', { dry_run: true })).status).toBe(200);
 });
 
 test('whoever hangs up ends the dry run that he asked for, and leaves no error in the log', async () => {

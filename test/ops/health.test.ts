@@ -1,10 +1,11 @@
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { MAX_STREAMS, MAX_STREAMS_OF_ONE } from '../../src/ops/pages/stream.ts';
 import { createSnapshots } from '../../src/ops/snapshot.ts';
+import type { OpsToken } from '../../src/platform/config.ts';
 import { StoreUnavailable } from '../../src/platform/errors.ts';
-import { bearer, type Harness, incoming, OPERATE, opsHarness, READ } from './harness.ts';
+import { bearer, type Harness, incoming, OPERATE, opsHarness, READ, signIn } from './harness.ts';
 
 let h: Harness;
 beforeEach(async () => {
@@ -51,6 +52,16 @@ describe('readiness', () => {
     const late = ready();
     slow.reject(new StoreUnavailable('disk full'));
     expect((await late)[0]).toBe(503);
+    expect((await ready())[0]).toBe(503);
+  });
+
+  test('is told from a look that failed, whatever the one before it found', async () => {
+    let steady = 0;
+    h.context.clock.steady = () => steady;
+    await ready();
+    h.context.store.checkWritable = () => Promise.reject(new StoreUnavailable('disk full'));
+    steady = 2_000;
+    await ready();
     expect((await ready())[0]).toBe(503);
   });
 
@@ -150,6 +161,20 @@ describe('the stream of the page', () => {
     h.abort.abort();
     while (!(await reader.read()).done);
     close();
+  });
+
+  test.each([
+    ['signed in by a cookie', async (app: Harness['app']) => ({ cookie: (await signIn(app, READ)).cookie })],
+    ['with a bearer token', async () => bearer(READ)],
+  ])('ends for a reader %s once the token is taken away', async (_, headersOf) => {
+    let tokens: OpsToken[] = [{ name: 'rita', role: 'read', token: READ }];
+    const here = await opsHarness({ tokens: () => tokens });
+    onTestFinished(() => here.close());
+    const response = await here.app.request('/stream', { headers: await headersOf(here.app) });
+    const reader = response.body!.getReader();
+    expect(await text(reader)).toMatch(/^event: status/);
+    tokens = [];
+    while (!(await reader.read()).done);
   });
 
   test('costs nothing when only its head is asked for', async () => {
