@@ -80,14 +80,17 @@ it.each<[string, (taken: string) => Record<string, string>]>([
   expect(refusal.message.startsWith(says)).toBe(true);
 });
 
-it('a follower that waits on the one listener for both is answered as the service stops', async () => {
+it.each([
+  ['the one listener for both', 1],
+  ['a listener of its own', 2],
+])('a follower that waits on %s is answered as the service stops', async (_, listeners) => {
   const dir = mkdtempSync(join(tmpdir(), 'stop-'));
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
-  const [port] = (await freePorts(1)) as [number];
+  const ports = await freePorts(listeners);
   const token = 'a-token-of-the-tests-long-enough';
   const config = loadConfig({
-    PORT: `${port}`,
-    OPS_PORT: `${port}`,
+    PORT: `${ports[0]}`,
+    OPS_PORT: `${ports.at(-1)}`,
     DATABASE_URL: `file:${join(dir, 'mirror.db')}`,
     WEBHOOK_SECRETS: SECRET,
     OPS_TOKENS: `olga:operate:${token}`,

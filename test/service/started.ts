@@ -75,6 +75,7 @@ export async function startedService() {
     operate,
     read,
     token: TOKEN,
+    database,
     rows: () => database.prepare('SELECT reason, resolved_at FROM gaps').all() as { resolved_at: unknown }[],
   };
 }

@@ -1,0 +1,29 @@
+import { expect, it } from 'vitest';
+import { startedService } from './started.ts';
+
+it('a stop writes down what was only counted until then: deliveries, wrong tokens, and lines left out of the log', async () => {
+  const { service, lines, deliver, database } = await startedService();
+  const event = { type: 'vendor.updated', data: { vendorId: 'ven_1', name: 'Acme' } };
+  expect(await deliver('evt_1', event)).toBe(202);
+  for (let n = 0; n < 25; n += 1) expect(await deliver('forged', event, 't=1, v1=00')).toBe(401);
+  for (let n = 0; n < 3; n += 1) {
+    await fetch(`${service.opsUrl}/api/status`, { headers: { authorization: 'Bearer wrong' } });
+  }
+  await service.stop();
+
+  const counted = database
+    .prepare(
+      "SELECT what LIKE 'rejected:%' AS rejected, sum(times) AS times FROM traffic WHERE what NOT LIKE 'lag:%' GROUP BY 1",
+    )
+    .all();
+  expect(counted).toEqual([
+    { rejected: 0, times: 1 },
+    { rejected: 1, times: 25 },
+  ]);
+  const refused = database
+    .prepare("SELECT target FROM audit WHERE action = 'bearer' ORDER BY id")
+    .pluck()
+    .all();
+  expect(refused).toEqual([expect.any(String), expect.stringMatching(/^2 more within a minute/)]);
+  expect(lines.map(({ msg }) => msg)).toContainEqual(expect.stringMatching(/… 5 more like this/));
+});
