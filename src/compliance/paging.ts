@@ -112,7 +112,7 @@ export async function explainRepeat(
 export function explainBefore(
   before: SeenPage | null,
   first: SeenPage,
-  seen: ReadonlySet<string>,
+  seen: Pick<ReadonlySet<string>, 'has'>,
   { firstPage }: PagingSettings,
 ): PagingFinding | null {
   if (before === null || before.ids.every((id) => seen.has(id))) return null;
