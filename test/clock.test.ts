@@ -9,6 +9,8 @@ function scene(options: { differences?: number } = {}) {
   const { differences = 0 } = options;
   let ms = 0;
   let stepMs = 0;
+  let suspendedMs = 0;
+  let setMs = 0;
   const trip = { thereMs: 0, backMs: 0 };
   const asked: (number | null)[] = [];
   const database = () => DATABASE_ORIGIN + ms * (1 + differences) + stepMs;
@@ -22,6 +24,14 @@ function scene(options: { differences?: number } = {}) {
     step: (by: number) => {
       stepMs += by;
     },
+    /** The process's machine stands still, and learns it when it resumes. */
+    suspend: (by: number) => {
+      ms += by;
+      suspendedMs += by;
+    },
+    setWall: (by: number) => {
+      setMs += by;
+    },
     start: () =>
       sharedClock(
         async (atLeast) => {
@@ -31,7 +41,11 @@ function scene(options: { differences?: number } = {}) {
           ms += trip.backMs;
           return { wall: now, steady: now };
         },
-        { monotonic: () => 5_000 + ms, sleep: async () => undefined },
+        {
+          monotonic: () => 5_000 + ms - suspendedMs,
+          wall: () => DATABASE_ORIGIN + ms + setMs,
+          sleep: async () => undefined,
+        },
       ),
   };
 }
@@ -97,6 +111,34 @@ describe("the database's time", () => {
     world.pass(5_001);
     expect(clock.steady()).toBeGreaterThan(before);
     expect(clock.marginMs()).toBeLessThan(10);
+  });
+
+  it('is known to be doubtful after a suspension, or once the wall clock was set, until it is measured', async () => {
+    const world = scene();
+    const clock = await world.start();
+    world.pass(600_000);
+    expect(clock.hasJumped()).toBe(false);
+    world.suspend(60_000);
+    expect(world.database() - clock.steady()).toBe(60_000);
+    expect(clock.hasJumped()).toBe(true);
+    await clock.measure();
+    expect(clock.hasJumped()).toBe(false);
+    expect(clock.steady()).toBe(world.database());
+    world.setWall(-3_600_000);
+    expect(clock.hasJumped()).toBe(true);
+    await clock.measure();
+    expect(clock.hasJumped()).toBe(false);
+  });
+
+  it('is still doubtful if the suspension was in the middle of a measurement', async () => {
+    const world = scene();
+    const clock = await world.start();
+    const measuring = clock.measure();
+    world.suspend(60_000);
+    await measuring;
+    expect(clock.hasJumped()).toBe(true);
+    await clock.measure();
+    expect(clock.steady()).toBe(world.database());
   });
 
   it('tells the database what it takes the time for, so that one that is behind can be set right', async () => {

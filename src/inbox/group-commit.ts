@@ -155,6 +155,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   async function commit(group: Waiting<IncomingEvent>[], kept: Waiting<UnusableDelivery>[]): Promise<void> {
     try {
       const batch = { events: group.map((entry) => entry.item), unusable: kept.map((entry) => entry.item) };
+      while (clock.hasJumped?.()) await clock.measure?.();
       // On a shared clock the latest that it may be now, because a read covers only events from well before it.
       const now = { wall: clock.wall(), steady: clock.steady() + (clock.marginMs?.() ?? 0) };
       const began = performance.now();

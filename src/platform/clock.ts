@@ -12,6 +12,8 @@ export interface Clock {
   marginMs?(): number;
   /** Asks for the shared time again. If that rejects, the clock goes on as before. Absent: the time is not shared. */
   measure?(): Promise<void>;
+  /** The process may have stood still since the last measurement, so `steady` may be late by any time. Absent: the time is not shared. */
+  hasJumped?(): boolean;
   /** Resolves after `ms` milliseconds, or at once when `signal` aborts. Never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
@@ -86,25 +88,32 @@ export function backoffMs(backoff: Backoff, failures: number, random: number): n
 const DRIFT = 200e-6;
 /** Times are rounded on both sides. */
 const ROUNDING_MS = 1;
+/** On one system the wall clock and the monotonic clock drift apart by less than this, unless one is set or stands still. */
+const JUMP_MS = 50;
 
 /**
  * The database's time. Between two measurements this process's monotonic clock continues it. When within a round trip the database
  * read its clock cannot be known, so half of the round trip is the error. A new measurement is used if its error is smaller than
  * that of the last one has become, or if the two contradict each other.
  *
+ * While a virtual machine is suspended, its monotonic clock stands still, and its wall clock is set when it resumes. So if the two
+ * have moved differently since the last measurement, it does not count any more. A pause of which the system knows nothing, because
+ * both clocks stood still, stays unnoticed until the next measurement.
+ *
  * `read` returns the database's clocks. `atLeast`: the smallest value that its steady clock can have, as this process knows it.
  */
 export async function sharedClock(
   read: (atLeast: number | null) => Promise<Moment>,
-  own: Pick<Clock, 'sleep'> & { monotonic: () => number },
+  own: Pick<Clock, 'sleep' | 'wall'> & { monotonic: () => number },
 ) {
-  /** How far the database's clocks are ahead of ours. */
+  /** How far the database's clocks are ahead of ours. `offset`: how far our wall clock is ahead of our monotonic one. */
   async function look(atLeast: number | null) {
     const sentAt = own.monotonic();
+    const offset = own.wall() - sentAt;
     const { wall, steady } = await read(atLeast);
     const at = own.monotonic();
     const errorMs = (at - sentAt) / 2;
-    return { wall: wall - at + errorMs, steady: steady - at + errorMs, errorMs, at };
+    return { wall: wall - at + errorMs, steady: steady - at + errorMs, errorMs, at, offset };
   }
 
   let ahead = await look(null);
@@ -112,6 +121,8 @@ export async function sharedClock(
 
   const errorNow = (at: number) => ahead.errorMs + (at - ahead.at) * DRIFT;
   const estimate = (at: number) => ahead.steady + at;
+
+  const hasJumped = () => Math.abs(own.wall() - own.monotonic() - ahead.offset) > JUMP_MS;
 
   function steady(): number {
     // It never goes back. After a correction it stays at the last value until the time has passed it.
@@ -124,7 +135,7 @@ export async function sharedClock(
     const found = await look(Math.floor(estimate(sentAt) - errorNow(sentAt)));
     const isBetter = found.errorMs <= errorNow(found.at);
     const contradicts = Math.abs(found.steady - ahead.steady) > found.errorMs + errorNow(found.at);
-    if (isBetter || contradicts) ahead = found;
+    if (isBetter || contradicts || hasJumped()) ahead = found;
   }
 
   return {
@@ -137,5 +148,6 @@ export async function sharedClock(
     },
     sleep: own.sleep,
     measure,
+    hasJumped,
   };
 }

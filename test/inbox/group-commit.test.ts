@@ -105,6 +105,24 @@ describe('the inbox', () => {
     expect((await store.summary()).events.pending).toBe(50);
   });
 
+  it('asks for the shared time once the process may have stood still, and stores nothing by the old one', async () => {
+    const { inbox, clock, commits } = await opened();
+    let isSuspended = true;
+    const { promise: answer, resolve: answered } = Promise.withResolvers<void>();
+    Object.assign(clock, {
+      hasJumped: () => isSuspended,
+      measure: async () => {
+        await answer;
+        isSuspended = false;
+      },
+    });
+    const accepted = inbox.accept(event('evt_1'));
+    await settled();
+    expect(commits).toEqual([]);
+    answered();
+    expect(await accepted).toMatchObject({ status: 'accepted' });
+  });
+
   it('answers no delivery before the commit that holds it', async () => {
     const { inbox, store, hold } = await opened();
     const letGo = hold();

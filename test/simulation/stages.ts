@@ -126,10 +126,8 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
       await way();
       return { wall: at, steady: at };
     };
-    return await sharedClock(read, {
-      sleep: own.sleep,
-      monotonic: () => offset + world.now() * (1 + drift),
-    });
+    const monotonic = () => offset + world.now() * (1 + drift);
+    return await sharedClock(read, { sleep: own.sleep, monotonic, wall: monotonic });
   }
 
   async function every(ms: number, work: () => Promise<void>): Promise<void> {
