@@ -93,7 +93,7 @@ BEGIN
       ON CONFLICT (kind, id) DO UPDATE SET dirty = excluded.dirty, dirty_at = greatest(s.dirty_at, excluded.dirty_at),
         first_dirty_at = coalesce(s.first_dirty_at, excluded.first_dirty_at),
         unverified_since = coalesce(s.unverified_since, excluded.unverified_since),
-        due_at = least(s.due_at, excluded.due_at), missing_since = NULL, missing_number = NULL, proven = false
+        due_at = least(nullif(s.due_at, 0), excluded.due_at), missing_since = NULL, missing_number = NULL, proven = false
       RETURNING s.kind, s.id, s.unverified_since
   )
   SELECT array_agg(id) FILTER (WHERE kind = 'policy'), array_agg(id) FILTER (WHERE kind = 'risk_assessment'), array_agg(id) FILTER (WHERE kind = 'vendor')

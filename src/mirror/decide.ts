@@ -62,6 +62,12 @@ const LONGEST_WAIT_IN_SETTLES = 6;
  */
 const REFUSALS_BEFORE_APPLYING = 3;
 
+/**
+ * `dueAt` of a record that is known by its id only: no event is about it, and it was never asked for. A running full sync, which reads
+ * all of these, so leaves them out of the due records without a look at each.
+ */
+export const DUE_BY_ID_ONLY = 0;
+
 /** When a record with outstanding dirty marks is to be read; null: nothing is outstanding. */
 export function dueAt(
   state: Pick<RecordState, 'dirtyAt' | 'firstDirtyAt'>,

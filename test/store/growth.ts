@@ -184,6 +184,13 @@ export function describeGrowth(
         expect(await store.kindsWantingFullSync(NOW)).not.toContain('vendor');
       }));
 
+    it('to ask for due assessments while a full sync reads all that are known by their ids only', () =>
+      expectFlat(async ({ store, size }, time) => {
+        const ids = Array.from({ length: size }, (_, n) => `ra_known_${n}`);
+        if (time === 0) await store.makeKnown('risk_assessment', ids, NOW);
+        expect(await store.dueRecords('risk_assessment', LATER, TIMING, 100, true)).toEqual([]);
+      }));
+
     const settings = { bodyDays: 1, historyDays: 1, dedupeDays: 1 };
     const things = retentionTasks(settings).map(({ thing }) => thing);
     // There is one for each endpoint.

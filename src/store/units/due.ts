@@ -1,5 +1,5 @@
 import { DELETE_TYPES, type Kind } from '../../compliance/kinds.ts';
-import { dueAt } from '../../mirror/decide.ts';
+import { DUE_BY_ID_ONLY, dueAt } from '../../mirror/decide.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
 import { events, gaps, recordState as states } from '../schema.ts';
@@ -46,9 +46,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
     ): Promise<DueRecord[]> {
       const { attempts, missingSince, dirtyAt, firstDirtyAt } = states;
       type Row = Record<'missingSince' | 'dirtyAt' | 'firstDirtyAt', number | null>;
-      const others = isBeingRead
-        ? sql`AND (dirty > 0 OR read_ended_at IS NOT NULL OR attempts > 0 OR missing_since IS NOT NULL)`
-        : sql``;
+      const others = isBeingRead ? sql`AND due_at > ${DUE_BY_ID_ONLY}` : sql``;
       const rows = await statements.query<Row & { id: string; attempts: number }>(
         sql`SELECT ${columnsAs({ id: states.id, attempts, missingSince, dirtyAt, firstDirtyAt })} FROM ${states}
           WHERE kind = ${kind} AND due_at <= ${now.steady} ${others} ORDER BY due_at LIMIT ${limit}`,
@@ -93,7 +91,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
     async makeDue(kind: Kind, ids: readonly string[], now: Now): Promise<void> {
       await database.transact((unit) =>
         unit.change(
-          sql`${knownRows(unit, kind, ids, now)} DO UPDATE SET due_at = excluded.due_at, attempts = 0`,
+          sql`${knownRows(unit, kind, ids, now, now.steady)} DO UPDATE SET due_at = excluded.due_at, attempts = 0`,
         ),
       );
     },
@@ -188,13 +186,19 @@ export async function countLive(unit: Sql, kind: Kind): Promise<number> {
 /** Returns how many ids were new. */
 export async function makeKnown(unit: Sql, kind: Kind, ids: readonly string[], now: Now): Promise<number> {
   if (ids.length === 0) return 0;
-  return await unit.change(sql`${knownRows(unit, kind, ids, now)} DO NOTHING`);
+  return await unit.change(sql`${knownRows(unit, kind, ids, now, DUE_BY_ID_ONLY)} DO NOTHING`);
 }
 
-const knownRows = ({ dialect }: Sql, kind: Kind, ids: readonly string[], { steady, wall }: Now) =>
+const knownRows = (
+  { dialect }: Sql,
+  kind: Kind,
+  ids: readonly string[],
+  { steady, wall }: Now,
+  dueAt: number,
+) =>
   sql`INSERT INTO record_state (kind, id, dirty_at, first_dirty_at, unverified_since, due_at)
     SELECT ${kind}, listed.id, CAST(${steady} AS bigint), CAST(${steady} AS bigint), ${dialect.instant(iso(wall))},
-      CAST(${steady} AS bigint)
+      CAST(${dueAt} AS bigint)
     FROM ${dialect.listed([...new Set(ids)].sort())} WHERE true ON CONFLICT (kind, id)`;
 
 /** The service was running just now. Then instants of the database's clock are valid for a replica that joins or takes over. */
@@ -235,7 +239,8 @@ async function restartClocks(unit: Unit, { steady }: Now, { settleMs }: DirtyTim
       sql`coverable_at IS NOT NULL AND resolved_at IS NULL`,
     ),
   );
-  const dirty = { dirtyAt: steady, firstDirtyAt: steady, dueAt: steady + settleMs };
+  const dueAt = sql`CASE WHEN ${states.dueAt} = ${DUE_BY_ID_ONLY} THEN ${states.dueAt} ELSE ${steady + settleMs} END`;
+  const dirty = { dirtyAt: steady, firstDirtyAt: steady, dueAt };
   const unread = { attempts: 0, missingSince: null, missingNumber: null, proven: sql`false` };
   return await unit.change(update(states, { ...dirty, ...unread }, sql`unverified_since IS NOT NULL`));
 }

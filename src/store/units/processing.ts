@@ -6,7 +6,7 @@ import {
   recordIdIn,
   withLearned,
 } from '../../compliance/pointers.ts';
-import { decideProvisional } from '../../mirror/decide.ts';
+import { DUE_BY_ID_ONLY, decideProvisional } from '../../mirror/decide.ts';
 import { type Reading, readPayload } from '../../mirror/merge.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { events as eventTable } from '../schema.ts';
@@ -324,7 +324,7 @@ function applyOne(
       dirtyAt: now.steady,
       firstDirtyAt: now.steady,
       unverifiedSince: now.wall,
-      dueAt: now.steady,
+      dueAt: DUE_BY_ID_ONLY,
     };
     touched.add(record);
   }

@@ -156,6 +156,11 @@ export function describeDue(open: OpenEngine): void {
         const left = await store.dueRecords('risk_assessment', scene.now(), TIMING, 10, true);
         expect(left.map(({ id }) => id).sort()).toEqual(['announced', 'failed', 'shown']);
         expect(await due(scene, 'risk_assessment')).toContain('named');
+        // Also if the process ended before the full sync had read it.
+        await store.markUnverifiedDirty(scene.now(), TIMING);
+        scene.pass(SETTLE_MS);
+        const later = await store.dueRecords('risk_assessment', scene.now(), TIMING, 10, true);
+        expect(later.map(({ id }) => id).sort()).toEqual(['announced', 'failed', 'shown']);
       }),
     );
 
