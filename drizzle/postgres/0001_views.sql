@@ -300,7 +300,7 @@ WITH kinds AS (
   FROM kinds k CROSS JOIN service
   LEFT JOIN LATERAL (SELECT s.finished_at, s.started_at, s.seen FROM sync_runs s WHERE s.kind = k.kind AND s.outcome = 'complete' ORDER BY s.number DESC, s.id DESC LIMIT 1) last ON true
   CROSS JOIN LATERAL (SELECT coalesce(sum(open), 0)::bigint AS open_gaps,
-    coalesce(sum(open) FILTER (WHERE g.reason IN ('credentials_rejected', 'deletions_unproven', 'unreadable_answer', 'unproven_id')
+    coalesce(sum(open) FILTER (WHERE g.reason IN ('credentials_rejected', 'deletions_unproven', 'unreadable_answer', 'unproven_id', 'trimmed_event')
       OR (g.reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment')
       -- Once all are approved, nobody has to act: the next proof deletes them.
       OR (g.reason = 'deletion_pending' AND coalesce((SELECT min(coalesce(p.approved_until, '-infinity')) FROM pending_deletions p WHERE p.kind = k.kind), '-infinity')

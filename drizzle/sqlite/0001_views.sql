@@ -219,7 +219,7 @@ WITH kinds AS (
         ORDER BY finished_at DESC LIMIT 1) END, '-' || (settle_ms / 1000.0) || ' seconds') AS complete_through,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')) AS open_gaps,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')
-      AND (reason IN ('credentials_rejected', 'deletions_unproven', 'unreadable_answer', 'unproven_id') OR (reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment')
+      AND (reason IN ('credentials_rejected', 'deletions_unproven', 'unreadable_answer', 'unproven_id', 'trimmed_event') OR (reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment')
         -- Once all are approved, nobody has to act: the next proof deletes them.
         OR (reason = 'deletion_pending' AND coalesce((SELECT min(coalesce(approved_until, '')) FROM pending_deletions p WHERE p.kind = k.kind), '')
           <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))) AS blocking_gaps,

@@ -143,7 +143,7 @@ export function gapsCommand(cli: Cli): Command {
   gaps
     .command('resolve')
     .description(
-      'confirm that nothing is missing any more, for a gap that only a person can resolve: restored, and without API credentials what a full sync would resolve',
+      'confirm that nothing is missing any more, for a gap that only a person can resolve: restored, trimmed_event, and without API credentials what a full sync would resolve',
     )
     .addArgument(rowId())
     .action((id: number) => change(cli, GAP, id, 'resolved', (api) => api.gaps[':id'].resolve.$post(at(id))));

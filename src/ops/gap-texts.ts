@@ -158,6 +158,18 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     command: `${CLI} events retry --failed-for no_record_id`,
     note: 'Before it, set ID_POINTERS_POLICY, ID_POINTERS_RISK_ASSESSMENT or ID_POINTERS_VENDOR to that place and restart. “events discard ID” is for an event without meaning. The next full sync repairs policies and vendors; risk assessments have no list, and stay out of sync until each such event is retried or discarded. If the error names the quarantine, nothing can be retried: “quarantine list”, then “quarantine release NUMBER”.',
   },
+  trimmed_event: {
+    title: 'Events were trimmed before their risk assessments were found',
+    remedy:
+      'They named ids that the API does not know, and what else was in them is gone (RETENTION_BODY_DAYS). Name the assessments that they may have been about in RISK_IDS_FILE and start a full sync. Then resolve the gap.',
+    needsPerson: true,
+    symptom:
+      'The API answers 404 for an id that an event named, and the event’s body was trimmed before the other ids in it were asked for: the API could not be read for as long as RETENTION_BODY_DAYS, or there were more such events than the request budget allowed to search.',
+    check:
+      'The gaps “unresolved” name the ids: are these the ids of something else, in a place where ID_POINTERS_RISK_ASSESSMENT looks first?',
+    command: `${CLI} gaps resolve NUMBER`,
+    note: 'Before it, name the assessments that changed at that time in RISK_IDS_FILE and start a full sync: the mirror cannot know whether one is missing. If an id is another thing’s, correct the setting and restart.',
+  },
   unusable_delivery: {
     title: 'A signed delivery is not a usable event',
     remedy: 'It is in quarantine. Read why, and release it, or leave it there.',
@@ -268,5 +280,5 @@ export function isEndedByPerson(
   eventsOnly: boolean,
 ): boolean {
   if (eventsOnly) return !ENDED_BY_DELIVERIES.includes(reason);
-  return reason === 'restored' && kind === 'risk_assessment';
+  return kind === 'risk_assessment' && (reason === 'restored' || reason === 'trimmed_event');
 }

@@ -105,7 +105,7 @@ export function createVerbs(database: Database, engine: Engine) {
     ...createDeletionVerbs(records, engine.records),
     ...createFullSyncVerbs(database),
     ...createOperatorVerbs(database),
-    ...createRetentionVerbs(database),
+    ...createRetentionVerbs(records),
     ...createFieldVerbs(database),
     ...createReplicaVerbs(database),
     ...createReports(database.reports ?? database),

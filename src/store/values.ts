@@ -229,6 +229,7 @@ export type GapReason =
   | 'unaddressable'
   | 'failed_event'
   | 'no_record_id'
+  | 'trimmed_event'
   | 'unusable_delivery'
   | 'conflicting_content'
   | 'total_mismatch'

@@ -317,6 +317,27 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     await settledWhole();
   });
 
+  it('is not in sync if the event was trimmed before it could be searched, until a person says that nothing is missing', async () => {
+    await stage.end();
+    await begin({ RETENTION_BODY_DAYS: '1' });
+    put('RA-1');
+    // So that there is an assessment to compare with.
+    await stage.deliver(event('risk.assessed', { riskId: 'RA-1' }));
+    await settledWhole();
+    const one = about('RA-2');
+    stage.upstream.faultOf = ({ path }) =>
+      path.includes('/risk-assessments/') ? { fault: 'status', status: 503 } : null;
+    await stage.deliver(one);
+    const isTrimmed = async () => (await stage.get<{ body: unknown }>(`/api/events/${one.id}`)).body === null;
+    await stage.leapUntil('its body is trimmed', isTrimmed, 30 * 60_000);
+    stage.upstream.faultOf = () => null;
+    await stage.leapUntil('the gap', () => isOpen('trimmed_event'));
+    expect(await verdictOf('risk_assessment')).toBe('action_required');
+    const gap = (await openGaps()).find(({ reason }) => reason === 'trimmed_event');
+    await stage.post(`/api/gaps/${gap?.id}/resolve`);
+    await settled('risk_assessment');
+  });
+
   it('leaves no gap of what stands beside it once its own id is answered with a record', async () => {
     put('RA-0');
     await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-0' }));

@@ -24,7 +24,7 @@ import type {
 } from '../values.ts';
 import { dropPending, isApproved } from './deletions.ts';
 import { makeKnown } from './due.ts';
-import { gapOfFailed, resolveRecords, setGapError } from './gaps.ts';
+import { gapOfFailed, openGap, resolveRecords, setGapError } from './gaps.ts';
 import {
   type Change,
   isRecord,
@@ -35,6 +35,7 @@ import {
   TABLE_OF,
   writeContent,
 } from './records.ts';
+import { TRIMMED_UNSEARCHED } from './retention.ts';
 import { excluded, idsOf, iso, singleValue, sql, update, upsert } from './sql.ts';
 import { saveProgress } from './sync-runs.ts';
 
@@ -227,6 +228,10 @@ export function createBackfillVerbs(database: Database, records: Records) {
     ): Promise<void> {
       await database.transact(
         async (unit, loaded) => {
+          if (loaded.get(id)!.state.searched === TRIMMED_UNSEARCHED) {
+            const gap = { reason: 'trimmed_event', kind, recordId: null } as const;
+            await openGap(unit, gap, `${id}, which the API has never shown, was named by such events`, now);
+          }
           unit.send(
             sql`UPDATE record_state SET searched = ${through} WHERE ${isRecord(kind, id)} AND searched < ${through}`,
           );
@@ -234,7 +239,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
           const dirtied = fresh.map((other) => ({ kind, id: other, number: unit.numbers.next() }));
           records.dirty(unit, dirtied, now, timing);
         },
-        (first: Sql) => loadRecords(first, kind, named),
+        (first: Sql) => loadRecords(first, kind, [...named, id]),
       );
     },
 

@@ -34,7 +34,7 @@ import { makeKnown } from './due.ts';
 import { gapOf, openGap, resolveGap, resolveRecords, resolveSettled } from './gaps.ts';
 import { applyAll, type Engine, type PendingEvent, readEvent, waitsForProcessing } from './processing.ts';
 import { loadRecords, type Records, TABLE_OF } from './records.ts';
-import { trimBodiesAgainFrom } from './retention.ts';
+import { TRIMMED_UNSEARCHED, trimBodiesAgainFrom } from './retention.ts';
 import { insertInto, iso, sql, tally, update } from './sql.ts';
 
 /** Rejections kept for each reason. Six reasons can have bodies, of 16 KB at most: 49 MB if all are full. */
@@ -277,7 +277,7 @@ async function forgetUnnamed(unit: Unit, kind: Kind, id: string, nowIso: string)
   const about = { table: 'events', kind, id, order: 'DESC', limit: 1 } as const;
   if ((await unit.dialect.numbersOf(unit, about)).length > 0) return;
   const forgotten = await unit.change(
-    sql`DELETE FROM record_state WHERE kind = ${kind} AND id = ${id} AND NOT returned
+    sql`DELETE FROM record_state WHERE kind = ${kind} AND id = ${id} AND NOT returned AND searched > ${TRIMMED_UNSEARCHED}
       AND NOT EXISTS (SELECT 1 FROM ${TABLE_OF[kind]} WHERE id = ${id})
       AND NOT EXISTS (SELECT 1 FROM quarantine WHERE released_at IS NULL AND kind = ${kind} AND record_id = ${id})`,
   );

@@ -34,6 +34,8 @@ const RESOLVED_BY: Readonly<Record<GapReason, readonly Resolution[]>> = {
   no_record_id: ['full_list'],
   // A list shows all its records again. Only an operator can know that no assessment is missing.
   restored: ['full_list'],
+  // What it was about is not known any more: only an operator can know that no assessment is missing.
+  trimmed_event: [],
   unresolved: ['read'],
   // A 404, while another record of the kind can be read, turns it into `unresolved`.
   unproven_id: ['read'],

@@ -63,6 +63,12 @@ const deleting =
   (unit, keys) =>
     unit.change(sql`DELETE FROM ${table} WHERE ${unit.dialect.isAmong(key, keys)}`);
 
+/**
+ * `searched` of an id that the API has not shown: an event that names it was trimmed before the other ids in it were asked for. The
+ * end of the search opens a gap, since without a body nobody can know what the event was about.
+ */
+export const TRIMMED_UNSEARCHED = -1;
+
 /** Replaces bodies by their hashes, which recognise a late redelivery. Returns how many. */
 async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number> {
   const { seq } = events;
@@ -70,6 +76,11 @@ async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number>
     sql`SELECT seq, body FROM events WHERE ${unit.dialect.isAmong(seq, keys)} AND body IS NOT NULL`,
   );
   const hashed = kept.map((row) => ({ number: String(row.seq), hash: contentHashOf(row.body) }));
+  unit.send(
+    sql`UPDATE record_state SET searched = ${TRIMMED_UNSEARCHED} FROM events
+      WHERE ${unit.dialect.isAmong(seq, keys)} AND body IS NOT NULL AND events.kind = 'risk_assessment' AND state <> 'discarded'
+        AND record_state.kind = events.kind AND record_state.id = record_id AND NOT returned AND searched < seq`,
+  );
   const contentHash = sql`coalesce(${events.contentHash}, given.hash)`;
   unit.send(
     sql`UPDATE events SET ${set(events, { contentHash, address: null, body: null })}

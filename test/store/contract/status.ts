@@ -445,6 +445,7 @@ export function describeStatus(open: OpenEngine): void {
     it.each([
       { reason: 'credentials_rejected', verdict: 'action_required' },
       { reason: 'deletion_pending', verdict: 'action_required' },
+      { reason: 'trimmed_event', verdict: 'action_required' },
       { reason: 'downtime', verdict: 'catching_up' },
       { reason: 'silence', verdict: 'in_sync' },
     ] as const)('with an open gap "$reason" is $verdict', async ({ reason, verdict }) => {

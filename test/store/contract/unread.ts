@@ -462,6 +462,37 @@ export function describeUnread(open: OpenEngine): void {
       }),
     );
 
+    it.each(['event_bodies', 'events'] as const)(
+      'leave a gap for a person if they were trimmed before the search (%s), unless the API shows the id after all',
+      async (thing) => {
+        await inScene(open, async (scene) => {
+          await namedBy(scene, 'ra_1');
+          await scene.accept(scene.event({ ...about, id: 'x', recordId: 'shown_later' }));
+          await scene.accept(scene.event({ ...about, id: 'newest', recordId: 'other' }));
+          await scene.work();
+          scene.pass(SETTLE_MS);
+          await scene.store.trim(thing, { before: scene.now().wall, after: 0, limit: 500 });
+          expect(await naming(scene)).toEqual([]);
+          await scene.show('risk_assessment', 'shown_later', { id: 'shown_later' });
+          expect(await scene.openGaps()).toEqual([]);
+          expect(await outcomeOf(scene)).toBe('unresolved_event');
+          const noteAll = async () => {
+            const through = await scene.store.currentNumber();
+            const all = { through, event: through, named: [] };
+            await scene.store.noteSearched('risk_assessment', 'row_17', all, scene.now(), TIMING);
+          };
+          await noteAll();
+          expect(await scene.openGaps()).toEqual(['trimmed_event risk_assessment -']);
+          expect(await outcomeOf(scene)).toBe('unresolved_again');
+          const [gap] = await scene.store.list('gaps', { limit: 1 });
+          expect(await scene.store.resolveGap(gap!.id, scene.now())).toBe(true);
+          await namedBy(scene, 'ra_2');
+          await noteAll();
+          expect(await scene.openGaps()).toEqual([]);
+        })();
+      },
+    );
+
     it(
       'are read anew by other pointers though they were processed, and nothing is left of what there never was',
       inScene(open, async (scene) => {
