@@ -79,15 +79,15 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   const unusable: Waiting<UnusableDelivery>[] = [];
   let isScheduled = false;
   let flushing: Promise<void> = Promise.resolve();
-  let isCommitting = false;
+  /** The deliveries of the present commit, but for those that were rejected because it takes too long. */
   let committing: Waiting<unknown>[] = [];
   let lateCheck: AbortController | null = null;
   /** The senders of the last group. */
   let senders: readonly (object | null)[] = [];
   let lastCommitAt = 0;
   let lastCommitMs = 0;
-  /** The wait of a group for the senders of the last group that have not sent again. */
-  let gathering: { absent: Set<object | null>; end: AbortController } | null = null;
+  /** The last wait of a group, for the senders of the group before it that have not sent again. */
+  let gathering = { absent: new Set<object | null>(), end: new AbortController() };
   const sampler = createRejectionSampler();
   let rejections: CountedRejection[] = [];
   let minuteEnd: AbortController | null = null;
@@ -110,7 +110,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   }
 
   async function flush(before: Promise<void>): Promise<void> {
-    const isBehind = isCommitting;
+    const isBehind = committing.length > 0;
     await before;
     // A single sender does not wait.
     if (isBehind || senders.length > 1) await gather();
@@ -119,11 +119,9 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
     if (group.length > 0) senders = group.map(({ sender }) => sender);
     if (events.length > 0 || unusable.length > 0) schedule();
     if (group.length > 0 || kept.length > 0) {
-      isCommitting = true;
       committing = [...group, ...kept];
       await commit(group, kept);
       committing = [];
-      isCommitting = false;
     }
     const noted = rejections;
     rejections = [];
@@ -132,17 +130,15 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
 
   async function gather(): Promise<void> {
     if (events.length === 0 || isEnough()) return;
-    const ms = isSlow() ? GATHER_MS : Math.min(GATHER_MS, lastCommitAt + GATHER_MS - clock.steady());
+    const ms = isSlow() ? GATHER_MS : lastCommitAt + GATHER_MS - clock.steady();
     const absent = new Set(senders);
     for (const { sender } of events) absent.delete(sender);
     if (ms <= 0 || absent.size === 0) return;
     gathering = { absent, end: new AbortController() };
     await clock.sleep(ms, gathering.end.signal);
-    gathering = null;
   }
 
   function endGatheringIfComplete(sender: object | null): void {
-    if (gathering === null) return;
     gathering.absent.delete(sender);
     if (gathering.absent.size === 0 || isEnough()) gathering.end.abort(null);
   }
@@ -175,14 +171,14 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
   }
 
   /** Rejects deliveries that have waited too long, until none waits. One sleep serves all of them. */
-  async function rejectLate(own: AbortController): Promise<void> {
+  async function rejectLate(signal: AbortSignal): Promise<void> {
     const lists: Waiting<unknown>[][] = [events, unusable];
     for (;;) {
       const oldest = Math.min(
         ...[committing, ...lists].map((list) => list[0]?.since ?? Number.POSITIVE_INFINITY),
       );
-      if (oldest === Number.POSITIVE_INFINITY || own.signal.aborted) break;
-      await clock.sleep(oldest + ANSWERED_WITHIN_MS - clock.steady(), own.signal);
+      if (oldest === Number.POSITIVE_INFINITY || signal.aborted) break;
+      await clock.sleep(oldest + ANSWERED_WITHIN_MS - clock.steady(), signal);
       const since = clock.steady() - ANSWERED_WITHIN_MS;
       const isLate = (entry: Waiting<unknown>) => entry.since <= since;
       const late = [committing, ...lists].flatMap((list) => list.filter(isLate));
@@ -192,19 +188,18 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       const error = new StoreUnavailable('the database has not taken a delivery for too long');
       for (const { reject } of late) reject(error);
     }
-    if (lateCheck === own) lateCheck = null;
+    lateCheck = null;
   }
 
   /** Answers a group, but starts the commit of a waiting group first: a database server works on it while we write answers. */
   function answer(group: () => void): void {
-    if (events.length === 0 && unusable.length === 0) group();
+    if (events.length === 0) group();
     else setImmediate(group);
   }
 
   function keepRejections(some: readonly CountedRejection[]): void {
-    const room = MAX_WAITING_REJECTIONS - rejections.length;
-    if (some.length === 0 || room <= 0) return;
-    rejections.push(...some.slice(0, room));
+    if (some.length === 0) return;
+    rejections.push(...some.slice(0, MAX_WAITING_REJECTIONS - rejections.length));
     schedule();
   }
 
@@ -215,7 +210,7 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       endGatheringIfComplete(sender);
       if (lateCheck !== null) return;
       lateCheck = new AbortController();
-      void rejectLate(lateCheck);
+      void rejectLate(lateCheck.signal);
     });
   }
 
@@ -230,11 +225,9 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
       const steady = clock.steady();
       keepRejections(sampler.note(rejection, steady));
       if (minuteEnd !== null) return;
-      const own = new AbortController();
-      minuteEnd = own;
+      minuteEnd = new AbortController();
       // At the end of the minute its newest are written, even if no more rejections come.
-      void clock.sleep(MINUTE_MS - (steady % MINUTE_MS), own.signal).then(() => {
-        if (minuteEnd !== own) return;
+      void clock.sleep(MINUTE_MS - (steady % MINUTE_MS), minuteEnd.signal).then(() => {
         minuteEnd = null;
         keepRejections(sampler.close());
       });
@@ -243,7 +236,6 @@ export function createInbox(options: InboxOptions): Inbox & { drain(): Promise<v
     /** Resolves when nothing waits for a commit any more. */
     async drain() {
       minuteEnd?.abort();
-      minuteEnd = null;
       keepRejections(sampler.close());
       while (isScheduled || events.length > 0 || unusable.length > 0) {
         await new Promise((resolve) => setImmediate(resolve));

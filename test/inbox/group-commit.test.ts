@@ -37,6 +37,7 @@ async function opened() {
   const commits: number[] = [];
   const errors: unknown[] = [];
   const took: number[] = [];
+  const noted: number[] = [];
   let gate: Promise<void> = Promise.resolve();
   let failure: Error | null = null;
   const gated: Pick<Store, 'accept' | 'recordRejections'> = {
@@ -48,6 +49,7 @@ async function opened() {
     },
     async recordRejections(rejections) {
       if (failure !== null) throw failure;
+      noted.push(rejections.length);
       return store.recordRejections(rejections);
     },
   };
@@ -64,6 +66,7 @@ async function opened() {
     inbox,
     commits,
     took,
+    noted,
     errors,
     accepted: () => took.length,
     /** Holds every commit from now on, until the returned function is called. */
@@ -238,6 +241,47 @@ describe('the inbox', () => {
     expect(commits).toEqual([2, 2, 2]);
   });
 
+  it('gathers after a group that came in several turns of the event loop too', async () => {
+    const { clock, inbox, commits, hold } = await opened();
+    const [a, b] = [{}, {}];
+    const letGo = hold();
+    const first = [inbox.accept(event('first'))];
+    await settled();
+    for (const [id, sender] of [['a1', a] as const, ['b1', b] as const]) {
+      first.push(inbox.accept(event(id), sender));
+      await settled();
+    }
+    letGo();
+    await clock.advance(4);
+    await Promise.all(first);
+    const second = [inbox.accept(event('a2'), a)];
+    await settled();
+    expect(commits).toEqual([1, 2]);
+    second.push(inbox.accept(event('b2'), b));
+    await Promise.all(second);
+    expect(commits).toEqual([1, 2, 2]);
+  });
+
+  it('gathers nothing where all senders of the last group wait again already, or as many others as it is worth', async () => {
+    const { inbox, commits } = await opened();
+    const [a, b] = [{}, {}];
+    const both = (round: number) => [
+      inbox.accept(event(`a${round}`), a),
+      inbox.accept(event(`b${round}`), b),
+    ];
+    await Promise.all(both(1));
+    const second = both(2);
+    await vi.waitUntil(() => commits.length === 2);
+    await Promise.all(second);
+    const third = [inbox.accept(event('a3'), a)];
+    await settled();
+    expect(commits).toEqual([2, 2]);
+    third.push(...Array.from({ length: 15 }, (_, n) => inbox.accept(event(`evt_${n}`))));
+    await vi.waitUntil(() => commits.length === 3);
+    await Promise.all(third);
+    expect(commits).toEqual([2, 2, 16]);
+  });
+
   it('lets nobody wait who sends one after the other', async () => {
     const { inbox, commits } = await opened();
     for (const id of ['a', 'b', 'c']) await inbox.accept(event(id));
@@ -287,6 +331,8 @@ describe('the inbox', () => {
     const { inbox, commits } = await opened();
     await Promise.all(Array.from({ length: 1_100 }, (_, n) => inbox.accept(event(`evt_${n}`))));
     expect(commits).toEqual([512, 512, 76]);
+    await Promise.all(Array.from({ length: 600 }, () => inbox.quarantine(unusable)));
+    expect(commits.slice(3)).toEqual([512, 88]);
   });
 
   it('answers each delivery with its own outcome, also within one group', async () => {
@@ -300,6 +346,13 @@ describe('the inbox', () => {
       ...[{ status: 'duplicate', conflicting: true }, undefined],
     ] as object[]);
     expect(commits).toEqual([5]);
+  });
+
+  it('on a shared clock counts a delivery as accepted at the latest that it may be now, so that no read from before covers it', async () => {
+    const { clock, inbox, store } = await opened();
+    Object.assign(clock, { marginMs: () => 700 });
+    await inbox.accept(event('a'));
+    expect(await store.nextDueAt('policy')).toBe(clock.steady() + 700 + TIMING.settleMs);
   });
 
   it('acknowledges nothing of a group whose commit failed, and takes the next one', async () => {
@@ -375,6 +428,22 @@ describe('the inbox', () => {
     expect((await ended).map(({ status }) => status)).toEqual(repeat(8, 'rejected'));
   });
 
+  it.each([
+    ['others were answered before it', 5_000],
+    ['none was for a while', 60_000],
+  ])('answers in time a delivery whose commit hangs where %s', async (_which, laterMs) => {
+    const { inbox, clock, hold } = await opened();
+    await inbox.accept(event('a'));
+    await clock.advance(laterMs);
+    hold();
+    let isAnswered = false;
+    void inbox.accept(event('b')).catch(() => {
+      isAnswered = true;
+    });
+    await clock.advance(10_000);
+    expect(isAnswered).toBe(true);
+  });
+
   it('answers a delivery that is no event after its own commit too, and in time where that or the one before it hangs', async () => {
     const { inbox, clock, commits, hold } = await opened();
     await inbox.quarantine(unusable);
@@ -390,15 +459,18 @@ describe('the inbox', () => {
 
   it('notes the first rejections of a sender at once, and the newest at the end of the minute for all others', async () => {
     const { clock, reject, rejections } = await opened();
-    await clock.advance(60_000 - (clock.steady() % 60_000));
+    await clock.advance(60_000 - (clock.steady() % 60_000) + 15_000);
     reject(20_000, '203.0.113.1');
     reject(3, '192.0.2.1');
     await vi.waitUntil(async () => (await rejections()).length === 4);
-    await clock.advance(59_999);
+    await clock.advance(44_999);
     expect(await rejections()).toEqual([...repeat(2, '203.0.113.1 1'), ...repeat(2, '192.0.2.1 1')]);
     await clock.advance(1);
     await vi.waitUntil(async () => (await rejections()).length === 6);
     expect((await rejections()).slice(4)).toEqual(['203.0.113.1 19998', '192.0.2.1 1']);
+    reject(3, '203.0.113.1');
+    await clock.advance(60_000);
+    await vi.waitUntil(async () => (await rejections()).length === 9);
   });
 
   it('notes what the minute still holds when it is drained', async () => {
@@ -421,10 +493,30 @@ describe('the inbox', () => {
     expect(await rejections()).toHaveLength(1);
   });
 
-  it('is drained once everything that came in is committed', async () => {
-    const { inbox, store, hold } = await opened();
+  it('keeps only some of the rejections of a flood while the database does not answer', async () => {
+    const { inbox, noted, hold, reject } = await opened();
     const letGo = hold();
-    const answers = Array.from({ length: 200 }, (_, n) => inbox.accept(event(`evt_${n}`)));
+    void inbox.accept(event('a'));
+    await settled();
+    for (let n = 0; n < 20; n += 1)
+      for (let sender = 0; sender < 32; sender += 1) reject(1, `192.0.2.${sender}`, `reason ${n}`);
+    letGo();
+    await inbox.drain();
+    expect(noted).toEqual([500]);
+  });
+
+  it.each([
+    ['what is in a commit already', 0, 0],
+    ['what fills more than one group', 600, 0],
+    ['what is no event', 0, 600],
+  ])('is drained once all is committed, %s too', async (_which, eventsBehind, unusableBehind) => {
+    const { clock, inbox, store, hold } = await opened();
+    const letGo = hold();
+    const answers: Promise<unknown>[] = [inbox.accept(event('first'))];
+    await settled();
+    for (let n = 0; n < eventsBehind; n += 1) answers.push(inbox.accept(event(`evt_${n}`)));
+    for (let n = 0; n < unusableBehind; n += 1) answers.push(inbox.quarantine(unusable));
+    await settled();
     let drained = false;
     const done = inbox.drain().then(() => {
       drained = true;
@@ -433,7 +525,10 @@ describe('the inbox', () => {
     expect(drained).toBe(false);
     letGo();
     await done;
-    expect((await store.summary()).events.pending).toBe(200);
+    expect((await store.summary()).events.pending).toBe(1 + eventsBehind);
+    const [newest] = await store.list('quarantine', { limit: 1 });
+    expect(newest?.id ?? 0).toBe(unusableBehind);
     await Promise.all(answers);
+    expect(clock.sleepers).toBe(0);
   });
 });
