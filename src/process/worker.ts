@@ -64,15 +64,14 @@ export function createWorker(options: WorkerOptions) {
 
   function wake(): void {
     woken = true;
-    if (!paused) nap.wake();
+    nap.wake();
   }
 
   async function rest(signal: AbortSignal): Promise<void> {
-    const isWanted = () => woken && !paused;
-    if (isWanted()) return;
+    if (woken) return;
     const retryAt = paused ? null : await nextRetry();
     const leftMs = retryAt === null ? lookEveryMs : retryAt - clock.wall();
-    if (!isWanted()) await nap.sleep(Math.min(lookEveryMs, Math.max(SHORTEST_NAP_MS, leftMs)), signal);
+    if (!woken) await nap.sleep(Math.min(lookEveryMs, Math.max(SHORTEST_NAP_MS, leftMs)), signal);
   }
 
   async function nextRetry(): Promise<number | null> {
@@ -89,7 +88,6 @@ export function createWorker(options: WorkerOptions) {
       await store.recoverClaims();
       return true;
     } catch (error) {
-      if (!(error instanceof StoreUnavailable) || error.fatal) throw error;
       options.onError(error);
       return false;
     }
@@ -119,18 +117,17 @@ export function createWorker(options: WorkerOptions) {
 
   async function work(batch: readonly ClaimedEvent[]): Promise<void> {
     try {
-      // An applied event has no claim any more, so usually there is none to release.
-      if ((await apply(batch)) === batch.length) return;
+      await apply(batch);
     } catch (error) {
       // Our database failed, not the events: no attempt is counted. The claims are kept, so that nobody else tries either.
       options.onError(error);
       await clock.sleep(STORE_PAUSE_MS);
+      await store.releaseEvents(batch);
     }
-    await store.releaseEvents(batch);
   }
 
-  /** Resolves to the number of applied events. */
-  async function apply(batch: readonly ClaimedEvent[]): Promise<number> {
+  /** Applies the events, or defers those that it cannot apply. Either ends their claims. */
+  async function apply(batch: readonly ClaimedEvent[]): Promise<void> {
     let outcomes: readonly ProvisionalOutcome[];
     try {
       outcomes = await store.applyEvents(batch, options.rules, now());
@@ -139,15 +136,13 @@ export function createWorker(options: WorkerOptions) {
       const [event, ...others] = batch;
       if (event !== undefined && others.length === 0) {
         await fail(event, error);
-        return 0;
+        return;
       }
       // One event breaks the batch. One by one they show which.
-      let done = 0;
-      for (const each of batch) done += await apply([each]);
-      return done;
+      for (const each of batch) await apply([each]);
+      return;
     }
     outcomes.forEach(options.onOutcome);
-    return outcomes.length;
   }
 
   async function fail(event: ClaimedEvent, error: unknown): Promise<void> {

@@ -33,7 +33,13 @@ function event(id: string, over: Partial<IncomingEvent> = {}): IncomingEvent {
 const many = (count: number) => Array.from({ length: count }, (_, n) => event(`evt_${n}`));
 
 type Faults = {
-  [Verb in 'claimEvents' | 'applyEvents' | 'deferEvent' | 'recoverClaims']?: (call: number) => Error | null;
+  [Verb in
+    | 'claimEvents'
+    | 'applyEvents'
+    | 'deferEvent'
+    | 'nextAttemptWall'
+    | 'recoverClaims'
+    | 'releaseEvents']?: (call: number) => Error | null;
 };
 
 async function started(
@@ -46,29 +52,46 @@ async function started(
     whileAsking?: () => Promise<void>;
     paused?: boolean;
     claimed?: boolean;
+    /** That of another process. */
+    store?: Store;
+    /** The name of this process. */
+    owner?: string;
   } = {},
 ) {
-  const store = await openStore(':memory:');
+  const store = over.store ?? (await openStore(':memory:'));
   const clock = new HeldClock();
+  // The system's time was set since the start: no wait may depend on it.
+  clock.wall = () => clock.steady() + 3_600_000;
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   const accept = (...events: IncomingEvent[]) => store.accept({ events, unusable: [] }, now(), TIMING);
   if (over.events !== undefined) await accept(...over.events);
   // An earlier process got this far.
   if (over.claimed) await store.claimEvents('an earlier process', 100, 60_000, now());
 
-  const calls = { claimEvents: 0, applyEvents: 0, deferEvent: 0, recoverClaims: 0 };
+  const calls = {
+    claimEvents: 0,
+    applyEvents: 0,
+    deferEvent: 0,
+    nextAttemptWall: 0,
+    recoverClaims: 0,
+    releaseEvents: 0,
+  };
   const atWork = { batches: 0, most: 0 };
   function failing<Verb extends keyof Faults>(verb: Verb): Store[Verb] {
     const real = store[verb] as (...args: unknown[]) => Promise<unknown>;
     const wrapped = async (...args: unknown[]) => {
       calls[verb] += 1;
       const failure = over.faults?.[verb]?.(calls[verb]) ?? null;
-      if (failure !== null) throw failure;
+      if (failure !== null) {
+        await settled();
+        throw failure;
+      }
       return real(...args);
     };
     return wrapped as Store[Verb];
   }
   const apply = failing('applyEvents');
+  const nextAttemptWall = failing('nextAttemptWall');
   const outcomes: ProvisionalOutcome[] = [];
   const retries: { id: string; error: string; delayMs: number | null }[] = [];
   const errors: unknown[] = [];
@@ -78,9 +101,10 @@ async function started(
       claimEvents: failing('claimEvents'),
       deferEvent: failing('deferEvent'),
       recoverClaims: failing('recoverClaims'),
+      releaseEvents: failing('releaseEvents'),
       async nextAttemptWall() {
         await over.whileAsking?.();
-        return await store.nextAttemptWall();
+        return await nextAttemptWall();
       },
       async applyEvents(...args) {
         atWork.batches += 1;
@@ -95,6 +119,7 @@ async function started(
     rules: RULES,
     concurrency: over.concurrency ?? 8,
     maxAttempts: over.maxAttempts ?? 10,
+    claims: { owner: over.owner ?? '', leaseMs: 60_000, lookEveryMs: 30_000 },
     random: () => 1,
     onOutcome: (outcome) => void outcomes.push(outcome),
     onRetry: ({ id }, error, delayMs) => void retries.push({ id, error, delayMs }),
@@ -110,7 +135,7 @@ async function started(
   onTestFinished(async () => {
     stop.abort();
     while (!ended) await clock.advance(60_000);
-    await store.close();
+    if (over.store === undefined) await store.close();
   });
 
   const counts = async () => (await store.summary()).events;
@@ -195,7 +220,7 @@ describe('the processor', () => {
   });
 
   it('leaves everything where it is while paused', async () => {
-    const { worker, accept, counts, done, rest, clock } = await started({
+    const { worker, accept, counts, calls, done, rest, clock } = await started({
       events: [event('a')],
       paused: true,
     });
@@ -205,6 +230,7 @@ describe('the processor', () => {
     worker.wake();
     await rest();
     expect(await counts()).toMatchObject({ pending: 2, processed: 0 });
+    expect(calls).toMatchObject({ claimEvents: 0, nextAttemptWall: 0 });
     worker.resume();
     await done(2);
   });
@@ -253,6 +279,27 @@ describe('the processor', () => {
     await done(2_000);
     expect(atWork.most).toBe(2);
   });
+
+  it.each(['batch', 'process'])(
+    'works on no event of a record while another %s works on one of it',
+    async (other) => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const gates = [promise];
+      const { store, until, rest, done } = await started({
+        events: [event('a'), ...many(255), event('b', { recordId: 'pol of a' }), event('c')],
+        concurrency: other === 'batch' ? 2 : 1,
+        owner: 'one/',
+        gate: async () => await gates.shift(),
+      });
+      if (other === 'process') await started({ store, owner: 'another/' });
+      onTestFinished(() => resolve());
+      await until(async () => (await store.showEvent('c'))?.state === 'processed');
+      await rest();
+      expect(await store.showEvent('b')).toMatchObject({ state: 'pending' });
+      resolve();
+      await done(258);
+    },
+  );
 
   it('finds the one event that breaks a batch, and shows the others', async () => {
     const poisoned = event('poisoned', { body: 'not JSON' });
@@ -343,6 +390,37 @@ describe('the processor', () => {
     expect(clock.steady() - begun).toBeGreaterThanOrEqual(2_000);
     // Long before the lease of those claims would have ended.
     expect(clock.steady() - begun).toBeLessThan(5_000);
+  });
+
+  it('goes on where the database could not say when to look again', async () => {
+    const { accept, worker, errors, until, done } = await started({
+      faults: { nextAttemptWall: (call) => (call === 1 ? new StoreUnavailable('no') : null) },
+    });
+    await until(() => errors.length === 1);
+    await accept(event('a'));
+    worker.wake();
+    await done(1);
+  });
+
+  it('stops at once also where the database has not let it begin', async () => {
+    const { stop, errors, until, ended } = await started({
+      faults: { recoverClaims: () => new StoreUnavailable('no') },
+    });
+    await until(() => errors.length === 1);
+    stop.abort();
+    await until(ended);
+  });
+
+  it('tries events again once their lease has ended, where the database could not even release them', async () => {
+    const once = (call: number) => (call === 1 ? new StoreUnavailable('no') : null);
+    const { errors, until, counts, rest } = await started({
+      events: many(3),
+      faults: { applyEvents: once, releaseEvents: once },
+    });
+    await until(() => errors.length === 2, 250);
+    await rest();
+    expect(await counts()).toMatchObject({ processed: 0 });
+    await until(async () => (await counts()).processed === 3, 1_000);
   });
 
   it('keeps no event for itself when even its failure could not be written', async () => {
