@@ -70,7 +70,7 @@ export async function notify(
       state = seen.state;
       if (seen.isDue) {
         const error = await post(options, verdict, before, signal);
-        if (signal.aborted) break;
+        if (error !== null && signal.aborted) break;
         state = attempted(state, error === null, clock.steady(), options.random());
         options.onAttempt({ topic: state.topic ?? '', ok: error === null, error });
         if (error === null) unsaved = state.sent;

@@ -182,6 +182,24 @@ it('what one could not save before it lost its lease is saved, and the next one 
   expect(taken).toHaveLength(3);
 });
 
+it('says nothing twice where the service stopped before it had saved what was received', async () => {
+  const { fetch } = globalThis;
+  const received = vi.spyOn(globalThis, 'fetch').mockImplementationOnce(async (...args) => {
+    const response = await fetch(...args);
+    stop.abort();
+    return response;
+  });
+  onTestFinished(() => received.mockRestore());
+  await eventually('it has stopped', async () => {
+    await clock.advance(1000);
+    return stop.signal.aborted;
+  });
+  await run;
+  begin();
+  await clock.advance(600_000);
+  expect(taken).toHaveLength(1);
+});
+
 it('what could not be saved is forgotten when another one has told something since, and at a stop', async () => {
   await until(1);
   isDown = true;
@@ -250,6 +268,6 @@ it('names no address in an error', async () => {
   server.closeAllConnections();
   await new Promise((resolve) => server.close(resolve));
   await until(1);
-  expect(attempts[0]).toMatchObject({ ok: false });
+  expect(attempts[0]).toMatchObject({ ok: false, error: expect.stringContaining('ECONNREFUSED') });
   expect(attempts[0]?.error).not.toContain('token-in-the-path');
 });
