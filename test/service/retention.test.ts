@@ -122,12 +122,30 @@ it('goes on where a round ended', async () => {
   await accept(...Array.from({ length: 500 }, (_, n) => `e${n}`));
   at(100);
   const stop = new AbortController();
-  const round = createTrim({ store, settings: KEEP, clock: { ...clock, sleep: async () => stop.abort() } });
-  expect(await round(stop.signal)).toEqual({ rows: { event_bodies: 200 }, isOver: false });
-  expect(await createTrim({ store, clock, settings: KEEP })(signal)).toEqual({
-    rows: { event_bodies: 300 },
-    isOver: true,
+  const asked: string[] = [];
+  const watched: Store = {
+    ...store,
+    trim: (thing, step) => {
+      asked.push(`${thing} after ${step.after}`);
+      return store.trim(thing, step);
+    },
+  };
+  const settings = KEEP;
+  const round = createTrim({
+    store: watched,
+    settings,
+    clock: { ...clock, sleep: async () => stop.abort() },
   });
+  expect(await round(stop.signal)).toEqual({ rows: { event_bodies: 200 }, isOver: false });
+  asked.length = 0;
+  expect(await round(signal)).toEqual({ rows: { event_bodies: 300 }, isOver: true });
+  expect(asked).toEqual([
+    'quarantine_bodies after 0',
+    'duplicates after 0',
+    'event_ids after 0',
+    'event_bodies after 200',
+    'event_bodies after 400',
+  ]);
 });
 
 it('ends early when the service stops', async () => {
@@ -139,15 +157,16 @@ it('ends early when the service stops', async () => {
   expect(await bodies(store, 'e1')).toEqual([true]);
 });
 
-it('never asks for history where RETENTION_HISTORY_DAYS is 0', () => {
-  const things = (historyDays: number) => retentionTasks({ ...KEEP, historyDays }).map((task) => task.thing);
+it('never asks for history where RETENTION_HISTORY_DAYS is 0, and for rejections after a week', () => {
+  const things = (historyDays: number) =>
+    retentionTasks({ ...KEEP, historyDays }).map(({ thing, days }) => `${thing} ${days}`);
   expect(things(0)).toEqual([
-    'registrations',
-    'rejections',
-    'event_bodies',
-    'quarantine_bodies',
-    'duplicates',
-    'event_ids',
+    'registrations 0',
+    'rejections 7',
+    'event_bodies 90',
+    'quarantine_bodies 90',
+    'duplicates 90',
+    'event_ids 400',
   ]);
-  expect(things(5)).toContain('changes');
+  expect(things(5)).toContain('changes 5');
 });
