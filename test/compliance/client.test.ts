@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, test } from 'vitest';
 import { UnaddressableError } from '../../src/compliance/errors.ts';
@@ -257,6 +258,15 @@ describe('failures', () => {
     );
     expect(error.excerpt).toMatch(/x|あ|credentials/);
     expect(error.excerpt).not.toContain(key.slice(0, 6));
+  });
+
+  test("nothing of a request that is over stays at its caller's signal, which lives as long as the service", async () => {
+    const { client, budget, clock } = await start((response) => json(response, 200, { data: [] }));
+    budget.pauseUntil(clock.steady() + 1_000);
+    const waited = client.listPage('vendor', 1, call);
+    await clock.advance(1_000);
+    await waited;
+    expect(getEventListeners(call.signal, 'abort')).toEqual([]);
   });
 
   test("an aborted read ends with its caller's reason, and its place in the budget stays taken", async () => {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { getEventListeners } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -119,6 +120,13 @@ describe('the token exchange', () => {
         },
       },
     ]);
+  });
+
+  it("leaves nothing at its caller's signal, which lives as long as the service", async () => {
+    const { signal } = new AbortController();
+    const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
+    await endpoint.exchangeCode({ ...request, code: server.issueCode(), verifier: null }, signal);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   it('adds the verifier where there is a proof', async () => {
