@@ -214,18 +214,16 @@ function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint):
     for (;;) {
       signal.throwIfAborted();
       const row = await store.leaseTokens(GRANT, owner, leaseMs, now());
-      if (row !== null) {
-        try {
-          const tokens = open(row);
-          const done = ifUsable(tokens, rejected) ?? (await refresh(row, tokens, signal));
-          if (done !== null) return done;
-        } finally {
-          await store.releaseTokens(GRANT, owner);
-        }
-      } else {
+      if (row === null) {
         await clock.sleep(LOOK_EVERY_MS, signal);
-        const done = ifUsable(await current(), rejected);
+        continue;
+      }
+      try {
+        const tokens = open(row);
+        const done = ifUsable(tokens, rejected) ?? (await refresh(row, tokens, signal));
         if (done !== null) return done;
+      } finally {
+        await store.releaseTokens(GRANT, owner);
       }
     }
   }
