@@ -1,6 +1,7 @@
+import { getEventListeners } from 'node:events';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { backoffMs, sharedClock } from '../src/platform/clock.ts';
+import { backoffMs, createNap, sharedClock, systemClock } from '../src/platform/clock.ts';
 
 const DATABASE_ORIGIN = 1_800_000_000_000;
 
@@ -150,6 +151,18 @@ describe("the database's time", () => {
     expect(world.asked[1]).toBeGreaterThan(DATABASE_ORIGIN + 9_900);
     expect(world.asked[1]).toBeLessThanOrEqual(world.database());
   });
+});
+
+it('a sleep that is over, or was ended early, leaves nothing at its signal, which lives as long as the service', async () => {
+  const { signal } = new AbortController();
+  const clock = systemClock();
+  const nap = createNap(clock);
+  await clock.sleep(0, signal);
+  await nap.sleep(0, signal);
+  const napping = nap.sleep(60_000, signal);
+  nap.wake();
+  await napping;
+  expect(getEventListeners(signal, 'abort')).toEqual([]);
 });
 
 const BACKOFF = { firstMs: 1_000, longestMs: 60_000 };
