@@ -284,6 +284,21 @@ describe("a person's grant", () => {
     expect(await ours.authorization(never)).not.toBe(rejected);
   });
 
+  it('is tried again after a 401 where somebody has signed in meanwhile, with a refresh token or without', async () => {
+    server.answer = { ...server.answer, refresh: 'absent' };
+    const { accessToken } = await signIn(store);
+    await signIn(store);
+    expect(await ours.renew!(never, `Bearer ${accessToken}`)).toBe(true);
+  });
+
+  it('does not count as refused where only the database cannot be read', async () => {
+    await signIn(store);
+    const readTokens: Store['readTokens'] = async () => {
+      throw new StoreUnavailable('the disk is gone');
+    };
+    await expect(credentials({ ...store, readTokens }).standing!()).rejects.toThrow(StoreUnavailable);
+  });
+
   it('waits for a process that renews, and takes over from one that died meanwhile', async () => {
     await signIn(store);
     await clock.advance(HOUR_MS);
