@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -386,6 +386,27 @@ describe('NAME_FILE', () => {
     writeFileSync(tokens, `b:operate:${TOKEN}`);
     now = 10_000;
     expect(config.ops.tokens).toMatchObject([{ name: 'b', role: 'operate' }]);
+  });
+
+  it('of a secret keeps the last good value also while the file is empty or cannot be reached, and says which', () => {
+    const path = file(SECRET);
+    const told: string[] = [];
+    let now = 0;
+    const { webhook } = loadConfig(
+      { WEBHOOK_SECRETS_FILE: path },
+      { monotonicMs: () => now, onSecretProblem: (message) => told.push(message) },
+    );
+    const first = webhook.secrets();
+    writeFileSync(path, '\n');
+    now = 1000;
+    expect(webhook.secrets()).toBe(first);
+    rmSync(path);
+    symlinkSync(path, path);
+    now = 2000;
+    expect(webhook.secrets()).toBe(first);
+    now = 3000;
+    expect(webhook.secrets()).toBe(first);
+    expect(told).toEqual([expect.stringContaining('the file is empty'), expect.stringContaining('ELOOP')]);
   });
 });
 

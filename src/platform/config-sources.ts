@@ -100,16 +100,25 @@ function watchedFile<Value>(
       if (parsed !== null) value = parsed;
       else complain(`has changed and does not hold ${parser.takes}${flaw === null ? '' : ` (${flaw})`}`);
     } catch (error) {
-      complain(`cannot be read any more (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`);
+      complain(`cannot be read any more (${codeOrMessage(error)})`);
     }
     return value;
   };
 }
 
-/** Includes the inode, because a mounted secret is replaced by a rename. Empty: there is no file. */
+/** Includes the inode, because a mounted secret is replaced by a rename. Of a file that cannot be reached: why. */
 function fingerprint(path: string): string {
-  const stat = statSync(path, { throwIfNoEntry: false });
-  return stat === undefined ? '' : `${stat.ino}:${stat.mtimeMs}:${stat.size}`;
+  try {
+    const { ino, mtimeMs, size } = statSync(path);
+    return `${ino}:${mtimeMs}:${size}`;
+  } catch (error) {
+    return codeOrMessage(error);
+  }
+}
+
+function codeOrMessage(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return code ?? message;
 }
 
 /** The content without line breaks at its end, and without the byte order mark that some editors write. */
