@@ -274,7 +274,7 @@ WITH kinds AS (
   SELECT
     (SELECT value::timestamptz FROM facts WHERE name = 'heartbeat') AS heartbeat,
     coalesce((SELECT value FROM facts WHERE name = 'events_only'), '1') = '1' AS events_only,
-    coalesce((SELECT value FROM facts WHERE name = 'blocked'), '0') = '1' AS blocked,
+    coalesce((SELECT value FROM facts WHERE name = 'paused_since'), '') <> '' AS paused,
     coalesce((SELECT value FROM facts WHERE name = 'unreachable'), '0') = '1' AS unreachable,
     (SELECT value FROM facts WHERE name = 'access') AS access,
     coalesce((SELECT value FROM facts WHERE name = 'settle_ms'), '0')::float8 * interval '1 millisecond' AS settle,
@@ -310,7 +310,7 @@ WITH kinds AS (
 ), judged AS (
   SELECT *, CASE
     WHEN events_only THEN 'unverified'
-    WHEN blocked OR blocking_gaps > 0 THEN 'action_required'
+    WHEN paused OR blocking_gaps > 0 THEN 'action_required'
     WHEN heartbeat IS NULL OR clock_timestamp() - heartbeat NOT BETWEEN interval '-60 seconds' AND interval '60 seconds' THEN 'stale'
     WHEN unreachable THEN 'unreachable'
     -- One that was never whole is overdue since the first that failed: a first one may take long.

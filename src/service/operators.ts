@@ -202,15 +202,11 @@ function operatorsActions({ store, clock, repairs, state, replicas }: OperatorsO
     async pause() {
       state.setPause(await beginPause(store, clock.wall()));
       replicas.notify('work');
-      // At once: the heartbeat would show it seconds later.
-      await state.beat();
     },
     async resume() {
       await endPause(store);
       state.setPause(null);
       replicas.notify('work');
-      // At once: until then the page would show every kind as blocked.
-      await state.beat();
     },
   };
 }

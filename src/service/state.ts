@@ -12,7 +12,7 @@ import type { Base } from './opening.ts';
 import type { Repairs } from './repairs.ts';
 import type { Replicas } from './replicas.ts';
 
-/** When the pause began; empty: there is none. In the database it survives a restart and counts for every replica. */
+/** When the pause began; empty: there is none. In the database it survives a restart and counts for every replica, and the view `sync_status` reads it. */
 const PAUSED_SINCE = 'paused_since';
 
 /** Since when processing and repairs are paused, in wall-clock milliseconds; null: they are not. */
@@ -70,7 +70,6 @@ export function createServiceState(
       fullSyncMs,
       access,
       reader: replicas.isAlone ? undefined : { lease: READER_LEASE, replica: replicas.id },
-      blocked: pausedSince !== null,
       unreachable: unreachableSince(backfill?.health(), clock.steady()) !== null,
       others: repairs.budget.facts(),
     });

@@ -281,7 +281,6 @@ export interface ServiceFacts {
   eventsOnly: boolean;
   settleMs: number;
   fullSyncMs: number;
-  blocked: boolean;
   /** The API has given no usable answer for a while. */
   unreachable: boolean;
   /** The fingerprint of the present credentials, as in `noteAccess`. */

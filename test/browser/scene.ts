@@ -202,7 +202,6 @@ async function beat(h: Harness): Promise<void> {
     eventsOnly: false,
     settleMs: 10_000,
     fullSyncMs: 3_600_000,
-    blocked: false,
     unreachable: false,
     access: 'key',
   });

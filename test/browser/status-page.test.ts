@@ -77,7 +77,6 @@ async function fullSyncAll(): Promise<void> {
     eventsOnly: false,
     settleMs: 10_000,
     fullSyncMs: 3_600_000,
-    blocked: false,
     unreachable: false,
     access: 'key',
   });

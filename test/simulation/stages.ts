@@ -240,7 +240,6 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
         eventsOnly: false,
         settleMs,
         fullSyncMs,
-        blocked: false,
         unreachable: false,
         access: 'key',
         reader: isAlone ? undefined : { lease: READER_LEASE, replica: replicas.id },

@@ -47,7 +47,7 @@ function factsIn(path: string): number {
   }
 }
 
-const FACTS = { eventsOnly: false, fullSyncMs: 0, blocked: false, unreachable: false, access: 'key' };
+const FACTS = { eventsOnly: false, fullSyncMs: 0, unreachable: false, access: 'key' };
 
 async function restoredGaps(path: string, options: { readOnly?: boolean } = {}) {
   const store = await openStore(`file:${path}`, options);

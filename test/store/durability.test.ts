@@ -20,7 +20,6 @@ const FACTS = {
   fullSyncMs: 0,
   access: '',
   reader: undefined,
-  blocked: false,
   unreachable: false,
   others: {},
 };

@@ -37,7 +37,6 @@ export const FACTS: ServiceFacts = {
   eventsOnly: false,
   settleMs: 1,
   fullSyncMs: 1,
-  blocked: false,
   unreachable: false,
   access: '',
 };

@@ -143,7 +143,6 @@ describe('opening a PostgreSQL database', () => {
       eventsOnly: false,
       settleMs: 1,
       fullSyncMs: 0,
-      blocked: false,
       unreachable: false,
       access: 'key',
     });

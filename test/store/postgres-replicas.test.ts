@@ -450,7 +450,6 @@ describe('several replicas over one database', () => {
       eventsOnly: false,
       settleMs: SETTLE_MS,
       fullSyncMs: 0,
-      blocked: false,
       unreachable: false,
       access: 'key',
     });
@@ -470,7 +469,6 @@ describe('several replicas over one database', () => {
       eventsOnly: false,
       settleMs: SETTLE_MS,
       fullSyncMs: 0,
-      blocked: false,
       unreachable: false,
       access: 'key',
     });

@@ -17,7 +17,6 @@ const FACTS: ServiceFacts = {
   eventsOnly: false,
   settleMs: 3_000,
   fullSyncMs: 0,
-  blocked: false,
   unreachable: false,
   access: 'key',
 };

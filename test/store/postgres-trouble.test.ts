@@ -278,7 +278,7 @@ describe('trouble with the database', () => {
     await expect.poll(async () => (await server.query(waiting, database.url)).length).toBeGreaterThan(0);
     const accepted = store.accept({ events: [scene.event()], unusable: [] }, scene.now(), { settleMs: 1 });
     await expect(accepted).resolves.toMatchObject([{ status: 'accepted' }]);
-    const facts = { eventsOnly: true, settleMs: 1, fullSyncMs: 1, blocked: false, unreachable: false };
+    const facts = { eventsOnly: true, settleMs: 1, fullSyncMs: 1, unreachable: false };
     await store.beat(scene.now(), { ...facts, access: '' });
     // Read with each heartbeat.
     const asked = performance.now();

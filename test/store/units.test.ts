@@ -65,7 +65,6 @@ it('a beat, and a read that found nothing, wait for no answer while they hold th
     eventsOnly: false,
     settleMs: 1_000,
     fullSyncMs: 0,
-    blocked: false,
     unreachable: false,
     access: 'key',
   });

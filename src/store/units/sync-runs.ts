@@ -110,7 +110,7 @@ export function createFullSyncVerbs(database: Database) {
      */
     beat: (
       now: Now,
-      { eventsOnly, settleMs, fullSyncMs, blocked, unreachable, access, reader, others }: ServiceFacts,
+      { eventsOnly, settleMs, fullSyncMs, unreachable, access, reader, others }: ServiceFacts,
     ): Promise<ReadingFact[]> => {
       const reading: Record<ReadingFact, string> = {
         access,
@@ -121,7 +121,7 @@ export function createFullSyncVerbs(database: Database) {
       return database.transact<ReadingFact[], StoredReading[]>(
         async (unit, stored) => {
           const nowIso = iso(now.wall);
-          const ofAll = { heartbeat: nowIso, blocked: String(Number(blocked)), ...others };
+          const ofAll = { heartbeat: nowIso, ...others };
           const own = stored.length > 0 ? {} : { ...reading, unreachable: String(Number(unreachable)) };
           for (const [name, value] of Object.entries({ ...ofAll, ...own }))
             unit.send(writtenFact(name, value));

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { KINDS, type Kind } from '../../../src/compliance/kinds.ts';
+import { beginPause, endPause } from '../../../src/service/state.ts';
 import type { ServiceFacts } from '../../../src/store/store.ts';
 import { createScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
 
@@ -11,7 +12,6 @@ async function beat(scene: Scene, over: Partial<ServiceFacts> = {}) {
     eventsOnly: false,
     settleMs: SETTLE_MS,
     fullSyncMs: 60 * MINUTE_MS,
-    blocked: false,
     unreachable: false,
     access: 'key',
     ...over,
@@ -75,8 +75,9 @@ export function describeStatus(open: OpenEngine): void {
         expect((await status(scene)).verdict).toBe('unreachable');
         await fullSyncAll(scene);
         expect((await status(scene)).verdict).toBe('unreachable');
-        await beat(scene, { unreachable: true, blocked: true });
+        await beginPause(scene.store, scene.now().wall);
         expect((await status(scene)).verdict).toBe('action_required');
+        await endPause(scene.store);
         await beat(scene);
         expect((await status(scene)).verdict).toBe('in_sync');
       }),
@@ -474,20 +475,35 @@ export function describeStatus(open: OpenEngine): void {
       })();
     });
 
-    it.each([
-      {
-        facts: { blocked: true, unreachable: false },
-        verdict: 'action_required',
-        coverage: '7 listed by the API at the last full sync',
-      },
-      { facts: { eventsOnly: true }, verdict: 'unverified', coverage: 'payloads of events only' },
-    ])('says $verdict when the service says $facts', async ({ facts, verdict, coverage }) => {
-      await inPresent(open, async (scene) => {
+    it(
+      'needs a person as soon as somebody has paused it, and no longer once that is over, whoever did it and before any heartbeat',
+      inPresent(open, async (scene) => {
         await fullSyncAll(scene);
-        await beat(scene, facts);
-        expect(await status(scene)).toMatchObject({ verdict, coverage, in_sync_since: null });
-      })();
-    });
+        await beat(scene);
+        const coverage = '7 listed by the API at the last full sync';
+        await beginPause(scene.store, scene.now().wall);
+        expect(await status(scene)).toMatchObject({
+          verdict: 'action_required',
+          coverage,
+          in_sync_since: null,
+        });
+        await endPause(scene.store);
+        expect(await status(scene)).toMatchObject({ verdict: 'in_sync', coverage });
+      }),
+    );
+
+    it(
+      'is unverified when the service has no API to read',
+      inPresent(open, async (scene) => {
+        await fullSyncAll(scene);
+        await beat(scene, { eventsOnly: true });
+        expect(await status(scene)).toMatchObject({
+          verdict: 'unverified',
+          coverage: 'payloads of events only',
+          in_sync_since: null,
+        });
+      }),
+    );
 
     it(
       'is stale when the service has not been heard of for more than a minute',
@@ -508,9 +524,10 @@ export function describeStatus(open: OpenEngine): void {
         open,
         async (scene) => {
           await fullSyncAll(scene);
-          await beat(scene, { blocked: true });
-          expect((await status(scene, 'vendor')).verdict).toBe('action_required');
           await beat(scene);
+          await beginPause(scene.store, scene.now().wall);
+          expect((await status(scene, 'vendor')).verdict).toBe('action_required');
+          await endPause(scene.store);
           expect((await status(scene, 'vendor')).verdict).toBe('stale');
           const gap = { reason: 'deletion_pending', kind: 'policy', recordId: null } as const;
           await scene.store.openGap(gap, null, scene.now());

@@ -181,7 +181,6 @@ export function describeSyncRuns(open: OpenEngine): void {
           eventsOnly: false,
           settleMs: SETTLE_MS,
           fullSyncMs: 3_600_000,
-          blocked: false,
           unreachable: false,
           access: 'key',
         };

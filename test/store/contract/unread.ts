@@ -42,7 +42,6 @@ const verdictOf = async (scene: Scene, kind: Kind) => {
       eventsOnly: false,
       settleMs: SETTLE_MS,
       fullSyncMs: 0,
-      blocked: false,
       unreachable: false,
       access: 'key',
     },
