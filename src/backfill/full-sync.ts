@@ -247,7 +247,7 @@ export function createFullSyncer(
     const missing: string[] = [];
     let failed = 0;
     for (;;) {
-      const ids = await store.cycleRecords(kind, shown.id, IDS_AT_ONCE);
+      const ids = await store.untriedRecords(kind, shown.id, IDS_AT_ONCE);
       if (ids.length === 0) break;
       const read = await readEach(kind, run, ids, false, async (id, outcome) => {
         await store.markSynced(kind, id, shown.id);

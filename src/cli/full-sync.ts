@@ -20,7 +20,7 @@ const LOOK_EVERY_MS = 500;
 const NEWEST_SYNC_RUNS = 100;
 /**
  * `--wait` gives up after so many failed requests in a row. In an outage a list scan ends with its first failing page, but the
- * cycle over the assessments tries each of them, ever more slowly, for hours.
+ * full sync of the assessments tries each of them, ever more slowly, for hours.
  */
 const FAILURES_WAITED_FOR = 5;
 

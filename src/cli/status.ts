@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { answered, remoteApi } from '../ops/api/client.ts';
 import type { Status } from '../ops/api/schemas.ts';
-import { cycleWords } from '../ops/status-report.ts';
+import { assessmentSyncWords } from '../ops/status-report.ts';
 import { bytes } from '../ops/words.ts';
 import { loadConfig } from '../platform/config.ts';
 import { MirrorError } from '../platform/errors.ts';
@@ -134,7 +134,7 @@ function writeSummary(cli: Cli, status: Status): void {
   ]);
   const pairs: [string, Cell][] = [
     ['events', events],
-    ['reading assessments', cycleWords(status.assessment_cycle)],
+    ['reading assessments', assessmentSyncWords(status.assessment_sync)],
     ['oldest pending', summary.oldest_pending_at],
     ['last delivery', summary.last_delivery_at],
     ...(waits === null ? [] : [['compliance service', waits] as [string, string]]),

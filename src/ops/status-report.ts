@@ -44,17 +44,21 @@ export function statusReport({ at, live, summary, gaps, pending, syncRuns, verdi
     learned_pointers: summary === null ? null : pointersToSet(summary.learned_pointers, live.idPointers),
     pending_deletions: pending,
     sync_runs: { running: live.runningSyncRuns, last: syncRuns },
-    assessment_cycle: cycleOf({ summary, live, at }),
+    assessment_sync: assessmentSyncOf({ summary, live, at }),
     upstream: live.upstream,
     database: summary === null ? null : { bytes: summary.database_bytes, wal_bytes: summary.wal_bytes },
   };
 }
 
 /** How long it takes to read every known risk assessment once: a change that no event announced may stay unseen for so long. */
-type Cycle = Status['assessment_cycle'];
+type AssessmentSync = Status['assessment_sync'];
 
 /** The estimate is made from what has been read so far. */
-export function cycleOf({ summary, live, at }: Pick<Snapshot, 'summary' | 'live' | 'at'>): Cycle {
+export function assessmentSyncOf({
+  summary,
+  live,
+  at,
+}: Pick<Snapshot, 'summary' | 'live' | 'at'>): AssessmentSync {
   const assessments = summary?.kinds.find(({ kind }) => kind === 'risk_assessment');
   const last_seconds = assessments?.last_full_sync_seconds ?? null;
   const running = live.runningSyncRuns.find(({ kind }) => kind === 'risk_assessment');
@@ -68,7 +72,7 @@ export function cycleOf({ summary, live, at }: Pick<Snapshot, 'summary' | 'live'
   };
 }
 
-export function cycleWords({ last_seconds, running }: Cycle): string {
+export function assessmentSyncWords({ last_seconds, running }: AssessmentSync): string {
   const last = last_seconds === null ? 'none completed yet' : `the last took ${span(last_seconds)}`;
   if (running === null) return last;
   const { elapsed_seconds: elapsed, estimated_seconds: estimated } = running;

@@ -4,7 +4,7 @@ import { type Clock, createNap, momentOf, sharedClock, systemClock } from '../pl
 import type { Lease, Notice, Store } from '../store/store.ts';
 
 /**
- * How long the lease of work that only one replica does lasts. The holder prolongs it four times within that time. When a replica
+ * How long the lease of work that only one replica does lasts. The leader prolongs it four times within that time. When a replica
  * is killed, another takes over after at most this time and one look.
  */
 const LEASE_MS = 10_000;

@@ -13,7 +13,7 @@ import {
 } from './processes.ts';
 import { percentile } from './statistics.ts';
 
-/** Held upstream; a page takes a hundred. The assessments are few because a cycle asks for each by itself. */
+/** Held upstream; a page takes a hundred. The assessments are few because a full sync asks for each by itself. */
 const UPSTREAM = { policies: 150, riskAssessments: 10, vendors: 150 };
 /** Changed of each kind, once with their deliveries and once without. */
 const CHANGED = 4;

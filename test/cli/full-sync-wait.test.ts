@@ -38,7 +38,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-it('a cycle over the assessments is not waited for without end while the API refuses every read', async () => {
+it('a full sync of the assessments is not waited for without end while the API refuses every read', async () => {
   const { code, err } = await cli(['sync', '--kind', 'risk_assessment', '--wait'], settings);
   expect(code).toBe(1);
   expect(err).toContain('not complete: risk_assessment');

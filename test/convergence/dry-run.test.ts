@@ -81,14 +81,14 @@ describe('status', () => {
     );
   });
 
-  it('counts what is covered, says until when, and how long a cycle over the assessments takes', async () => {
+  it('counts what is covered, says until when, and how long a full sync of the assessments takes', async () => {
     const { out } = await cli(['status'], service.settings);
     expect(out).toMatch(/GAPS +COMPLETE THROUGH +IN SYNC SINCE +LAST FULL SYNC +COVERAGE/);
     expect(out).toMatch(/policy .* 0 +\d{4}-\S+Z .*Z +8 listed by the API at the last full sync/);
     expect(out).toMatch(/risk_assessment .* known ids only: 0/);
     expect(out).toMatch(/reading assessments +the last took ([\d.]+|under 1) s\n/);
-    const { assessment_cycle } = await service.get<{ assessment_cycle: object }>('/api/status');
-    expect(assessment_cycle).toEqual({ last_seconds: expect.any(Number), running: null });
+    const { assessment_sync } = await service.get<{ assessment_sync: object }>('/api/status');
+    expect(assessment_sync).toEqual({ last_seconds: expect.any(Number), running: null });
   });
 });
 

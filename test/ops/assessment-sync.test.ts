@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { cycleOf, cycleWords } from '../../src/ops/status-report.ts';
+import { assessmentSyncOf, assessmentSyncWords } from '../../src/ops/status-report.ts';
 import type { StoreSummary } from '../../src/store/reports.ts';
 import { liveFacts } from './harness.ts';
 
@@ -11,7 +11,7 @@ interface Running {
   total: number;
 }
 
-function cycle(last_full_sync_seconds: number | null, running: Running | null, at: number) {
+function assessmentSync(last_full_sync_seconds: number | null, running: Running | null, at: number) {
   const summary = { kinds: [{ kind: 'risk_assessment', last_full_sync_seconds }] } as StoreSummary;
   const of = {
     kind: 'risk_assessment' as const,
@@ -26,7 +26,7 @@ function cycle(last_full_sync_seconds: number | null, running: Running | null, a
     estimated_total: total,
     started_at: new Date(startedAt).toISOString(),
   }));
-  return cycleOf({ summary, live: liveFacts({ runningSyncRuns }), at });
+  return assessmentSyncOf({ summary, live: liveFacts({ runningSyncRuns }), at });
 }
 
 test.each([
@@ -45,13 +45,13 @@ test.each([
     running: { startedAt: HOUR_MS - 600_000, seen: 0, total: 200 },
     words: 'none completed yet; one under way for 10 min, its length not known yet',
   },
-])('a cycle reads as: $words', ({ last, running, words }) => {
-  expect(cycleWords(cycle(last, running, HOUR_MS))).toBe(words);
+])('the full sync of the assessments reads as: $words', ({ last, running, words }) => {
+  expect(assessmentSyncWords(assessmentSync(last, running, HOUR_MS))).toBe(words);
 });
 
-test('the estimate of a cycle never undercuts the time it has taken', () => {
+test('the estimate of a full sync never undercuts the time it has taken', () => {
   const running = { startedAt: 0, seen: 9, total: 5 };
-  expect(cycle(null, running, 3_000)).toEqual({
+  expect(assessmentSync(null, running, 3_000)).toEqual({
     last_seconds: null,
     running: { elapsed_seconds: 3, estimated_seconds: 3 },
   });

@@ -110,7 +110,7 @@ export class DiskFull extends StoreUnavailable {
 /** Verbs that commit nothing: no death is aimed at them. */
 export const READING: ReadonlySet<string> = new Set<keyof Store>([
   ...(['currentNumber', 'countDue', 'nextDueAt', 'unseenBy', 'touchedSince', 'countKnown'] as const),
-  ...(['hasAnnouncedDeletion', 'countProofs', 'someLiveRecord', 'cycleRecords'] as const),
+  ...(['hasAnnouncedDeletion', 'countProofs', 'someLiveRecord', 'untriedRecords'] as const),
   ...(['kindsWantingFullSync', 'pendingDeletions', 'lastDelivery', 'readFact'] as const),
   ...(['unreadEvents', 'failedWithoutRecord', 'shownIds', 'neverShown', 'unreadableRecords'] as const),
   ...(['eventsNaming', 'learnedPointers', 'nextAttemptWall', 'recoverClaims', 'releaseEvents'] as const),

@@ -134,7 +134,7 @@ export const status = z
       .describe('Where ids were found by asking the API, which no setting names yet.'),
     pending_deletions: z.array(pendingCount),
     sync_runs: z.object({ running: z.array(runningSyncRun), last: z.array(rows.syncRun) }),
-    assessment_cycle: z
+    assessment_sync: z
       .object({
         last_seconds: z.number().nullable(),
         running: z

@@ -3,7 +3,7 @@ import type { Upstream } from '../api/schemas.ts';
 import type { CredentialFacts } from '../context.ts';
 import { gapText, oldestOf } from '../gap-texts.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { cycleOf, cycleWords } from '../status-report.ts';
+import { assessmentSyncOf, assessmentSyncWords } from '../status-report.ts';
 import { sumOf } from '../verdict.ts';
 import { age, bytes, codeWords, count, figure, kindPlural, sentenceCase } from '../words.ts';
 import { gapsByReason } from './lists.tsx';
@@ -63,7 +63,7 @@ export function KindCards(snapshot: Snapshot) {
         <p class="reach">
           {sentenceCase(coverage)}
           {kind === 'risk_assessment' && !live.eventsOnly
-            ? `. Reading them all: ${cycleWords(cycleOf(snapshot))}`
+            ? `. Reading them all: ${assessmentSyncWords(assessmentSyncOf(snapshot))}`
             : ''}
         </p>
       </Tile>

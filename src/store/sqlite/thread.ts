@@ -96,7 +96,7 @@ const VERBS_OF: Readonly<Record<Exclude<VerbClass, 'syncs'>, readonly ThreadVerb
   ],
   reports: [
     'seeFields', 'failedWithoutRecord', 'countDue', 'compareReads', 'knownIds', 'unseenBy', 'touchedSince', 'hasAnnouncedDeletion',
-    'countProofs', 'someLiveRecord', 'cycleRecords', 'countKnown', 'unreadableRecords', 'kindsWantingFullSync', 'pendingDeletions',
+    'countProofs', 'someLiveRecord', 'untriedRecords', 'countKnown', 'unreadableRecords', 'kindsWantingFullSync', 'pendingDeletions',
     'unreadEvents', 'neverShown', 'eventsNaming', 'shownIds', 'learnedPointers', 'lastDelivery', 'listRegistrations', 'listSealed',
     'summary', 'listEvents', 'listDeliveries', 'showEvent', 'listRecords', 'listStatuses', 'showRecord', 'recordHistory',
     'listChanges', 'changesBefore', 'trimmedChanges', 'snapshotRecords', 'list', 'show', 'countGapsOpened', 'listPendingDeletions',

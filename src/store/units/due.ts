@@ -112,7 +112,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
     },
 
     /** Known ids, tombstones included, that this full sync has not tried yet: unverified ones first, then the longest unread. */
-    cycleRecords: (kind: Kind, syncRunId: number, limit: number): Promise<string[]> =>
+    untriedRecords: (kind: Kind, syncRunId: number, limit: number): Promise<string[]> =>
       idsOf(
         statements,
         sql`SELECT id FROM record_state WHERE kind = ${kind} AND sync_run_id IS DISTINCT FROM ${syncRunId}

@@ -157,16 +157,16 @@ export function describeSyncRuns(open: OpenEngine): void {
         await scene.conclude('risk_assessment', { absent: ['failed'] });
         await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'marked_dirty' }));
         const fullSync = await scene.store.startSyncRun('risk_assessment', 'timer', scene.now());
-        const cycle = (limit: number) => scene.store.cycleRecords('risk_assessment', fullSync.id, limit);
-        expect(await cycle(10)).toEqual(['marked_dirty', 'old', 'failed', 'new']);
-        expect(await cycle(2)).toEqual(['marked_dirty', 'old']);
+        const untried = (limit: number) => scene.store.untriedRecords('risk_assessment', fullSync.id, limit);
+        expect(await untried(10)).toEqual(['marked_dirty', 'old', 'failed', 'new']);
+        expect(await untried(2)).toEqual(['marked_dirty', 'old']);
         await scene.store.markSynced('risk_assessment', 'marked_dirty', fullSync.id);
         await scene.apply('risk_assessment', [{ id: 'old', data: { id: 'old' } }], {
           syncRunId: fullSync.id,
         });
-        expect(await cycle(10)).toEqual(['failed', 'new']);
+        expect(await untried(10)).toEqual(['failed', 'new']);
         const next = await scene.store.startSyncRun('risk_assessment', 'timer', scene.now());
-        expect(await scene.store.cycleRecords('risk_assessment', next.id, 10)).toHaveLength(4);
+        expect(await scene.store.untriedRecords('risk_assessment', next.id, 10)).toHaveLength(4);
       }),
     );
   });
