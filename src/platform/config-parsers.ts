@@ -124,7 +124,8 @@ export const networks: Parser<BlockList> = {
     const items = wordsIn(value);
     return items.length > 0 && items.every((item) => addNetwork(list, item)) ? list : null;
   },
-  takes: 'addresses and networks separated by commas, such as 10.0.0.7,192.168.0.0/16',
+  takes:
+    'addresses and networks separated by commas, such as 10.0.0.7,192.168.0.0/16, none of all addresses (/0)',
 };
 
 function addNetwork(list: BlockList, item: string): boolean {
