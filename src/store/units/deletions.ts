@@ -6,7 +6,14 @@ import { pendingDeletions as pending, recordState as states } from '../schema.ts
 import type { Conclusion, Lease, Now } from '../values.ts';
 import { countLive } from './due.ts';
 import { openGap, resolveGap, resolveRecords } from './gaps.ts';
-import { type Change, type LoadedRecord, loadRecords, type Records, writeContent } from './records.ts';
+import {
+  type Change,
+  type LoadedRecord,
+  loadRecords,
+  type Records,
+  TABLE_OF,
+  writeContent,
+} from './records.ts';
 import { requireLease } from './replicas.ts';
 import { idsOf, iso, singleValue, sql, update } from './sql.ts';
 
@@ -21,9 +28,6 @@ interface Context {
   /** If it is lost, nothing is deleted: rejects with MirrorError `lease_lost`. Absent: there is no other process. */
   lease?: Lease;
 }
-
-/** How many of the last read records are looked at to find a live one. */
-const LIVE_LOOKED_AT = 20;
 
 /** The verbs that turn proven absences into tombstones or pending deletions. */
 export function createDeletionVerbs(database: Database, records: Records) {
@@ -158,16 +162,13 @@ export function createDeletionVerbs(database: Database, records: Records) {
     },
 
     /** A verified live record, not one of `besides`, to be read as a witness: if possible one whose last read succeeded. */
-    async someLiveRecord(kind: Kind, besides: readonly string[]): Promise<string | null> {
-      const ids = await idsOf(
+    someLiveRecord: (kind: Kind, besides: readonly string[]): Promise<string | null> =>
+      singleValue<string>(
         statements,
         sql`SELECT id FROM record_state WHERE kind = ${kind} AND NOT ${statements.dialect.isAmong(states.id, besides)} AND returned
-          AND unverified_since IS NULL ORDER BY read_number DESC LIMIT ${LIVE_LOOKED_AT}`,
-      );
-      const loaded = await loadRecords(statements, kind, ids);
-      const live = ids.filter((id) => loaded.get(id)?.row?.deletedAt === null);
-      return live.find((id) => loaded.get(id)!.state.attempts === 0) ?? live[0] ?? null;
-    },
+          AND unverified_since IS NULL AND id NOT IN (SELECT id FROM ${TABLE_OF[kind]} WHERE deleted_at IS NOT NULL)
+          ORDER BY attempts > 0, read_number DESC LIMIT 1`,
+      ),
 
     /** How many deletions are not approved at `wall`, by sync run. */
     pendingDeletions: (wall: number): Promise<{ sync_run_id: number; kind: Kind; count: number }[]> =>

@@ -625,5 +625,17 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.store.someLiveRecord('vendor', ['ven_1'])).toBeNull();
       }),
     );
+
+    it(
+      'offers a live record as a witness however many others were deleted since it was read',
+      inScene(open, async (scene) => {
+        const ids = named(110);
+        await showAll(scene, 'vendor', ids);
+        const gone = ids.slice(0, 22);
+        await prove(scene, 'vendor', gone);
+        expect((await scene.conclude('vendor')).deleted).toHaveLength(gone.length);
+        expect(await scene.store.someLiveRecord('vendor', [])).not.toBeNull();
+      }),
+    );
   });
 }
