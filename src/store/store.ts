@@ -31,7 +31,7 @@ export interface ClaimStore {
 }
 
 /** How processes that share a database use one clock and notify each other. */
-export interface NoticeStore {
+interface NoticeStore {
   /** The database's clock, corrected for all processes if it is behind `atLeast` (steady), for example after a failover. Null: none. */
   sharedTime(atLeast: number | null): Promise<Now | null>;
   /** Resolves also if no other process listens. */
@@ -40,18 +40,17 @@ export interface NoticeStore {
   listen(onNotice: (notice: Notice) => void): Promise<{ stop: () => Promise<void> }>;
 }
 
-type EventVerbs = ReturnType<typeof createEventVerbs>;
-type ProcessingVerbs = ReturnType<typeof createProcessingVerbs>;
-type DueVerbs = ReturnType<typeof createDueVerbs>;
-type BackfillVerbs = ReturnType<typeof createBackfillVerbs>;
-type DeletionVerbs = ReturnType<typeof createDeletionVerbs>;
-type FullSyncVerbs = ReturnType<typeof createFullSyncVerbs>;
-
-export interface InboxStore extends ClaimStore, EventVerbs, ProcessingVerbs {}
-export interface BackfillStore extends DueVerbs, BackfillVerbs, DeletionVerbs, FullSyncVerbs {}
+export interface InboxStore
+  extends ClaimStore,
+    ReturnType<typeof createEventVerbs>,
+    ReturnType<typeof createProcessingVerbs> {}
+export interface BackfillStore
+  extends ReturnType<typeof createDueVerbs>,
+    ReturnType<typeof createBackfillVerbs>,
+    ReturnType<typeof createDeletionVerbs>,
+    ReturnType<typeof createFullSyncVerbs> {}
 export type OperatorStore = ReturnType<typeof createOperatorVerbs>;
 export type RetentionStore = ReturnType<typeof createRetentionVerbs>;
-export type FieldStore = ReturnType<typeof createFieldVerbs>;
 export type ReportStore = ReturnType<typeof createReports>;
 export type ReplicaStore = NoticeStore & ReturnType<typeof createReplicaVerbs>;
 
@@ -63,7 +62,7 @@ export interface Store
     BackfillStore,
     OperatorStore,
     RetentionStore,
-    FieldStore,
+    ReturnType<typeof createFieldVerbs>,
     ReportStore,
     ReplicaStore {
   readonly engine: 'sqlite' | 'postgres';
