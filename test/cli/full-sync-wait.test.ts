@@ -47,12 +47,19 @@ it('a full sync of the assessments is not waited for without end while the API r
 });
 
 it('what ended incomplete is seen in its sync run, because a first failure opens no gap', async () => {
-  const { code, out, err } = await cli(['sync', '--kind', 'policy', '--wait'], settings);
-  expect(code).toBe(1);
-  const number = /Sync run (\d+) of policy: /.exec(out)?.[1] ?? '';
-  expect(err).toContain('"sync-runs show NUMBER"');
-  const shown = await cli(['sync-runs', 'show', number], settings);
-  expect(shown.out).toContain('answered 401');
+  await inTemporaryDirectory(async (folder) => {
+    // Without a cycle beside it: where that goes on failing, a full sync that takes its time is not waited for either.
+    const its = { ...settings, DATABASE_URL: `file:${join(folder, 'mirror.db')}`, RISK_IDS_FILE: '' };
+    const listing = start(['serve'], its);
+    await listing.line('Operators: ');
+    const { code, out, err } = await cli(['sync', '--kind', 'policy', '--wait'], its);
+    expect(code).toBe(1);
+    const number = /Sync run (\d+) of policy: /.exec(out)?.[1] ?? '';
+    expect(err).toContain('"sync-runs show NUMBER"');
+    const shown = await cli(['sync-runs', 'show', number], its);
+    expect(shown.out).toContain('answered 401');
+    expect(await listing.stop()).toBe(0);
+  });
 });
 
 it('waits for the end, and ends with its exit code, also where nobody reads its output any more', () => {
