@@ -20,6 +20,7 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
   const opened: string[] = [];
   const audited: string[] = [];
   const alsoAsked: Kind[] = [];
+  let canSave = true;
   const fails = async () => {
     throw failure();
   };
@@ -34,7 +35,10 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
     store: { currentNumber: async () => 1 },
     gaps: {
       open: async ({ reason }) => void opened.push(reason),
-      resolve: async () => undefined,
+      resolve: async () => {
+        if (!canSave) throw new Error('the disk is full');
+        return undefined;
+      },
       auditCredentials: async (_, outcome) => void audited.push(outcome),
     },
     clock: {
@@ -79,6 +83,15 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
     async failTimes(times: number): Promise<void> {
       for (let n = 0; n < times; n += 1) await read('vendor').catch(() => undefined);
     },
+    /** Each time after a good answer. */
+    async failNowAndThen(times: number): Promise<void> {
+      for (let n = 0; n < times; n += 1) {
+        listsAnswer = true;
+        await read('vendor');
+        listsAnswer = false;
+        await read('vendor').catch(() => undefined);
+      }
+    },
     /** Seconds in which nothing is asked. */
     pass: (seconds: number) => {
       now += seconds * 1_000;
@@ -91,9 +104,13 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
       return [...opened];
     },
     stop: () => stop.abort(),
+    saves: (can: boolean) => {
+      canSave = can;
+    },
     setBack: (ms: number) => {
       wallAhead -= ms;
     },
+    isLookDue: () => upstream.isLookDue(6_000),
     unreachableSince: () => unreachableSince(upstream.health(), now),
     silentSince: () => upstream.health().silentSince?.wall ?? null,
     lacksCredentials: () => upstream.health().lacksCredentials,
@@ -161,6 +178,42 @@ it.each([
   expect(await answer()).toEqual([]);
 });
 
+it('an answer that nobody can use ends a row of failures, so that one more among good ones is no outage', async () => {
+  const { fail, failTimes, pass, answer } = reader();
+  await failTimes(3);
+  await fail(0, unreadable, ['vendor']);
+  await fail(0, silent, ['vendor']);
+  pass(60);
+  expect(await answer()).toEqual([]);
+});
+
+it('credentials that are rejected, or were never tried, are not tried every few seconds by looks', async () => {
+  const { fail, pass, isLookDue } = reader();
+  pass(60);
+  expect(isLookDue()).toBe(false);
+  await fail(0, refusing);
+  pass(60);
+  expect(isLookDue()).toBe(false);
+  await fail(0, silent);
+  expect(isLookDue()).toBe(true);
+});
+
+it('requests that fail now and then, among good ones, make no other wait', async () => {
+  const { failNowAndThen, waits } = reader();
+  await failNowAndThen(9);
+  expect(await waits('vendor')).toBe(0);
+});
+
+it('that the credentials are accepted again is noted with the next read where the database could not take it', async () => {
+  const { fail, answer, audited, saves } = reader();
+  await fail(0, refusing, ['vendor']);
+  saves(false);
+  await expect(answer()).rejects.toThrow('the disk is full');
+  saves(true);
+  await answer();
+  expect(audited).toEqual(['401', 'accepted']);
+});
+
 it('a service that refuses the credentials answers: neither is it away, nor was it so meanwhile', async () => {
   const { fail } = reader();
   expect(await fail(120_000, refusing, ['policy'])).toEqual([]);
@@ -201,14 +254,22 @@ it('policies that cannot be read do not make vendors wait after a time in which 
 
 /** Reads of assessments of which each is answered without an id. `answers`: what the made-up id gets. */
 function unnamedReader() {
-  const state = { madeUp: (): object => ({ outcome: 'missing', isPage: false }), asked: [] as string[] };
+  const state = {
+    madeUp: (): object => ({ outcome: 'missing', isPage: false }),
+    asked: [] as string[],
+    canSend: true,
+    number: 1,
+  };
   const moment = { steady: 0, wall: 0 };
   let turn = Promise.resolve();
   const getRecord = async (_kind: Kind, id: string, { onSend }: CallOptions) => {
     // As the budget does it: one after the other.
     turn = turn.then(() => new Promise((next) => setTimeout(next, 1)));
     await turn;
+    if (!state.canSend && !/^r\d$/.test(id)) throw signedOut();
     await onSend?.();
+    // Something is written while the request is on its way.
+    state.number += 1;
     state.asked.push(/^r\d$/.test(id) ? id : 'made up');
     const found = { outcome: 'found', object: { status: 'ok' }, isUnnamed: true };
     return { ...(/^r\d$/.test(id) ? found : state.madeUp()), began: moment, ended: moment };
@@ -217,13 +278,13 @@ function unnamedReader() {
   const upstream = createUpstream({
     client: { getRecord } as unknown as ComplianceClient,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
-    store: { currentNumber: async () => 1 },
+    store: { currentNumber: async () => state.number },
     gaps: {
       open: async ({ reason }) => void opened.push(reason),
       resolve: async () => undefined,
       auditCredentials: async () => undefined,
     },
-    clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
+    clock: { wall: () => 0, steady: () => 0, marginMs: () => 5, sleep: async () => undefined },
     random: () => 0,
     signal: new AbortController().signal,
   });
@@ -246,6 +307,14 @@ it('an answer without an id is about no record where an id that nobody has made 
   await expect(read()).rejects.toMatchObject({ kind: 'server' });
 });
 
+it('whether a service tells ids apart is asked again after a request that could not be sent', async () => {
+  const { state, read } = unnamedReader();
+  state.canSend = false;
+  await expect(read()).rejects.toMatchObject({ kind: 'unauthorized' });
+  state.canSend = true;
+  expect(await read()).toMatchObject({ answer: { outcome: 'found' } });
+});
+
 it.each([403, 500])(
   'a service that answers an unknown id with %i may leave the ids out of its records',
   async (status) => {
@@ -266,6 +335,59 @@ it('records without ids that are read together share one request that shows whet
   expect(state.asked).toEqual([...ids, 'made up']);
   await read();
   expect(state.asked.slice(5)).toEqual(['r1', 'made up']);
+});
+
+it('a web page as the answer to an id that nobody has made is a fault only while no record is known', async () => {
+  const { state, opened, upstream } = unnamedReader();
+  state.madeUp = () => ({ outcome: 'missing', isPage: true });
+  await upstream.probe('risk_assessment', 'scan', 1);
+  expect(opened).toEqual([]);
+  await expect(upstream.probe('risk_assessment', 'scan', 0)).rejects.toThrow('with a web page');
+  expect(opened).toEqual(['unreadable_answer']);
+});
+
+it.each([400, 422])(
+  'an id that nobody has made is refused with %i by the service, and not by a page of a proxy',
+  async (status) => {
+    const { state, upstream } = unnamedReader();
+    let excerpt = '{"error":"not a UUID"}';
+    state.madeUp = () => {
+      throw new UpstreamError('unexpected_status', `answered ${status}`, { status, excerpt });
+    };
+    await upstream.probe('risk_assessment', 'scan', 0);
+    excerpt = '\n<html><title>Bad Request</title></html>';
+    await expect(upstream.probe('risk_assessment', 'scan', 0)).rejects.toThrow('Bad Request');
+  },
+);
+
+it('a read counts from the number and the earliest moment of its request to the latest moment of its answer', async () => {
+  const { read } = unnamedReader();
+  expect((await read()).read).toMatchObject({ number: 1, beganAt: -5, endedAt: 5 });
+});
+
+it('a witness counts for a read if it had ended as that began, although others overlap with it', () => {
+  const { upstream } = unnamedReader();
+  upstream.noteWitness('vendor', { beganAt: 10, endedAt: 20 });
+  upstream.noteWitness('vendor', { beganAt: 15, endedAt: 30 });
+  const before = [19, 20, 30].map((at) => upstream.witnessedAt('vendor', at));
+  expect(before).toEqual([null, 10, 15]);
+  expect(upstream.witnessedAt('risk_assessment', 30)).toBeNull();
+  for (let n = 0; n < 4; n += 1) upstream.noteWitness('vendor', { beganAt: 18, endedAt: 40 });
+  expect(upstream.witnessedAt('vendor', 20)).toBe(10);
+});
+
+it('a 403 is about the credentials only if each record that was asked for got one', async () => {
+  const { state, opened, upstream, read } = unnamedReader();
+  await read();
+  const forbidden = new UpstreamError('forbidden', 'answered 403', { status: 403 });
+  state.madeUp = () => {
+    throw forbidden;
+  };
+  await expect(read('other')).rejects.toThrow(forbidden);
+  await upstream.noteForbidden('risk_assessment', forbidden, 2);
+  expect(opened).toEqual([]);
+  await upstream.noteForbidden('risk_assessment', forbidden, 1);
+  expect(opened).toEqual(['credentials_rejected']);
 });
 
 /** Looks at an idle API. `answerTo`: the error for a page with this query; null: it is answered with a page. */

@@ -113,6 +113,18 @@ describe('a dry run through the service', () => {
     expect(policies?.incomplete).toContain('29 records where its total says 28');
   });
 
+  it('counts a record once that a list shows twice, since it moved while it was read', async () => {
+    const { records } = stage.upstream;
+    records.put('policies', { ...records.find('policies', 'pol-20')!, name: 'Renamed' });
+    stage.upstream.onRequest = ({ path }) => {
+      // The last one of the first page is now the first one of the second.
+      if (path.includes('page=2&'))
+        records.put('policies', { id: 'pol-unseen', name: 'New', version: '1.0' });
+    };
+    const [policies] = (await compare(['policy'])) as Compared[];
+    expect(policies).toMatchObject({ missing: 0, extra: 0, different: 1 });
+  });
+
   it('does not count as extra what came while it read, too late for its page', async () => {
     const { records } = stage.upstream;
     // Held back, and not failed: the tries would be used up before its row is there.
@@ -134,19 +146,20 @@ describe('a dry run through the service', () => {
     expect(await policies).toMatchObject([{ missing: 0, extra: 0, different: 0, incomplete: null }]);
   });
 
-  it('finds assessments that live again, and those that have come to be', async () => {
+  it('finds assessments that live again, and those that have come to be, and nothing else', async () => {
     const { records } = stage.upstream;
     const assessment = (id: string) => ({ id, name: id, status: 'open' });
-    records.put('assessments', assessment('risk-buried'));
-    records.put('assessments', assessment('risk-lives'));
-    for (const id of ['risk-buried', 'risk-lives', 'risk-early']) {
+    const exist = ['risk-buried', 'risk-gone', 'risk-lives'];
+    for (const id of exist) records.put('assessments', assessment(id));
+    for (const id of [...exist, 'risk-early']) {
       await stage.deliver(eventAbout('risk.identified', 'assessments', assessment(id)));
     }
     const known = () => contents()['risk_assessments'] as { id: string; deleted_at: string | null }[];
-    await stage.leapUntil('both rows', () => known().length === 2);
-    records.remove('assessments', 'risk-buried');
+    await stage.leapUntil('all rows', () => known().length === exist.length);
+    for (const id of ['risk-buried', 'risk-gone']) records.remove('assessments', id);
     await stage.post('/api/sync-runs', { kinds: ['risk_assessment'] });
-    await stage.leapUntil('the tombstone', () => known().some((row) => row.deleted_at !== null));
+    const buried = () => known().filter((row) => row.deleted_at !== null);
+    await stage.leapUntil('the tombstones', () => buried().length === 2);
 
     // Else the service might look for them again by itself, and find them first.
     await stage.post('/api/pause');
@@ -159,7 +172,14 @@ describe('a dry run through the service', () => {
     await stage.leapUntil('the last answer to what it had asked before', isQuiet, 10_000);
     records.put('assessments', assessment('risk-buried'));
     records.put('assessments', assessment('risk-early'));
+    let failed = 0;
+    stage.upstream.faultOf = ({ path }) => {
+      if (!path.endsWith('/risk-early') || failed > 0) return null;
+      failed += 1;
+      return { fault: 'status', status: 500 };
+    };
     const [compared] = (await compare(['risk_assessment'])) as Compared[];
+    expect(failed).toBe(1);
     expect(compared).toMatchObject({ missing: 2, extra: 0, different: 0 });
     expect(compared?.examples.map(({ id, what }) => `${id} ${what}`)).toEqual([
       'risk-buried missing',

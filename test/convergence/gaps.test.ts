@@ -106,6 +106,16 @@ const CASES: readonly Case[] = [
     },
   },
   {
+    reason: 'unresolved',
+    when: 'a person asks for an assessment that the API has never shown',
+    async open(stage) {
+      await stage.post('/api/records/risk_assessment/refetch', { ids: ['ra-mistyped'] });
+    },
+    async resolve(stage) {
+      stage.upstream.records.put('assessments', { id: 'ra-mistyped', name: 'Late', status: 'open' });
+    },
+  },
+  {
     reason: 'unreadable_answer',
     when: 'a record is answered with what means nothing here',
     async open(stage) {

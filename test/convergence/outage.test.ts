@@ -247,3 +247,38 @@ it('a refetch that a person asks for after an outage is not put off', async () =
   await stage.leapUntil('the read', isAsked('/vendors/ven-1'), SHORT_STEP_MS);
   expect(stage.clock.steady() - from).toBeLessThan(5_000);
 });
+
+it('after full syncs that failed and one that is complete, the next comes with the timer', async () => {
+  const { upstream, clock } = stage;
+  upstream.faultOf = () => ({ fault: 'status', status: 503 });
+  await stage.post('/api/sync-runs', { kinds: ['vendor'] });
+  interface SyncRun {
+    id: number;
+    kind: string;
+    outcome: string | null;
+  }
+  const last = async () =>
+    (await stage.get<{ items: SyncRun[] }>('/api/sync-runs')).items.find(({ kind }) => kind === 'vendor');
+  await stage.leapUntil('a failure', async () => (await last())?.outcome === 'incomplete');
+  upstream.faultOf = () => null;
+  const areAllResolved = async () => (await stage.gaps()).every(({ resolved_at }) => resolved_at !== null);
+  await stage.leapUntil(
+    'the end of what failed',
+    async () => (await last())?.outcome === 'complete' && (await areAllResolved()),
+  );
+  const before = await last();
+  const until = clock.steady() + 5 * 60_000;
+  await stage.leapUntil('five minutes', () => clock.steady() >= until, 5_000);
+  expect(await last()).toEqual(before);
+});
+
+it('while the list of vendors keeps failing, those that events name are read one by one, however many they are', async () => {
+  const { upstream } = stage;
+  await stage.leapUntil('in sync', isNow('in_sync', LISTED));
+  upstream.faultOf = ({ path }) => (path.includes('/vendors?') ? { fault: 'status', status: 503 } : null);
+  await stage.post('/api/sync-runs', { kinds: ['vendor'] });
+  const isIncomplete = ({ reason }: { reason: string }) => reason === 'list_incomplete';
+  await stage.leapUntil('more than one failure', async () => (await stage.gaps()).some(isIncomplete));
+  for (const id of upstream.records.ids('vendors')) await stage.deliver(stage.touchVendor(id));
+  await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
+});
