@@ -156,9 +156,9 @@ export function createFullSyncer(
         skip: seenBefore.size === 0 ? run.skip : 0,
         onPage: (applied, total) => {
           run.differences.read(applied);
-          // A record that also differs is refetched anyway, after the consistency window.
-          for (const { id, lacks, outcome } of applied)
-            if (lacks && (outcome === 'unchanged' || outcome === 'refused')) lacking.add(id);
+          // A living record that also differs has changed, and is looked at again after the consistency window.
+          for (const { id, lacks, outcome, witness } of applied)
+            if (lacks && (outcome === 'unchanged' || outcome === 'refused' || !witness)) lacking.add(id);
           run.shown.estimatedTotal = total ?? run.shown.estimatedTotal;
           reportProgress(run);
         },

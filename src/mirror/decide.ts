@@ -265,9 +265,11 @@ export function decideApply(
   // Of a deleted vendor, what a list shows in part is only a reason to ask its own address, which alone knows.
   const isOfDeleted = lacks && row !== null && row.deletedAt !== null;
   if (change !== null && row !== null && (isOfDeleted || tooCloseToTell(state, read, timing))) {
+    // A reason that is already waiting is not put off: list after list would keep the record's own address from being asked.
+    const again = isOfDeleted && state.dirtyAt !== null ? state : lookAgain(state, read, timing);
     // Even if the read is stale, the API has shown the id. So a later 404 is about a record, and not about another thing's id.
-    const again = { ...lookAgain(state, read, timing), returned: true };
-    return { outcome: 'deferred', state: again, row: null, change, confirmed: false, lacks };
+    const next = { ...again, returned: true };
+    return { outcome: 'deferred', state: next, row: null, change, confirmed: false, lacks };
   }
 
   // The fields that the list left out may belong to another version of the record.

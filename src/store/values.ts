@@ -189,6 +189,8 @@ export interface Compared extends Pick<Applied, 'id' | 'lacks'> {
 export interface DueRecord {
   id: string;
   attempts: number;
+  /** Neither an event nor a read left it unverified: somebody wants this very record read. */
+  asked: boolean;
 }
 
 export type MissingOutcome =

@@ -308,6 +308,57 @@ it('a vendor that is deleted, and which a list still shows in part, stays so unt
   await became(['insert', 'update', 'delete', 'restore']);
 });
 
+it('vendors that exist again become alive, also where so many are due that the list is read, which shows them in part', async () => {
+  const ids = ['ven-1', 'ven-2', 'ven-3', 'ven-4'];
+  let areGone = false;
+  await against((path, query) => {
+    const listed = areGone ? [] : ids;
+    const page = query.get('page') === '1' ? listed.map((id) => ({ id, name: id })) : [];
+    if (path === '/vendors') return { body: { data: page, meta: { total: listed.length } } };
+    const id = path.slice('/vendors/'.length);
+    return listed.includes(id) ? { body: { data: { id, name: id, notes: 'x' } } } : bare(path, query);
+  });
+  await inSync('vendor');
+  const sender = createSender(service!.webhookUrl, 1);
+  const announce = async (type: 'vendor.added' | 'vendor.removed') => {
+    for (const id of ids) expect(await sender.attempt(eventAbout(type, 'vendors', { id }))).toBe(202);
+  };
+  const are = (what: string, alive: boolean) =>
+    eventually(what, async () => {
+      const { items } = await service!.get<{
+        items: { data: object; deleted_at: string | null; unverified_since: string | null }[];
+      }>('/api/records/vendor');
+      const settled = items.filter((row) => row.unverified_since === null && 'notes' in row.data);
+      return settled.filter((row) => (row.deleted_at === null) === alive).length === ids.length;
+    });
+  for (const id of ids) await service!.post(`/api/records/vendor/${id}/refetch`);
+  await are('all of each', true);
+  areGone = true;
+  await announce('vendor.removed');
+  await are('deleted', false);
+  areGone = false;
+  await announce('vendor.added');
+  await are('alive again', true);
+  await inSync('vendor');
+  sender.close();
+});
+
+it('vendors that a person asks for are read at their own addresses, however many, since a list may show them in part', async () => {
+  const ids = ['ven-1', 'ven-2', 'ven-3', 'ven-4'];
+  await against((path, query) => {
+    const page = query.get('page') === '1' ? ids.map((id) => ({ id, name: id })) : [];
+    if (path === '/vendors') return { body: { data: page, meta: { total: ids.length } } };
+    const id = path.slice('/vendors/'.length);
+    return ids.includes(id) ? { body: { data: { id, name: id, notes: 'x' } } } : bare(path, query);
+  });
+  await inSync('vendor');
+  await service!.post('/api/records/vendor/refetch', { ids });
+  await eventually('all of each', async () => {
+    const { items } = await service!.get<{ items: { data: object }[] }>('/api/records/vendor');
+    return items.length === ids.length && items.every(({ data }) => 'notes' in data);
+  });
+});
+
 it.each<[string, unknown]>([
   ['without an id', { data: { name: 'A', status: 'open' } }],
   ['in an array of one', { data: [{ id: 'ra-1', name: 'A', status: 'open' }] }],

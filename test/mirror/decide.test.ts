@@ -297,11 +297,13 @@ describe('a row of a list', () => {
 
   it('that leaves out something makes no deleted record alive, and has it looked at again', () => {
     const gone = row(held.data, NOW_ISO);
-    const applied = (data: JsonObject) =>
-      decideApply('vendor', data, read, { state: state(VERIFIED), row: gone }, TIMING);
+    const applied = (data: JsonObject, before: Partial<RecordState> = VERIFIED) =>
+      decideApply('vendor', data, read, { state: state(before), row: gone }, TIMING);
     const dueAt = read.endedAt + TIMING.settleMs;
     const again = { unverifiedSince: read.endedWall, dueAt };
     expect(applied({ name: 'Old' })).toMatchObject({ outcome: 'deferred', row: null, state: again });
+    const waiting = { ...VERIFIED, dirtyAt: 100, unverifiedSince: 1_000, dueAt: 110 };
+    expect(applied({ name: 'Old' }, waiting)).toMatchObject({ outcome: 'deferred', state: waiting });
     expect(applied(held.data)).toMatchObject({ outcome: 'revived', state: { unverifiedSince: null } });
   });
 

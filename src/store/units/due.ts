@@ -56,7 +56,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       for (const row of rows) {
         const at = dueAt(row, timing);
         if (at === null || at <= now.steady || row.attempts > 0 || row.missingSince !== null) {
-          due.push({ id: row.id, attempts: row.attempts });
+          due.push({ id: row.id, attempts: row.attempts, asked: row.dirtyAt === null });
           continue;
         }
         // Skipped if another dirty mark came meanwhile.
