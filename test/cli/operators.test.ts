@@ -242,6 +242,12 @@ describe('beside a running service', () => {
     expect(code).toBe(2);
     expect(err).toContain('operate');
   });
+
+  it('of several tokens one that may change things is taken', async () => {
+    const known = readFileSync(join(directory, 'ops-token'), 'utf8').trim();
+    const OPS_TOKENS = `me:read:a-token-that-may-read,her:operate:${known}`;
+    expect(await cli(['resume'], { ...settings, OPS_TOKENS })).toMatchObject({ code: 0 });
+  });
 });
 
 describe('a service that is started by another program', () => {

@@ -20,10 +20,26 @@ it('a stop writes down what was only counted until then: deliveries, wrong token
     { rejected: 0, times: 1 },
     { rejected: 1, times: 25 },
   ]);
+  expect(database.prepare('SELECT sum(times) FROM rejections').pluck().get()).toBe(25);
   const refused = database
     .prepare("SELECT target FROM audit WHERE action = 'bearer' ORDER BY id")
     .pluck()
     .all();
   expect(refused).toEqual([expect.any(String), expect.stringMatching(/^2 more within a minute/)]);
   expect(lines.map(({ msg }) => msg)).toContainEqual(expect.stringMatching(/… 5 more like this/));
+});
+
+it('the next start counts the downtime from the stop on', async () => {
+  const { service, database } = await startedService();
+  const askedAt = Date.now();
+  await service.stop();
+  const heartbeat = database.prepare("SELECT value FROM facts WHERE name = 'heartbeat'").pluck().get();
+  expect(Date.parse(String(heartbeat))).toBeGreaterThanOrEqual(askedAt);
+});
+
+it('a crash loses little of a chart, because what is counted is written while the service runs, too', async () => {
+  const { deliver, database } = await startedService();
+  await deliver('evt_1', { type: 'vendor.updated', data: { vendorId: 'ven_1', name: 'Acme' } });
+  const written = database.prepare("SELECT times FROM traffic WHERE what = 'accepted'").pluck();
+  await expect.poll(() => written.get()).toBe(1);
 });
