@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -382,9 +382,17 @@ describe('NAME_FILE', () => {
     renameSync(file('the third secret of all'), path);
     now = 9000;
     expect(texts()).toEqual(['the third secret of all']);
+    // Replaced as a mounted volume replaces it: another file with the same time and length.
+    const replacement = file('the fifth secret of all');
+    for (const each of [path, replacement]) utimesSync(each, 1, 1);
+    now = 10_000;
+    expect(texts()).toEqual(['the third secret of all']);
+    renameSync(replacement, path);
+    now = 11_000;
+    expect(texts()).toEqual(['the fifth secret of all']);
 
     writeFileSync(tokens, `b:operate:${TOKEN}`);
-    now = 10_000;
+    now = 12_000;
     expect(config.ops.tokens).toMatchObject([{ name: 'b', role: 'operate' }]);
   });
 
@@ -443,7 +451,9 @@ describe('warnings', () => {
     expect(configWarnings({ COMPLIANCE_API_KEY: 'k' })).toMatchObject([
       expect.stringContaining('COMPLIANCE_BASE_URL'),
     ]);
+    expect(configWarnings({ COMPLIANCE_API_KEY_FILE: 'k' })).toHaveLength(1);
     expect(configWarnings(API)).toEqual([]);
+    expect(configWarnings({ COMPLIANCE_API_KEY: 'k', COMPLIANCE_BASE_URL_FILE: 'url' })).toEqual([]);
   });
 });
 
@@ -453,6 +463,13 @@ it('https or loopback is demanded of a URL, by the name it was given under', () 
   for (const url of ['http://x.example/', 'http://10.0.0.1/', 'ftp://localhost/', 'x', '']) {
     expect(() => requireHttpsOrLoopback(url, '--url')).toThrow(/^--url: takes an https URL/);
   }
+});
+
+it('an API key is a secret also where another way to sign in is set', () => {
+  const accounts = { COMPLIANCE_AUTH: 'service_account', COMPLIANCE_AUTH_URL: 'https://auth.example' };
+  const client = { COMPLIANCE_CLIENT_ID: 'c', COMPLIANCE_CLIENT_SECRET: 'the-client-secret' };
+  const config = loadConfig({ ...API, ...accounts, ...client, COMPLIANCE_API_KEY: 'the-api-key' });
+  expect(secretTexts(config)).toContain('the-api-key');
 });
 
 it('every secret is listed in the forms it may turn up in', () => {

@@ -61,10 +61,9 @@ export function configWarnings(env: Environment): string[] {
   const asked = createReader({});
   readConfig(asked);
   const warnings = unknownNames(env, asked.names);
-  const idle = ['COMPLIANCE_API_KEY', 'COMPLIANCE_CLIENT_ID', 'COMPLIANCE_AUTH_URL'].filter(
-    (name) => env[name],
-  );
-  if (idle.length > 0 && !env['COMPLIANCE_BASE_URL'] && !env['COMPLIANCE_BASE_URL_FILE']) {
+  const { isSet } = createReader(env);
+  const idle = ['COMPLIANCE_API_KEY', 'COMPLIANCE_CLIENT_ID', 'COMPLIANCE_AUTH_URL'].filter(isSet);
+  if (idle.length > 0 && !isSet('COMPLIANCE_BASE_URL')) {
     warnings.push(`${idle.join(', ')}: without effect, because COMPLIANCE_BASE_URL is not set (events only)`);
   }
   return warnings;
@@ -192,13 +191,12 @@ function readCompliance(read: Reader) {
   const baseUrl = read.value('COMPLIANCE_BASE_URL', base, null);
   if (baseUrl !== null) baseUrl.pathname = baseUrl.pathname.replace(/\/$/, '');
   const auth = read.value('COMPLIANCE_AUTH', parse.oneOf('api_key', 'oauth', 'service_account'), 'api_key');
-  const apiKey = read.secret('COMPLIANCE_API_KEY', parse.credential);
   const redirect = parse.text(/^[a-z][a-z0-9+.-]*:\S+$/i, 'an absolute URI');
   const scopes = parse.list(/^[\x21-\x7e]+$/, 'scopes separated by spaces');
   const settings = {
     auth,
-    /** Follows its file. Null unless `auth` is `api_key`. */
-    apiKey: auth === 'api_key' ? apiKey : null,
+    /** Follows its file. */
+    apiKey: read.secret('COMPLIANCE_API_KEY', parse.credential),
     authUrl: read.value('COMPLIANCE_AUTH_URL', parse.webUrl(isPlain, takes), null),
     clientId: read.value('COMPLIANCE_CLIENT_ID', parse.credential, null),
     clientSecret: read.secret('COMPLIANCE_CLIENT_SECRET', parse.credential),
