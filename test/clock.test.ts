@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { backoffMs, createNap, sharedClock, systemClock } from '../src/platform/clock.ts';
 
 const DATABASE_ORIGIN = 1_800_000_000_000;
@@ -92,10 +92,11 @@ describe("the database's time", () => {
     expect(Math.abs(clock.steady() - world.database())).toBeLessThanOrEqual(clock.marginMs());
   });
 
-  it('follows a database that was set forward', async () => {
+  it('follows a database that was set forward, also by a measurement that is slower than the last', async () => {
     const world = scene();
     const clock = await world.start();
     world.step(60_000);
+    Object.assign(world.trip, { thereMs: 20, backMs: 20 });
     await clock.measure();
     expect(Math.abs(clock.steady() - world.database())).toBeLessThanOrEqual(1);
   });
@@ -163,6 +164,19 @@ it('a sleep that is over, or was ended early, leaves nothing at its signal, whic
   nap.wake();
   await napping;
   expect(getEventListeners(signal, 'abort')).toEqual([]);
+});
+
+it('a sleep that is longer than a timer can be is not over at once', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  let isOver = false;
+  void systemClock()
+    .sleep(365 * 86_400_000)
+    .then(() => {
+      isOver = true;
+    });
+  await vi.advanceTimersByTimeAsync(86_400_000);
+  expect(isOver).toBe(false);
 });
 
 const BACKOFF = { firstMs: 1_000, longestMs: 60_000 };

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createLogger, type LoggerOptions, stage } from '../src/platform/logger.ts';
 
 function collect(options: Partial<LoggerOptions> = {}) {
@@ -88,8 +88,22 @@ describe('a secret', () => {
 
   it('is blotted out behind Bearer, whether we know it or not', () => {
     const { logger, last } = collect();
-    logger.info({ error: new Error('sent Authorization: bearer abc.DEF-123_~+/=') });
-    expect(last()['error']).toBe('sent Authorization: bearer [redacted]');
+    for (const scheme of ['bearer', 'Bearer']) {
+      logger.info({ error: new Error(`sent Authorization: ${scheme} abc.DEF-123_~+/=`) });
+      expect(last()['error']).toBe(`sent Authorization: ${scheme} [redacted]`);
+    }
+  });
+
+  it('that came in place of another is blotted out, too', () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    onTestFinished(() => void vi.useRealTimers());
+    let secret = 'the-secret-of-before';
+    const { logger, lines } = collect({ secrets: () => [secret] });
+    logger.info(secret);
+    secret = 'the-secret-of-today';
+    vi.advanceTimersByTime(1_000);
+    logger.info(secret);
+    expect(lines.join()).not.toContain('the-secret');
   });
 
   it('never survives, whatever it is made of and wherever it stands', () => {
