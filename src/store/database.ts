@@ -128,10 +128,14 @@ export interface Database {
   /**
    * One atomic unit that writes. The units of all processes run one after another, so number order is commit order. A failed unit
    * may run again, so `work` changes nothing but the database. `first` reads what `work` needs, in the same round trip as the lock.
+   *
+   * `isRedone`: if a crash loses the unit, the same is done again, from what is stored. On PostgreSQL the next unit need not wait until
+   * this one is on the disk. Its result does.
    */
   transact<T, First = undefined>(
     work: (unit: Unit, read: First) => Promise<T>,
     first?: (sql: Sql) => Promise<First>,
+    isRedone?: boolean,
   ): Promise<T>;
   /** One atomic unit without numbers. Units that name the same table run one after another. */
   transactApart<T>(table: Table | null, work: (unit: Sql) => Promise<T>): Promise<T>;

@@ -489,6 +489,8 @@ export function tablesOf(engine: Vocabulary) {
 
 /** A table of PostgreSQL alone: who works on which events. On SQLite one process knows that in memory. */
 export const CLAIMS = 'claims';
+/** Another one: empty after a crash of the server (`hold_counter`). It is not logged, which drizzle cannot declare. */
+export const COUNTER_INTACT = 'counter_intact';
 
 const tables = tablesOf(sqlite);
 export const TABLE_NAMES: readonly string[] = Object.values(tables).map((each) => getTableName(each));

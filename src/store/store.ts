@@ -80,9 +80,9 @@ export function createVerbs(database: Database, engine: Engine) {
   // The records that an engine keeps in memory are right only as long as no other verbs than the inbox's write records.
   const inbox: Database = {
     ...database,
-    async transact(work, first) {
+    async transact(...unit) {
       try {
-        return await database.transact(work, first);
+        return await database.transact(...unit);
       } catch (error) {
         engine.forgetRecords();
         throw error;
@@ -91,9 +91,9 @@ export function createVerbs(database: Database, engine: Engine) {
   };
   const records: Database = {
     ...database,
-    transact(work, first) {
+    transact(...unit) {
       engine.forgetRecords();
-      return database.transact(work, first);
+      return database.transact(...unit);
     },
   };
   return {

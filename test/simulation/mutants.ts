@@ -391,8 +391,8 @@ export const REPLICAS_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/store/postgres/connection.ts',
-        find: 'FROM counter WHERE one = 1 FOR UPDATE`',
-        put: 'FROM counter WHERE one = 1`',
+        find: 'SELECT hold_counter() AS value',
+        put: 'SELECT (SELECT value FROM counter) AS value',
       },
     ],
   },

@@ -16,6 +16,8 @@ const GONE_WITHIN_MS = 30_000;
 
 /** As on a disk that takes some time: each flush, and none but those that are asked for. */
 const SLOW_FLUSH_US = 20_000;
+/** The longest that the server takes. */
+const SLOWEST_FLUSH_US = 100_000;
 
 let server: PostgresServer;
 let database: TestDatabase;
@@ -145,6 +147,38 @@ describe('trouble with the database', () => {
     }
     await server.query('ALTER SYSTEM RESET ALL');
     await server.reload();
+  });
+
+  it('that crashes has on its disk what is said to be processed', async () => {
+    await server.query(`ALTER SYSTEM SET commit_delay = ${SLOWEST_FLUSH_US}`);
+    await server.query('ALTER SYSTEM SET commit_siblings = 0');
+    await server.query("ALTER SYSTEM SET wal_writer_delay = '10s'");
+    await server.reload();
+    await scene.accept(scene.event({ id: 'a' }));
+    const claimed = await scene.claim();
+    expect(await scene.store.applyEvents(claimed, scene.rules(), scene.now())).toHaveLength(1);
+    await server.halt('crash');
+    await server.start();
+    await server.query('ALTER SYSTEM RESET ALL');
+    await server.reload();
+    expect(await server.query('SELECT state FROM events', database.url)).toEqual([{ state: 'processed' }]);
+  });
+
+  it('that crashes gives no number again that somebody may have read before it was on the disk', async () => {
+    await server.query("ALTER SYSTEM SET wal_writer_delay = '10s'");
+    await server.reload();
+    const [first] = await scene.accept(scene.event({ id: 'first' }));
+    const client = await rawClient();
+    await client.query('SET synchronous_commit = off; UPDATE counter SET value = value + 5');
+    await server.halt('crash');
+    await server.start();
+    await server.query('ALTER SYSTEM RESET ALL');
+    await server.reload();
+    const [row] = await server.query('SELECT value FROM counter', database.url);
+    expect(first).toMatchObject({ seq: Number(row!['value']) });
+    await expect.poll(() => isUp(scene.store), { timeout: 40_000 }).toBe(true);
+    const [after] = await scene.accept(scene.event({ id: 'after' }));
+    expect(after).toMatchObject({ seq: expect.toSatisfy((seq) => seq > Number(row!['value']) + 5) });
   });
 
   it('whose connections are all cut leaves the next verb to a new one', async () => {

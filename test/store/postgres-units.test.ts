@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDatabase, type PostgresDatabase } from '../../src/store/postgres/connection.ts';
+import { openPostgres } from '../../src/store/postgres/postgres.ts';
 import { sql } from '../../src/store/units/sql.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 
@@ -7,11 +8,9 @@ let server: PostgresServer;
 let database: PostgresDatabase;
 beforeAll(async () => {
   server = await startPostgres();
+  await (await openPostgres(server.url())).close();
   database = createDatabase(server.url());
-  await server.query(
-    'CREATE TABLE counter (one int PRIMARY KEY, value bigint); INSERT INTO counter VALUES (1, 0)',
-  );
-  await server.query('CREATE TABLE noted (n int PRIMARY KEY)');
+  await server.query('UPDATE counter SET value = 0; CREATE TABLE noted (n int PRIMARY KEY)');
 });
 afterAll(async () => {
   await database?.close();

@@ -41,23 +41,26 @@ const ONE_MOMENT = 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY';
 const BY_KEY = ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'material']
   .map((way) => `set_config('enable_${way}', 'off', true)`)
   .join(', ');
-const HOLD_COUNTER = `SELECT value, ${BY_KEY} FROM counter WHERE one = 1 FOR UPDATE`;
-const COUNTER = sql`SELECT value FROM counter WHERE one = 1`;
 /** As a column of a SELECT: the commit of this transaction does not wait for the disk. */
-const UNFLUSHED = sql`set_config('synchronous_commit', 'off', true)`;
+const UNFLUSHED = "set_config('synchronous_commit', 'off', true)";
+const HOLD_COUNTER = `SELECT hold_counter() AS value, ${BY_KEY}`;
+const COUNTER = sql`SELECT value FROM counter WHERE one = 1`;
 /** The smallest commit that waits for the disk and for a synchronous standby. All earlier commits are then durable too. */
 const FLUSH = "SELECT pg_logical_emit_message(true, 'compliance-mirror', '')";
+
+/** The result must not be reported before `durable` resolves. It rejects if the server crashes before. */
+interface Committed<T> {
+  result: T;
+  durable: Promise<void>;
+}
 
 export interface PostgresDatabase extends Database {
   readonly schema: string;
   /**
    * `transact` for a single call of one of our functions, which locks the counter itself. It must be a function: each of its statements
    * sees what is committed when it begins, but a plain statement would see the state from before it had the counter.
-   *
-   * The counter is free again before the commit is on the disk, so that no other writer waits for the disk. The result must not be
-   * reported before `durable` resolves. It rejects if the server crashes before.
    */
-  transactAtOnce<T>(call: SQL): Promise<{ result: T; durable: Promise<void> }>;
+  transactAtOnce<T>(call: SQL): Promise<Committed<T>>;
   /** `opening` as a text is SQL that runs with the BEGIN. */
   transactApart<T>(opening: Table | string | null, work: (sql: Sql) => Promise<T>): Promise<T>;
   /** A connection outside the pool, with the same settings, for example for LISTEN. The caller ends it. */
@@ -101,47 +104,65 @@ export function createDatabase(
     };
   }
 
-  /** Both statements on one connection: if the server crashes between them, the flush fails, and the caller learns it. */
-  async function atOnce<T>(call: SQL) {
+  /**
+   * Runs `work`. If its commit does not wait for the disk, so that no other writer does, `work` calls `flush` when it has sent the commit.
+   * The flush is on the same connection: if the server crashes before it, it fails, and the caller learns it.
+   */
+  async function thenDurable<T>(
+    work: (client: pg.PoolClient, flush: () => void) => Promise<T>,
+  ): Promise<Committed<T>> {
     const client = await pool.acquire();
-    const answer = sqlOn(client).query<{ result: T }>(sql`SELECT ${call} AS result, ${UNFLUSHED}`);
-    const flushed = wrapErrors(client.query(FLUSH));
-    const ended = Promise.allSettled([answer, flushed]).then((both) => {
-      const failed = both.find((each) => each.status === 'rejected');
-      pool.release(client, failed?.reason);
-      if (failed !== undefined) throw failed.reason;
-    });
-    const durable = translated(() => ended);
-    // Marked as handled, since a caller without a result does not await it.
-    durable.catch(() => undefined);
-    const [row] = await answer.catch(async (error: unknown) => {
-      await ended.catch(() => undefined);
+    let flushed: Promise<unknown> = Promise.resolve();
+    const flush = () => {
+      flushed = wrapErrors(client.query(FLUSH));
+      // Marked as handled: if `work` fails, its error is the reason.
+      flushed.catch(() => undefined);
+    };
+    try {
+      const result = await work(client, flush);
+      const durable = translated(async () => {
+        const [ended] = await Promise.allSettled([flushed]);
+        const failure = ended.status === 'rejected' ? ended.reason : undefined;
+        pool.release(client, failure);
+        if (failure !== undefined) throw failure;
+      });
+      // Marked as handled, since a caller without a result does not await it.
+      durable.catch(() => undefined);
+      return { result, durable };
+    } catch (error) {
+      await flushed.catch(() => undefined);
+      pool.release(client, error);
       throw error;
-    });
-    return { result: row!.result, durable };
+    }
   }
 
-  /** Runs `work` in a transaction, which `work` commits. `opening` is SQL that runs with the BEGIN. */
-  function inTransaction<T>(
-    opening: string,
-    work: (client: pg.PoolClient, opened: Promise<pg.QueryResult[]>) => Promise<T>,
-  ) {
-    return pool.onConnection(async (client) => {
-      try {
-        return await work(
-          client,
-          wrapErrors(client.query(`${BEGIN}; ${opening}`) as unknown as Promise<pg.QueryResult[]>),
-        );
-      } catch (error) {
-        // If ROLLBACK fails as well, the connection is lost, and its transaction with it.
-        if (!endsConnection(error)) {
-          await wrapErrors(client.query('ROLLBACK')).catch((worse: unknown) => {
-            throw worse instanceof pg.DatabaseError ? new ConnectionLost(worse) : worse;
-          });
-        }
-        throw error;
-      }
+  const atOnce = <T>(call: SQL) =>
+    thenDurable(async (client, flush) => {
+      const answer = sqlOn(client).query<{ result: T }>(sql`SELECT ${call} AS result, ${sql.raw(UNFLUSHED)}`);
+      flush();
+      const [row] = await answer;
+      return row!.result;
     });
+
+  /** Runs `work` in a transaction, which `work` commits. `opening` is SQL that runs with the BEGIN. */
+  async function inTransaction<T>(
+    client: pg.PoolClient,
+    opening: string,
+    work: (opened: Promise<pg.QueryResult[]>) => Promise<T>,
+  ) {
+    try {
+      return await work(
+        wrapErrors(client.query(`${BEGIN}; ${opening}`) as unknown as Promise<pg.QueryResult[]>),
+      );
+    } catch (error) {
+      // If ROLLBACK fails as well, the connection is lost, and its transaction with it.
+      if (!endsConnection(error)) {
+        await wrapErrors(client.query('ROLLBACK')).catch((worse: unknown) => {
+          throw worse instanceof pg.DatabaseError ? new ConnectionLost(worse) : worse;
+        });
+      }
+      throw error;
+    }
   }
 
   async function commit(
@@ -177,11 +198,13 @@ export function createDatabase(
       atOneMoment: (work) =>
         retrying(() =>
           limited(() =>
-            inTransaction(ONE_MOMENT, async (client, opened) => {
-              const [, result] = await allWhenSettled([opened, work(sqlOn(client))]);
-              await commit(client, [], '');
-              return result;
-            }),
+            pool.onConnection((client) =>
+              inTransaction(client, ONE_MOMENT, async (opened) => {
+                const [, result] = await allWhenSettled([opened, work(sqlOn(client))]);
+                await commit(client, [], '');
+                return result;
+              }),
+            ),
           ),
         ),
     };
@@ -193,47 +216,52 @@ export function createDatabase(
     reports: statementsIn(limiter(REPORTS_AT_ONCE, LOCK_TIMEOUT_MS)),
     // Units wait for their turn here, because each would otherwise occupy a connection while it waits for the counter. All others wait
     // for the round trips of the unit that has it, so the first reads are sent with the lock, and writes with the commit.
-    transact: (work, first) =>
-      inTurn(() =>
-        retrying(() =>
-          inTransaction(HOLD_COUNTER, async (client, opening) => {
-            const statements = sqlOn(client);
-            const [opened, read] = await allWhenSettled([opening, first?.(statements)]);
-            const start = (opened[1]?.rows[0] as { value: number } | undefined)?.value;
-            if (start === undefined) throw new Error('the table counter is empty: restore a backup');
-            const numbers = numbersFrom(start);
-            const sent: Promise<unknown>[] = [];
-            const send: Unit['send'] = (statement) => {
-              const answer = statements.change(statement);
-              // Marked as handled, since the commit awaits it.
-              answer.catch(() => undefined);
-              sent.push(answer);
-            };
-            const unit = { ...statements, numbers, gapChanges: [], send };
-            const result = await work(unit, read as never).catch(async (error: unknown) => {
-              // If a sent statement failed before, its error is the reason; later ones only say that the transaction has failed.
-              await allWhenSettled(sent);
-              throw error;
-            });
-            const value = numbers.current();
-            const save = value === start ? '' : `UPDATE counter SET value = ${value} WHERE one = 1; `;
-            await commit(client, sent, save);
-            durableNumber = Math.max(durableNumber, value);
-            return result;
-          }),
-        ),
-      ),
+    transact: async (work, first, isRedone = false) => {
+      const unitOn = (client: pg.PoolClient, flush: () => void) =>
+        inTransaction(client, isRedone ? `${HOLD_COUNTER}, ${UNFLUSHED}` : HOLD_COUNTER, async (opening) => {
+          const statements = sqlOn(client);
+          const [opened, read] = await allWhenSettled([opening, first?.(statements)]);
+          const { value: start } = opened[1]!.rows[0] as { value: number };
+          const numbers = numbersFrom(start);
+          const sent: Promise<unknown>[] = [];
+          const send: Unit['send'] = (statement) => {
+            const answer = statements.change(statement);
+            // Marked as handled, since the commit awaits it.
+            answer.catch(() => undefined);
+            sent.push(answer);
+          };
+          const unit = { ...statements, numbers, gapChanges: [], send };
+          const result = await work(unit, read as never).catch(async (error: unknown) => {
+            // If a sent statement failed before, its error is the reason; later ones only say that the transaction has failed.
+            await allWhenSettled(sent);
+            throw error;
+          });
+          const number = numbers.current();
+          const save = number === start ? '' : `UPDATE counter SET value = ${number} WHERE one = 1; `;
+          const committed = commit(client, sent, save);
+          if (isRedone) flush();
+          await committed;
+          return { result, number };
+        });
+      const { result: unit, durable } = await inTurn(() => retrying(() => thenDurable(unitOn)));
+      await durable;
+      durableNumber = Math.max(durableNumber, unit.number);
+      return unit.result;
+    },
     transactAtOnce: <T>(call: SQL) => deliveriesInTurn(() => retrying(() => atOnce<T>(call))),
     transactApart: (opening, work) =>
       retrying(() =>
-        inTransaction(
-          `SELECT ${BY_KEY}; ${typeof opening === 'string' ? opening : lockOf(opening)}`,
-          async (client, opened) => {
-            await opened;
-            const result = await work(sqlOn(client));
-            await commit(client, [], '');
-            return result;
-          },
+        pool.onConnection((client) =>
+          inTransaction(
+            client,
+            `SELECT ${BY_KEY}; ${typeof opening === 'string' ? opening : lockOf(opening)}`,
+            async (opened) => {
+              await opened;
+              const result = await work(sqlOn(client));
+              await commit(client, [], '');
+              return result;
+            },
+          ),
         ),
       ),
     dedicated: () =>

@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import type { SQL } from '../drizzle.ts';
 import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
-import { CLAIMS, TABLE_NAMES } from '../schema.ts';
+import { CLAIMS, COUNTER_INTACT, TABLE_NAMES } from '../schema.ts';
 import { sql } from '../units/sql.ts';
 import { type PostgresDatabase, quoted } from './connection.ts';
 import { write } from './dialect.ts';
@@ -123,7 +123,7 @@ const STATUS_VIEW = 'sync_status';
 /** Throws UsageError if the user lacks privileges that the service needs on our tables. The schema may have other tables, too. */
 export async function checkPrivileges(database: PostgresDatabase, readOnly: boolean): Promise<void> {
   const schema = quoted(database.schema);
-  const names = [...TABLE_NAMES, CLAIMS, NOTES, ...(readOnly ? [STATUS_VIEW] : [])];
+  const names = [...TABLE_NAMES, CLAIMS, COUNTER_INTACT, NOTES, ...(readOnly ? [STATUS_VIEW] : [])];
   const wanted = readOnly ? 'SELECT' : 'SELECT, INSERT, UPDATE, DELETE';
   const rows = await database.sql.query<{ table: string; user: string; isOpen: boolean }>(
     sql`SELECT c.relname AS "table", current_user AS "user", has_schema_privilege(n.oid, 'USAGE') AS "isOpen"
@@ -158,7 +158,7 @@ export async function checkPrivileges(database: PostgresDatabase, readOnly: bool
 }
 
 /** Functions that the service calls by name. By default everybody may call them; triggers need no privilege. */
-const FUNCTIONS = ['accept_events', 'mark_dirty', 'show_fields'];
+const FUNCTIONS = ['accept_events', 'hold_counter', 'mark_dirty', 'show_fields'];
 
 async function checkFunctions(database: PostgresDatabase): Promise<void> {
   const closed = await database.sql.query<{ name: string; user: string }>(

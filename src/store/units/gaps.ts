@@ -222,13 +222,17 @@ async function resolveWhere(unit: Unit, condition: SQL, nowIso: string): Promise
 export function withGapWatcher<D extends Database>(database: D) {
   const early: GapChange[] = [];
   let onChange = (change: GapChange): void => void early.push(change);
-  const transact: Database['transact'] = async (work, first) => {
+  const transact: Database['transact'] = async (work, first, isRedone) => {
     // Those of the last try, since earlier tries were rolled back.
     let changes: readonly GapChange[] = [];
-    const result = await database.transact((unit, read) => {
-      changes = unit.gapChanges;
-      return work(unit, read);
-    }, first);
+    const result = await database.transact(
+      (unit, read) => {
+        changes = unit.gapChanges;
+        return work(unit, read);
+      },
+      first,
+      isRedone,
+    );
     for (const change of changes) onChange(change);
     return result;
   };

@@ -119,6 +119,7 @@ export function createProcessingVerbs(database: Database, engine: Engine) {
           return await applyAll(engine, unit, ours, records, rules, now);
         },
         (to) => Promise.all([engine.finishClaims(to, claimed), recallAll(engine, to, read)]),
+        true,
       );
       engine.claimsFinished(outcomes.map(({ event }) => event));
       return outcomes;
