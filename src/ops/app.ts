@@ -102,7 +102,7 @@ export function createOps(
   app.route('/', createApi(context, { operations, snapshots }));
 
   // Not Hono's `notFound` hook: that does not run when this app is mounted on the receiver's listener.
-  app.all('*', () => problem(404, 'not_found', 'There is no such thing here.'));
+  app.all('*', () => problem(404, 'not_found', 'Page not found.'));
   return app;
 }
 

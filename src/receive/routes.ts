@@ -264,7 +264,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   app.all('/webhooks', (c) => (c.req.method === 'POST' ? receive(c.env.incoming) : methodNotAllowed('POST')));
   app.get('/livez', () => json(200, '{"status":"ok"}'));
   app.all('/livez', () => methodNotAllowed('GET, HEAD'));
-  app.notFound(() => problem(404, 'not_found', 'There is nothing here.'));
+  app.notFound(() => problem(404, 'not_found', 'Not found.'));
   app.onError((error) => {
     if (options.lines.admits(log, 'error', 'request', { outcome: 'failed', reason: null }))
       log.error({ outcome: 'failed', error: describeError(error) }, 'request');

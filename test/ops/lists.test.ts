@@ -457,9 +457,9 @@ test('a dry run is begun from the page, and the page shows what it found', async
 test('a person gets a problem as a page, a program as JSON, and both the same words', async () => {
   const person = await page('/nowhere');
   expect([person.status, person.type]).toEqual([404, 'text/html; charset=utf-8']);
-  expect(person.text).toContain('<h1>There is no such thing here.</h1>');
+  expect(person.text).toContain('<h1>Page not found.</h1>');
   const program = await h.app.request('/nowhere', { headers: bearer(OPERATE) });
-  expect(await program.json()).toMatchObject({ title: 'There is no such thing here.' });
+  expect(await program.json()).toMatchObject({ title: 'Page not found.' });
   const api = await h.app.request('/api/nowhere', { headers: { ...bearer(OPERATE), ...HTML } });
   expect(api.headers.get('content-type')).toBe('application/problem+json');
 });

@@ -7,8 +7,7 @@ export function refusal(...about: Parameters<typeof problem>): HTTPException {
   return new HTTPException(status as 400, { res: problem(...about), message: detail });
 }
 
-export const notFound = (detail?: string): HTTPException =>
-  refusal(404, 'not_found', 'There is no such thing here.', detail);
+export const notFound = (detail?: string): HTTPException => refusal(404, 'not_found', 'Not found.', detail);
 
 export function found<Report>(report: Report | null, orElse?: string): Report {
   if (report === null) throw notFound(orElse);

@@ -62,7 +62,7 @@ const refuseUnusable: Hook<unknown, OpsEnv, string, unknown> = (result, c) => {
   const issue = result.error.issues[0]!;
   const name = issue.code === 'unrecognized_keys' ? issue.keys[0]! : issue.path.join('.');
   if (result.target === 'param') {
-    if (name !== 'kind') return problem(404, 'not_found', 'There is no such thing here.');
+    if (name !== 'kind') return problem(404, 'not_found', 'Not found.');
     const kinds = 'Kinds are policy, risk_assessment and vendor.';
     return problem(404, 'unknown_kind', 'There is no such kind.', kinds);
   }

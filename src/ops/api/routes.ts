@@ -59,7 +59,7 @@ function routesThat<const S extends Sort>(sort: S, problems: Declared['responses
     const responses = {
       ...declared.responses,
       ...(query || body ? { 400: problem('A parameter is not usable; `detail` names it.') } : {}),
-      ...(params ? { 404: problem('There is no such thing.') } : {}),
+      ...(params ? { 404: problem('Not found.') } : {}),
       ...problems,
     };
     // Problems are thrown, so the types have only the declared answers.
