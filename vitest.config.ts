@@ -42,8 +42,8 @@ const filesOf = Map.groupBy(
 export default defineConfig({
   test: {
     setupFiles: ['test/properties.ts'],
-    // Many tests wait, for processes and for settling: a third worker keeps a machine of two cores busy meanwhile.
-    maxWorkers: 3,
+    // Most of what the tests take is waiting, for processes and for settling: so many workers keep a machine of two cores busy meanwhile.
+    maxWorkers: 6,
     // A snapshot that is missing fails, here as in continuous integration; `-u` writes it.
     update: 'none',
     testTimeout: 180_000,

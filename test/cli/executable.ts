@@ -18,10 +18,11 @@ export interface Finished {
   err: string;
 }
 
-/** Settings of the machine that runs the tests must not reach the commands. */
+/** Settings of the machine that runs the tests must not reach the commands; what Node keeps of the program does. */
 function environment(settings: Record<string, string>): Record<string, string> {
-  const { PATH = '', HOME = '' } = process.env;
-  return { PATH, HOME, TMPDIR: tmpdir(), ...settings };
+  const { PATH = '', HOME = '', NODE_COMPILE_CACHE } = process.env;
+  const kept = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE };
+  return { PATH, HOME, TMPDIR: tmpdir(), ...kept, ...settings };
 }
 
 /** The process for commands of this worker's test files: busy with one, or free. */
