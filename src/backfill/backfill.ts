@@ -57,7 +57,8 @@ export type Backfill = ReturnType<typeof createBackfill>;
 const newPlan = () => ({
   /** Why the next one was requested, since the last one began. */
   reasons: new Set<string>(),
-  lastStartedAt: null as number | null,
+  /** Infinity: none has begun. */
+  lastStartedAt: Number.POSITIVE_INFINITY,
   failures: 0,
   retryAt: null as number | null,
   /** Complete full syncs in a row that left deletions pending, and when the next one is due because of that. */
@@ -173,8 +174,6 @@ export function createBackfill(options: BackfillOptions) {
       if (plan.pendingInARow > 0)
         plan.pendingAgainAt =
           clock.steady() + backoffMs(WAITING_BACKOFF, plan.pendingInARow, options.random());
-      await gaps.resolve({ reason: 'list_incomplete', kind, recordId: null });
-      await gaps.resolve({ reason: 'total_mismatch', kind, recordId: null });
       return;
     }
     if (result.outcome === 'interrupted') return;
@@ -195,7 +194,7 @@ export function createBackfill(options: BackfillOptions) {
   function fullSyncDueAt(plan: FullSyncPlan): number {
     if (plan.retryAt !== null) return plan.retryAt;
     if (plan.reasons.size > 0) return 0;
-    if (options.fullSyncMs === 0 || plan.lastStartedAt === null) return Number.POSITIVE_INFINITY;
+    if (options.fullSyncMs === 0) return Number.POSITIVE_INFINITY;
     return Math.min(plan.lastStartedAt + options.fullSyncMs, plan.pendingAgainAt);
   }
 

@@ -64,7 +64,6 @@ export function createDryRun(
       let total: number | null = null;
       try {
         for await (const { objects, meta } of pages({ kind: listed, lane, skip: 0 })) {
-          signal.throwIfAborted();
           total = meta.total ?? total;
           await compare(objects, true);
         }

@@ -180,10 +180,7 @@ export function createFullSyncer(
     }
 
     const absent = await store.unseenBy(kind, run.shown.id, run.number);
-    if (absent.length === 0) {
-      await gaps.resolve({ reason: 'deletions_unproven', kind, recordId: null });
-      return COMPLETE;
-    }
+    if (absent.length === 0) return COMPLETE;
     if (kind === 'policy') return await proveByLists(kind, run, absent, first, scanOnce);
     const { failed } = await proveByReading(kind, run, absent, true);
     if (run.unlisted.length > 0) {
@@ -210,7 +207,6 @@ export function createFullSyncer(
     earlier: ListScan,
     scanOnce: ScanOnce,
   ): Promise<Ending> {
-    const gap = { reason: 'deletions_unproven', kind, recordId: null } as const;
     let first = earlier;
     // The first of the list scans that agree so far, and how many after it have agreed.
     let base = first;
@@ -228,13 +224,13 @@ export function createFullSyncer(
         // Every record that one of the scans has shown counts as seen by this full sync.
         const gone = await store.unseenBy(kind, run.shown.id, base.number);
         await conclude(kind, run, { absent: gone, number: base.number });
-        await gaps.resolve(gap);
         return COMPLETE;
       }
       if (!agrees) base = second;
       first = second;
     }
-    await gaps.open(gap, `${PROOF_TRIES} pairs of list scans disagreed; absent from them: ${listed(absent)}`);
+    const text = `${PROOF_TRIES} pairs of list scans disagreed; absent from them: ${listed(absent)}`;
+    await gaps.open({ reason: 'deletions_unproven', kind, recordId: null }, text);
     return incomplete('the list changes too fast to prove what is gone');
   }
 

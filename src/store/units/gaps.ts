@@ -26,6 +26,7 @@ const RESOLVED_BY: Readonly<Record<GapReason, readonly Resolution[]>> = {
   // A full sync was not complete: the next complete one resolves these.
   total_mismatch: ['full_sync'],
   list_incomplete: ['full_sync'],
+  deletions_unproven: ['full_sync'],
   // Signed, but unusable. With a kind and no id it is `no_record_id`. Without a kind it was answered 400, and may be about no record.
   unusable_delivery: ['read', 'full_sync'],
   conflicting_content: ['read', 'full_sync'],
@@ -39,7 +40,6 @@ const RESOLVED_BY: Readonly<Record<GapReason, readonly Resolution[]>> = {
   unresolved: ['read'],
   // A 404, while another record of the kind can be read, turns it into `unresolved`.
   unproven_id: ['read'],
-  deletions_unproven: ['read'],
   // A usable answer to the same request resolves it. For a record that is its own address; not `read`, because a list that shows the
   // record would then resolve the gap, and the address would not be read again.
   unreadable_answer: ['full_sync'],
