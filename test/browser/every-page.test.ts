@@ -68,11 +68,12 @@ const LOOKS = [
 ] as const;
 type Look = (typeof LOOKS)[number];
 
-/** What may be wrong with a service whose tables are all in order. */
-const STATES: readonly (readonly [string, (live: Harness['live']) => void])[] = [
-  ['in-sync', () => undefined],
+/** What may be wrong with a service whose tables are all in order, and what its page says then. */
+const STATES: readonly (readonly [string, title: string, (live: Harness['live']) => void])[] = [
+  ['in-sync', 'The mirror is in sync', () => undefined],
   [
     'unreachable',
+    'gives no usable answer',
     (live) => {
       live.unreachableSince = Date.now() - 120_000;
       live.upstream = { ...live.upstream, ok: false, last_error: 'GET /vendors: answered 503' };
@@ -80,12 +81,14 @@ const STATES: readonly (readonly [string, (live: Harness['live']) => void])[] = 
   ],
   [
     'paused',
+    'The mirror is paused',
     (live) => {
       live.pausedSince = Date.now();
     },
   ],
   [
     'events-only',
+    'The mirror shows what the deliveries said',
     (live) => {
       live.eventsOnly = true;
     },
@@ -170,12 +173,16 @@ test('the status page is not at fault in any state, and its first screen says al
   const page = await context.newPage();
   await page.goto(signInLink(there.url, OPERATE));
   await page.waitForURL(`${there.url}/`);
-  for (const [state, bring] of STATES) {
+  for (const [state, title, bring] of STATES) {
     const before = { ...live };
     bring(live);
-    // A snapshot stands for a second.
-    await page.request.post(`${there.url}/api/resume`, { headers: { authorization: `Bearer ${OPERATE}` } });
+    // A snapshot stands for a second, or until somebody changes something.
+    const change = live.pausedSince === null ? 'resume' : 'pause';
+    await page.request.post(`${there.url}/api/${change}`, {
+      headers: { authorization: `Bearer ${OPERATE}` },
+    });
     await page.goto(`${there.url}/`);
+    expect(await page.title()).toContain(title);
     for (const look of LOOKS) {
       const [size, colorScheme, viewport] = look;
       expect(await faultsAt(page, `${state}, ${size}, ${colorScheme}`, look)).toEqual([]);
