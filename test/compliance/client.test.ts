@@ -182,6 +182,18 @@ describe('failures', () => {
     );
   });
 
+  test('an answer that is refused by its headers ends its connection, however much of it is still to come', async () => {
+    let isOpen = true;
+    const { client } = await start((response) => {
+      response.on('close', () => {
+        isOpen = false;
+      });
+      response.writeHead(200, { 'content-encoding': 'zstd-of-ours' }).write('{');
+    });
+    await expect(client.getRecord('vendor', 'v1', call)).rejects.toMatchObject({ kind: 'malformed' });
+    await expect.poll(() => isOpen, { timeout: SILENCE_MS }).toBe(false);
+  });
+
   test('an answer that never comes, or never ends, is a timeout', async () => {
     const { client } = await start(
       (response, { url }) => {
