@@ -12,6 +12,7 @@ import {
   loadRecords,
   type Records,
   TABLE_OF,
+  tableName,
   writeContent,
 } from './records.ts';
 import { requireLease } from './replicas.ts';
@@ -162,13 +163,17 @@ export function createDeletionVerbs(database: Database, records: Records) {
     },
 
     /** A verified live record, not one of `besides`, to be read as a witness: if possible one whose last read succeeded. */
-    someLiveRecord: (kind: Kind, besides: readonly string[]): Promise<string | null> =>
-      singleValue<string>(
+    async someLiveRecord(kind: Kind, besides: readonly string[]): Promise<string | null> {
+      const deleted = sql`${TABLE_OF[kind]} AS r${statements.dialect.indexedBy(`${tableName(kind)}_deleted`)}`;
+      // With NOT IN, PostgreSQL compares each record with each deleted one when these are more than it may keep in memory.
+      return await singleValue<string>(
         statements,
         sql`SELECT id FROM record_state WHERE kind = ${kind} AND NOT ${statements.dialect.isAmong(states.id, besides)} AND returned
-          AND unverified_since IS NULL AND id NOT IN (SELECT id FROM ${TABLE_OF[kind]} WHERE deleted_at IS NOT NULL)
+          AND unverified_since IS NULL
+          AND NOT EXISTS (SELECT 1 FROM ${deleted} WHERE r.id = record_state.id AND r.deleted_at IS NOT NULL)
           ORDER BY attempts > 0, read_number DESC LIMIT 1`,
-      ),
+      );
+    },
 
     /** How many deletions are not approved at `wall`, by sync run. */
     pendingDeletions: (wall: number): Promise<{ sync_run_id: number; kind: Kind; count: number }[]> =>
