@@ -37,12 +37,17 @@ const serviceOf = (
   noteWitness?: Upstream['noteWitness'],
 ): Upstream => serviceWith(() => [objects], objects.length, number, noteWitness);
 
-const scanOf = (store: RepairStore, upstream: Upstream) =>
+const scanOf = (
+  store: RepairStore,
+  upstream: Upstream,
+  settleMs = 0,
+  sleep: (ms: number) => Promise<void> = async () => undefined,
+) =>
   createListScan({
     store,
     upstream,
-    clock: { wall: () => ORIGIN.wall, steady: () => ORIGIN.steady, sleep: async () => undefined },
-    timing: { settleMs: 0 },
+    clock: { wall: () => ORIGIN.wall, steady: () => ORIGIN.steady, sleep },
+    timing: { settleMs },
     pointers: DEFAULT_ID_POINTERS,
     random: () => 0,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 2_000 },
@@ -136,6 +141,49 @@ it('two rows of a list without a total that have one id are not taken for one re
     'two different rows of the list have the id "a", so it is not the id of a vendor; set ID_POINTERS_VENDOR to where the service keeps it';
   expect(await read('Newer', 'Newest')).toBe(error);
   expect(await read('Newest', 'b', 'c')).toBe(null);
+});
+
+it('a record that was taken for gone is as new as one never seen: a list without a total that shows it may lack others', async () => {
+  const store = await openStore(':memory:');
+  onTestFinished(() => store.close());
+  const mayLack = async (...ids: string[]) => {
+    const { id, number } = await store.startSyncRun('vendor', 'test', ORIGIN);
+    const objects = ids.map((each) => ({ id: each }));
+    const scan = scanOf(
+      store,
+      serviceWith(() => [objects], null, number),
+    );
+    return (await scan(requestOf(id, { ...COUNTS }))).mayLack;
+  };
+  expect(await mayLack('a', 'b', 'c')).toBe(true);
+  expect(await mayLack('a', 'b')).toBe(false);
+  const proof = { absent: ['c'], number: await store.currentNumber() };
+  const context = { cause: 'test', syncRunId: null, onlyAnnounced: false };
+  expect((await store.concludeDeletions('vendor', proof, context, ORIGIN)).deleted).toHaveLength(1);
+  expect(await mayLack('a', 'b', 'c')).toBe(true);
+  expect(await mayLack('a', 'b', 'c')).toBe(false);
+});
+
+it('a deletion counts that happened a consistency window before a list scan, and that an event tells of as long after it', async () => {
+  const store = await openStore(':memory:');
+  onTestFinished(() => store.close());
+  let now = 0;
+  const told: RepairStore = {
+    ...store,
+    hasAnnouncedDeletion: async (_kind, _number, from) => now >= 1_000 && ORIGIN.wall - 1_000 >= from,
+  };
+  const sleep = async (ms: number) => {
+    now += ms;
+  };
+  const scan = async () => {
+    now = 0;
+    const { id, number } = await store.startSyncRun('vendor', 'test', ORIGIN);
+    const upstream = serviceWith(() => [[{ id: 'a' }], [{ id: 'b' }]], 2, number);
+    return await scanOf(told, upstream, 1_000, sleep)(requestOf(id, { ...COUNTS }));
+  };
+  expect(await scan()).toMatchObject({ complete: true, steady: true, shortened: true, mayLack: true });
+  // Of a list that shows nothing new none has to be waited for.
+  expect(await scan()).toMatchObject({ complete: true, shortened: false, mayLack: false });
 });
 
 const WHOLE: ListScan = {
