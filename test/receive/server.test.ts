@@ -108,6 +108,27 @@ describe('limits', () => {
     expect(asked).toBeLessThan(100);
   });
 
+  it('close a connection that goes on asking before it is answered, however slowly', async () => {
+    const { app, inside } = echo();
+    const port = await start(app);
+    const { socket, closed } = await open(port);
+    socket.write('GET /held HTTP/1.1\r\nHost: x\r\n\r\n');
+    await inside;
+    const asking = setInterval(() => socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'), 2);
+    await closed;
+    clearInterval(asking);
+  });
+
+  it('leave alone whoever waits for each answer, however many ask at once', async () => {
+    const port = await start(echo().app);
+    const opened = await Promise.all(Array.from({ length: 200 }, () => open(port)));
+    for (const times of [1, 2]) {
+      for (const { socket } of opened) socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+      for (const { received } of opened)
+        await expect.poll(() => received().match(/here/g)).toHaveLength(times);
+    }
+  });
+
   it('hold for requests with an expectation too, which is left out of account', async () => {
     let asked = 0;
     const app = new Hono().get('/', (c) => {
@@ -351,6 +372,21 @@ describe('a connection is kept alive', () => {
     await stranger.closed;
     release();
     await expect.poll(received).toMatch(/released$/);
+  });
+
+  it('while a request comes in small parts', async () => {
+    const port = await start(echo().app, {
+      limits: { ...limits, strangerKeepAliveMs: 200, connectionsCheckMs: 100 },
+    });
+    const { socket, received } = await open(port);
+    const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+    socket.write(request);
+    await expect.poll(received, { interval: 5 }).toMatch(/here$/);
+    for (const part of request) {
+      socket.write(part);
+      await new Promise((resolve) => setTimeout(resolve, 15));
+    }
+    await expect.poll(() => received().match(/here/g)).toHaveLength(2);
   });
 });
 
