@@ -315,6 +315,17 @@ describe('where there are as many connections as may be', () => {
     }
   });
 
+  it('one that has proven itself may send a body in a few chunks while a stranger sends too many', async () => {
+    const port = await start(withProof().app);
+    const stranger = await asked(port);
+    const proven = await asked(port, '/proven');
+    const chunked = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n';
+    stranger.socket.write(`${chunked}${'1\r\nx\r\n'.repeat(10_000)}`);
+    proven.socket.write(`${chunked}${'1\r\nx\r\n'.repeat(7)}0\r\n\r\n`);
+    await expect.poll(proven.received).toMatch(/\r\n\r\n7$/);
+    await stranger.closed;
+  });
+
   it('900 of strangers that say nothing shut nobody out', async () => {
     const port = await start(echo().app);
     const silent: Socket[] = [];
