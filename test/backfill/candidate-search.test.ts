@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { createCandidateProof, createIdsBeside } from '../../src/backfill/candidate-search.ts';
+import { UpstreamError } from '../../src/compliance/errors.ts';
 import type { RepairStore, UnreadEvent } from '../../src/store/store.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
 
@@ -21,8 +22,10 @@ it('what the API does not know beside an id counts only if it shows a record aft
     noteSearched: async (_kind, _id, { through }) => void searched.push(through),
   } as Partial<RepairStore> as RepairStore;
   const clock = new HeldClock();
+  let failing = '';
   const shows = async (_kind: string, id: string) => {
     asked.push(id);
+    if (id === failing) throw new UpstreamError('server', 'answered 500');
     return false;
   };
   const beside = createIdsBeside({
@@ -38,4 +41,12 @@ it('what the API does not know beside an id counts only if it shows a record aft
   expect({ asked, searched }).toEqual({ asked: ['ra_7', 'ra_8'], searched: [] });
   expect(await beside.search('row_17', 3, async () => true)).toEqual({ shown: [], restInMs: null });
   expect({ asked, searched }).toEqual({ asked: ['ra_7', 'ra_8', 'ra_7', 'ra_8'], searched: [3] });
+
+  // What was answered while there was no record to compare with counts no more once there is one.
+  failing = 'ra_8';
+  asked.length = 0;
+  expect(await beside.search('row_17', 3, null)).toEqual({ shown: [], restInMs: 60_000 });
+  failing = '';
+  expect(await beside.search('row_17', 3, async () => true)).toEqual({ shown: [], restInMs: null });
+  expect(asked).toEqual(['ra_7', 'ra_8', 'ra_7', 'ra_8']);
 });
