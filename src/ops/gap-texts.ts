@@ -164,7 +164,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
       'They named ids that the API does not know, and what else was in them is gone (RETENTION_BODY_DAYS). Name the assessments that they may have been about in RISK_IDS_FILE and start a full sync. Then resolve the gap.',
     needsPerson: true,
     symptom:
-      'The API answers 404 for an id that an event named, and the event’s body was trimmed before the other ids in it were asked for: the API could not be read for as long as RETENTION_BODY_DAYS, or there were more such events than the request budget allowed to search.',
+      'The API answers 404 for an id that an event named, and the event’s body was trimmed before the other ids in it were asked for: for as long as RETENTION_BODY_DAYS the API could not be read or no credentials for it were set, or there were more such events than the request budget allowed to search.',
     check:
       'The gaps “unresolved” name the ids: are these the ids of something else, in a place where ID_POINTERS_RISK_ASSESSMENT looks first?',
     command: `${CLI} gaps resolve NUMBER`,
