@@ -114,7 +114,7 @@ BEGIN
       ON CONFLICT (kind, id) DO UPDATE SET dirty = excluded.dirty, dirty_at = greatest(s.dirty_at, excluded.dirty_at),
         first_dirty_at = coalesce(s.first_dirty_at, excluded.first_dirty_at),
         unverified_since = coalesce(s.unverified_since, excluded.unverified_since),
-        due_at = least(nullif(s.due_at, 0), excluded.due_at), missing_since = NULL, missing_number = NULL, proven = false
+        due_at = least(CASE WHEN s.due_at > 1 THEN s.due_at END, excluded.due_at), missing_since = NULL, missing_number = NULL, proven = false
       RETURNING s.kind, s.id, s.unverified_since
   )
   SELECT array_agg(id) FILTER (WHERE kind = 'policy'), array_agg(id) FILTER (WHERE kind = 'risk_assessment'), array_agg(id) FILTER (WHERE kind = 'vendor')
@@ -274,7 +274,7 @@ WITH kinds AS (
       WHEN 'policy' THEN (SELECT min(unverified_since) FROM policies WHERE unverified_since IS NOT NULL)
       WHEN 'vendor' THEN (SELECT min(unverified_since) FROM vendors WHERE unverified_since IS NOT NULL)
       ELSE (SELECT min(unverified_since) FROM risk_assessments WHERE unverified_since IS NOT NULL) END,
-      (SELECT min(unverified_since) FROM (SELECT * FROM record_state WHERE kind = c.kind AND due_at IS NOT NULL ORDER BY due_at LIMIT 100) AS s
+      (SELECT min(unverified_since) FROM (SELECT * FROM record_state WHERE kind = c.kind AND due_at IS NOT NULL AND unverified_since IS NOT NULL ORDER BY due_at LIMIT 100) AS s
         WHERE NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = s.kind AND g.record_id = s.id
           AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty))) AS oldest_unverified_at,
     -- What the API does not know by its id, no full sync has left unread.

@@ -142,7 +142,7 @@ WITH kinds AS (
         AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
     -- Some have no row yet; of those the ones that are due first are looked at.
     (SELECT min(since) FROM (SELECT min(unverified_since) AS since FROM policies WHERE unverified_since IS NOT NULL
-      UNION ALL SELECT unverified_since FROM (SELECT * FROM record_state WHERE kind = 'policy' AND due_at IS NOT NULL ORDER BY due_at LIMIT 100) AS s
+      UNION ALL SELECT unverified_since FROM (SELECT * FROM record_state WHERE kind = 'policy' AND due_at IS NOT NULL AND unverified_since IS NOT NULL ORDER BY due_at LIMIT 100) AS s
         WHERE NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = s.kind AND g.record_id = s.id
           AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty))) AS oldest_unverified_at,
     -- What the API does not know by its id, no full sync has left unread.
@@ -164,7 +164,7 @@ WITH kinds AS (
             AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
         AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
     (SELECT min(since) FROM (SELECT min(unverified_since) AS since FROM risk_assessments WHERE unverified_since IS NOT NULL
-      UNION ALL SELECT unverified_since FROM (SELECT * FROM record_state WHERE kind = 'risk_assessment' AND due_at IS NOT NULL ORDER BY due_at LIMIT 100) AS s
+      UNION ALL SELECT unverified_since FROM (SELECT * FROM record_state WHERE kind = 'risk_assessment' AND due_at IS NOT NULL AND unverified_since IS NOT NULL ORDER BY due_at LIMIT 100) AS s
         WHERE NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = s.kind AND g.record_id = s.id
           AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty))) AS oldest_unverified_at,
     (SELECT unverified_since FROM risk_assessments r WHERE unverified_since IS NOT NULL AND (verified_at IS NOT NULL OR NOT EXISTS
@@ -184,7 +184,7 @@ WITH kinds AS (
             AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
         AND s.due_at IS NOT NULL AND s.unverified_since IS NOT NULL) AS unverified,
     (SELECT min(since) FROM (SELECT min(unverified_since) AS since FROM vendors WHERE unverified_since IS NOT NULL
-      UNION ALL SELECT unverified_since FROM (SELECT * FROM record_state WHERE kind = 'vendor' AND due_at IS NOT NULL ORDER BY due_at LIMIT 100) AS s
+      UNION ALL SELECT unverified_since FROM (SELECT * FROM record_state WHERE kind = 'vendor' AND due_at IS NOT NULL AND unverified_since IS NOT NULL ORDER BY due_at LIMIT 100) AS s
         WHERE NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = s.kind AND g.record_id = s.id
           AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty))) AS oldest_unverified_at,
     (SELECT unverified_since FROM vendors r WHERE unverified_since IS NOT NULL AND (verified_at IS NOT NULL OR NOT EXISTS

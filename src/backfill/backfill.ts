@@ -2,7 +2,7 @@ import type { ComplianceClient } from '../compliance/client.ts';
 import { type FetchedKind, KINDS, type Kind } from '../compliance/kinds.ts';
 import { backoffMs, createNap, momentOf } from '../platform/clock.ts';
 import { StoreUnavailable } from '../platform/errors.ts';
-import type { Conclusion, ProvisionalRules } from '../store/store.ts';
+import type { Conclusion, DueRecord, ProvisionalRules } from '../store/store.ts';
 import { createCandidateProof, createIdsBeside } from './candidate-search.ts';
 import { type Context, causeOf } from './context.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
@@ -71,6 +71,8 @@ const newPlan = () => ({
 
 type FullSyncPlan = ReturnType<typeof newPlan>;
 
+type Repair = DueRecord & { kind: FetchedKind };
+
 /** Whether a person asked for it, or set other credentials. Then no backoff applies. */
 const isAsked = (reason: string) => /^(operator|approval|credentials)\b/.test(reason);
 
@@ -82,7 +84,7 @@ export function createBackfill(options: BackfillOptions) {
   const plans = new Map(KINDS.map((kind) => [kind, newPlan()]));
   const planOf = (kind: Kind) => plans.get(kind)!;
   const reserved = new Set<string>();
-  const repairs = new Map<string, Promise<void>>();
+  const repairs = new Map<string, { asked: boolean; done: Promise<void> }>();
   const end = new AbortController();
   const { signal } = end;
   let paused = false;
@@ -216,27 +218,29 @@ export function createBackfill(options: BackfillOptions) {
 
   // ─── repairs ──────────────────────────────────────────────────────────────────────────────────────────
 
-  async function planRepairs(kind: Kind): Promise<void> {
+  const isFree = (kind: Kind, id: string) => !reserved.has(`${kind} ${id}`) && !repairs.has(`${kind} ${id}`);
+
+  /** The records of a kind to read by their own addresses. Begins a full sync where a list scan is cheaper. */
+  async function planRepairs(kind: Kind): Promise<Repair[]> {
     const plan = planOf(kind);
     const { pageSize } = options.paging;
     const total = kind === 'vendor' ? (fullSyncer.total(kind) ?? (await store.countKnown(kind))) : 0;
     const enough =
       kind === 'vendor' ? Math.max(BURST_LOOK, scanCost(total, pageSize) + 1) : REPAIRS_AT_ONCE * 4;
-    const isFree = (id: string) => !reserved.has(`${kind} ${id}`) && !repairs.has(`${kind} ${id}`);
     // Records that are being read now come first in the list, so they must not use up the limit.
     const limit = enough + reserved.size + repairs.size;
     const isBeingRead = kind === 'risk_assessment' && plan.running !== null;
     const due = (await store.dueRecords(kind, now(), timing, limit, isBeingRead)).filter(({ id }) =>
-      isFree(id),
+      isFree(kind, id),
     );
     // A list may show less of a vendor than its own address, which is what somebody asked for.
-    const alone = kind === 'vendor' ? due.filter(({ asked }) => asked) : [];
+    const listed = kind === 'vendor' ? due.filter(({ asked }) => !asked) : due;
     const soon = { ...now(), steady: now().steady + timing.settleMs };
     const withinSettle = kind === 'vendor' ? await store.countDue(kind, soon, limit) : due.length;
-    const longestMs = now().steady - ((await store.nextDueAt(kind)) ?? now().steady);
+    const longestMs = now().steady - (listed[0]?.dueAt ?? now().steady);
     const way = wayToVerify(
       kind,
-      { now: due.length - alone.length, withinSettle, longestMs },
+      { now: listed.length, withinSettle, longestMs },
       { total, pageSize, readable: plan.failures <= 1 },
       timing.settleMs,
     );
@@ -244,20 +248,30 @@ export function createBackfill(options: BackfillOptions) {
       const free = plan.running === null && clock.steady() >= plan.dirtyNotBefore;
       if (free && (plan.retryAt ?? 0) <= clock.steady()) startSyncRun(kind, 'events');
     }
-    for (const { id, attempts } of way === 'refetch' ? due : alone) repair(kind as FetchedKind, id, attempts);
-    if (kind !== 'policy') await judgeProofs(kind as FetchedKind);
+    if (kind === 'policy') return [];
+    return due.filter(({ asked }) => asked || way === 'refetch').map((record) => ({ ...record, kind }));
   }
 
-  function repair(kind: FetchedKind, id: string, attempts: number): void {
+  /** What events made due goes first, of all kinds the longest due; but one repair is always of a record that was asked for, if any is. */
+  function startRepairs(due: readonly Repair[]): void {
+    const asked = due.filter((repair) => repair.asked);
+    const others = due.filter((repair) => !repair.asked).sort((a, b) => a.dueAt - b.dueAt);
+    const isOneAsked = [...repairs.values()].some((repair) => repair.asked);
+    for (const repair of [...(isOneAsked ? [] : asked.slice(0, 1)), ...others, ...asked]) {
+      if (repairs.size >= REPAIRS_AT_ONCE) return;
+      if (isFree(repair.kind, repair.id)) startRepair(repair);
+    }
+  }
+
+  function startRepair({ kind, id, attempts, asked }: Repair): void {
     const key = `${kind} ${id}`;
-    if (repairs.size >= REPAIRS_AT_ONCE) return;
-    const work = refetch({ kind, id, attempts, lane: 'live', syncRunId: null, absentFromList: false })
+    const done = refetch({ kind, id, attempts, lane: 'live', syncRunId: null, absentFromList: false })
       .then(() => undefined, options.onError)
       .finally(() => {
         repairs.delete(key);
         wake();
       });
-    repairs.set(key, work);
+    repairs.set(key, { asked, done });
   }
 
   /** Deletes proven absences: those that an event announced at once, the others once no record of the kind waits for its proof. */
@@ -364,7 +378,12 @@ export function createBackfill(options: BackfillOptions) {
           isBegun = true;
           if (!paused) {
             await planSyncRuns();
-            for (const kind of KINDS) await planRepairs(kind);
+            const due: Repair[] = [];
+            for (const kind of KINDS) {
+              due.push(...(await planRepairs(kind)));
+              if (kind !== 'policy') await judgeProofs(kind);
+            }
+            startRepairs(due);
             planUnnamedEvents();
             planLook();
           }
@@ -375,7 +394,7 @@ export function createBackfill(options: BackfillOptions) {
         await rest();
       }
       await Promise.all([
-        ...repairs.values(),
+        ...[...repairs.values()].map((repair) => repair.done),
         seeking,
         looking,
         ...[...plans.values()].map((plan) => plan.running),

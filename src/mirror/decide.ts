@@ -67,6 +67,11 @@ const REFUSALS_BEFORE_APPLYING = 3;
  * all of these, so leaves them out of the due records without a look at each.
  */
 export const DUE_BY_ID_ONLY = 0;
+/**
+ * `dueAt` of a record that a person asked for, or that a list did not show: it is read by its own address. Like the one above it is
+ * no instant, so that such records, however many they are, are told from those that events made due without a look at each.
+ */
+export const DUE_ASKED = 1;
 
 /** When a record with outstanding dirty marks is to be read; null: nothing is outstanding. */
 export function dueAt(

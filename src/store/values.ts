@@ -189,7 +189,9 @@ export interface Compared extends Pick<Applied, 'id' | 'lacks'> {
 export interface DueRecord {
   id: string;
   attempts: number;
-  /** Neither an event nor a read left it unverified: somebody wants this very record read. */
+  /** Steady; of some that were asked for no instant. */
+  dueAt: number;
+  /** No event or read left it unverified: a person or a list wants this very record read, or it is known by its id only. */
   asked: boolean;
 }
 

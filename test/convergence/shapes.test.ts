@@ -359,6 +359,36 @@ it('vendors that a person asks for are read at their own addresses, however many
   });
 });
 
+it.each(['vendor', 'risk_assessment'])(
+  'what an event reports is read before the many records (%s) that a person asks for, and all of those are read too',
+  async (kind) => {
+    const ids = Array.from({ length: 300 }, (_, index) => `asked-${index}`);
+    const known = [...ids, 'reported'];
+    const reads: string[] = [];
+    await against(
+      (path, query) => {
+        const [, resource, id] = path.split('/');
+        const page = query.get('page') === '1' ? known.map((one) => ({ id: one, name: one })) : [];
+        if (resource === 'vendors' && id === undefined)
+          return { body: { data: page, meta: { total: known.length } } };
+        if (id === undefined || !known.includes(id)) return bare(path, query);
+        reads.push(id);
+        return { body: { data: { id, name: id } } };
+      },
+      { COMPLIANCE_PAGE_SIZE: '500' },
+    );
+    await inSync('vendor');
+    await service!.post(`/api/records/${kind}/refetch`, { ids });
+    const sender = createSender(service!.webhookUrl, 1);
+    expect(
+      await sender.attempt(eventAbout('vendor.updated', 'vendors', { id: 'reported', name: 'new' })),
+    ).toBe(202);
+    await eventually('all reads', () => new Set(reads).size === known.length);
+    expect(reads.indexOf('reported')).toBeLessThan(ids.length / 2);
+    sender.close();
+  },
+);
+
 it.each<[string, unknown]>([
   ['without an id', { data: { name: 'A', status: 'open' } }],
   ['in an array of one', { data: [{ id: 'ra-1', name: 'A', status: 'open' }] }],

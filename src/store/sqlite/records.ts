@@ -1,5 +1,5 @@
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
-import { DUE_BY_ID_ONLY, type RecordState } from '../../mirror/decide.ts';
+import { DUE_ASKED, type RecordState } from '../../mirror/decide.ts';
 import { recordColumns } from '../reports.ts';
 import { recordState } from '../schema.ts';
 import type { DirtyTiming, Now } from '../store.ts';
@@ -33,7 +33,7 @@ export function createRecords(db: Connection) {
   // Does the same as the statement below for a record that is dirty already, in less than half the time.
   const markDirtyAgain = db.prepare(
     `UPDATE record_state SET dirty = ?, dirty_at = max(dirty_at, ?) WHERE kind = ? AND id = ? AND unverified_since IS NOT NULL
-       AND first_dirty_at IS NOT NULL AND due_at > ${DUE_BY_ID_ONLY} AND due_at <= ? AND missing_since IS NULL AND missing_number IS NULL AND proven = 0`,
+       AND first_dirty_at IS NOT NULL AND due_at > ${DUE_ASKED} AND due_at <= ? AND missing_since IS NULL AND missing_number IS NULL AND proven = 0`,
   );
   // `dirty_at` is the latest of all events that no read covers. Later dirty marks do not change `due_at`, so that a busy record does
   // not move in its index at every event: `dueRecords` puts the record off later.
@@ -45,7 +45,7 @@ export function createRecords(db: Connection) {
          dirty_at = max(coalesce(dirty_at, excluded.dirty_at), excluded.dirty_at),
          first_dirty_at = coalesce(first_dirty_at, excluded.first_dirty_at),
          unverified_since = coalesce(unverified_since, excluded.unverified_since),
-         due_at = min(coalesce(nullif(due_at, ${DUE_BY_ID_ONLY}), excluded.due_at), excluded.due_at),
+         due_at = min(iif(due_at > ${DUE_ASKED}, due_at, excluded.due_at), excluded.due_at),
          missing_since = NULL, missing_number = NULL, proven = 0
        RETURNING unverified_since`,
     )

@@ -1,5 +1,5 @@
 import { DELETE_TYPES, type Kind } from '../../compliance/kinds.ts';
-import { DUE_BY_ID_ONLY, dueAt } from '../../mirror/decide.ts';
+import { DUE_ASKED, DUE_BY_ID_ONLY, dueAt } from '../../mirror/decide.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
 import { events, gaps, recordState as states } from '../schema.ts';
@@ -34,8 +34,9 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       ),
 
     /**
-     * Due records, the longest due first. Those that were marked dirty again are not returned, but put off. `isBeingRead`: a full
-     * sync of the kind is running. It reads first what is known by its id only, so such records are not returned either.
+     * Due records: at most `limit` of those that were asked for, then as many that events or reads made due, the longest due first.
+     * Those that were marked dirty again are not returned, but put off. `isBeingRead`: a full sync of the kind is running. It reads
+     * first what is known by its id only, so such records are not returned either.
      */
     async dueRecords(
       kind: Kind,
@@ -45,18 +46,22 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       isBeingRead = false,
     ): Promise<DueRecord[]> {
       const { attempts, missingSince, dirtyAt, firstDirtyAt } = states;
-      type Row = Record<'missingSince' | 'dirtyAt' | 'firstDirtyAt', number | null>;
-      const others = isBeingRead ? sql`AND due_at > ${DUE_BY_ID_ONLY}` : sql``;
-      const rows = await statements.query<Row & { id: string; attempts: number }>(
-        sql`SELECT ${columnsAs({ id: states.id, attempts, missingSince, dirtyAt, firstDirtyAt })} FROM ${states}
-          WHERE kind = ${kind} AND due_at <= ${now.steady} ${others} ORDER BY due_at LIMIT ${limit}`,
-      );
+      type Row = { id: string } & Record<'attempts' | 'dueAt', number> &
+        Record<'missingSince' | 'dirtyAt' | 'firstDirtyAt', number | null>;
+      const columns = { id: states.id, dueAt: states.dueAt, attempts, missingSince, dirtyAt, firstDirtyAt };
+      const dueBetween = (from: number, to: number) =>
+        statements.query<Row>(
+          sql`SELECT ${columnsAs(columns)} FROM ${states} WHERE kind = ${kind} AND due_at BETWEEN ${from} AND ${to}
+            ORDER BY due_at LIMIT ${limit}`,
+        );
+      const asked = await dueBetween(isBeingRead ? DUE_ASKED : DUE_BY_ID_ONLY, DUE_ASKED);
       const due: DueRecord[] = [];
       const puttingOff: SQL[] = [];
-      for (const row of rows) {
+      for (const row of [...asked, ...(await dueBetween(DUE_ASKED + 1, now.steady))]) {
         const at = dueAt(row, timing);
         if (at === null || at <= now.steady || row.attempts > 0 || row.missingSince !== null) {
-          due.push({ id: row.id, attempts: row.attempts, asked: row.dirtyAt === null });
+          const asked = row.dirtyAt === null || row.dueAt <= DUE_ASKED;
+          due.push({ id: row.id, attempts: row.attempts, dueAt: row.dueAt, asked });
           continue;
         }
         // Skipped if another dirty mark came meanwhile.
@@ -72,8 +77,9 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       return due;
     },
 
+    /** Those due records that events or reads made due. */
     async countDue(kind: Kind, now: Now, atMost: number): Promise<number> {
-      const due = sql`SELECT 1 FROM record_state WHERE kind = ${kind} AND due_at <= ${now.steady} LIMIT ${atMost}`;
+      const due = sql`SELECT 1 FROM record_state WHERE kind = ${kind} AND due_at > ${DUE_ASKED} AND due_at <= ${now.steady} LIMIT ${atMost}`;
       return (await singleValue<number>(statements, sql`SELECT count(*) FROM (${due}) AS due`))!;
     },
 
@@ -87,11 +93,11 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
     makeKnown: (kind: Kind, ids: readonly string[], now: Now): Promise<number> =>
       database.transact((unit) => makeKnown(unit, kind, ids, now)),
 
-    /** Makes records due now, since an operator asked or a list scan missed them. New ids become known. */
+    /** Makes records due now, since a person asked or a list scan missed them. New ids become known. */
     async makeDue(kind: Kind, ids: readonly string[], now: Now): Promise<void> {
       await database.transact((unit) =>
         unit.change(
-          sql`${knownRows(unit, kind, ids, now, now.steady)} DO UPDATE SET due_at = excluded.due_at, attempts = 0`,
+          sql`${knownRows(unit, kind, ids, now, DUE_ASKED)} DO UPDATE SET due_at = excluded.due_at, attempts = 0`,
         ),
       );
     },
@@ -239,7 +245,7 @@ async function restartClocks(unit: Unit, { steady }: Now, { settleMs }: DirtyTim
       sql`coverable_at IS NOT NULL AND resolved_at IS NULL`,
     ),
   );
-  const dueAt = sql`CASE WHEN ${states.dueAt} = ${DUE_BY_ID_ONLY} THEN ${states.dueAt} ELSE ${steady + settleMs} END`;
+  const dueAt = sql`CASE WHEN ${states.dueAt} <= ${DUE_ASKED} THEN ${states.dueAt} ELSE ${steady + settleMs} END`;
   const dirty = { dirtyAt: steady, firstDirtyAt: steady, dueAt };
   const unread = { attempts: 0, missingSince: null, missingNumber: null, proven: sql`false` };
   return await unit.change(update(states, { ...dirty, ...unread }, sql`unverified_since IS NOT NULL`));

@@ -177,6 +177,21 @@ export function describeDue(open: OpenEngine): void {
     );
 
     it(
+      'is no longer only asked for once an event is about it',
+      inScene(open, async (scene) => {
+        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+        await scene.store.makeDue('vendor', ['ven_1'], scene.now());
+        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(0);
+        await dirty(scene, 'ven_1');
+        scene.pass(SETTLE_MS);
+        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(1);
+        expect(await scene.store.dueRecords('vendor', scene.now(), TIMING, 10)).toMatchObject([
+          { id: 'ven_1', asked: false },
+        ]);
+      }),
+    );
+
+    it(
       'is laid anew after a restart, when no clock of before can be compared',
       inScene(open, async (scene) => {
         if (!scene.canReopen) return;

@@ -376,7 +376,7 @@ export function describeReads(open: OpenEngine): void {
         expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(0);
         scene.pass(7_000);
         const due = await scene.store.dueRecords('vendor', scene.now(), { settleMs: SETTLE_MS }, 10);
-        expect(due).toEqual([{ id: 'ven_1', attempts: 1, asked: false }]);
+        expect(due).toMatchObject([{ id: 'ven_1', attempts: 1, asked: false }]);
         await scene.show('vendor', 'ven_1', { id: 'ven_1' });
         expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(0);
       }),
