@@ -155,8 +155,8 @@ export function createUnnamedEvents(
       if (offset < lastOffset - STEP_MS) await store.seekAnew(now());
       lastOffset = offset;
       if (isRereadDue) {
-        isRereadDue = false;
         await reread();
+        isRereadDue = false;
       }
       const due = await store.unreadEvents(now(), EVENTS_AT_ONCE, rules.timing);
       for (const event of due) {
