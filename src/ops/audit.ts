@@ -1,3 +1,4 @@
+import { HTTPException } from 'hono/http-exception';
 import { momentOf } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import { AUDIT_ASKED } from '../store/reports.ts';
@@ -19,8 +20,9 @@ export function createAuditLog({ store, clock, logger }: ApiContext) {
     },
 
     /**
-     * Writes an entry, does `work`, and adds the outcome to the entry. If the process dies in between, the entry says
-     * `asked`. Rejects as `work` does. If the entry cannot be written, rejects with StoreUnavailable and does nothing.
+     * Writes an entry, does `work`, and adds the outcome to the entry: `not_possible` if `work` throws a problem. If the process
+     * dies in between, the entry says `asked`. Rejects as `work` does. If the entry cannot be written, rejects with
+     * StoreUnavailable and does nothing.
      */
     async change<T>(
       actor: string,
@@ -39,7 +41,7 @@ export function createAuditLog({ store, clock, logger }: ApiContext) {
         }
       };
       const result = await work().catch(async (error: unknown) => {
-        await settle('failed');
+        await settle(error instanceof HTTPException ? 'not_possible' : 'failed');
         throw error;
       });
       await settle(outcomeOf(result));

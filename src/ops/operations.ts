@@ -1,20 +1,17 @@
-import type { HTTPException } from 'hono/http-exception';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { momentOf } from '../platform/clock.ts';
+import type { GapReport } from '../store/reports.ts';
 import type { Now, RetryOutcome } from '../store/store.ts';
-import { notFound, refusal } from './api/answers.ts';
+import { found, notFound, refusal } from './api/answers.ts';
 import type { Comparison } from './api/schemas.ts';
 import type { AuditLog } from './audit.ts';
 import type { ApiContext, OpsStore } from './context.ts';
 import { gapText, isEndedByPerson } from './gap-texts.ts';
-import { APPROVAL_MS, pendingWithDigest } from './pending-deletions.ts';
+import { APPROVAL_MS, pendingBySyncRun } from './pending-deletions.ts';
 import { kindPlural } from './words.ts';
 
 const conflict = (code: string, detail: string) =>
   refusal(409, code, 'Its state does not allow this.', detail);
-
-/** The audit's outcome of a verb that returns whether it changed something. */
-const outcomeOf = (isDone: boolean) => (isDone ? 'ok' : 'not_possible');
 
 export interface Compared extends Comparison {
   kind: Kind;
@@ -61,25 +58,13 @@ function whyNot(tried: Exclude<RetryOutcome, { outcome: 'processed' }>): string 
   }
 }
 
-/** Resolves one gap, if a person may end it. Otherwise returns why not. */
-async function resolveGap(
-  store: OpsStore,
-  id: number,
-  eventsOnly: boolean,
-  now: Now,
-): Promise<HTTPException | null> {
-  const gap = await store.show('gaps', id);
-  if (gap === null) return notFound();
-  if (gap.resolved_at === null && !isEndedByPerson(gap, eventsOnly)) {
-    const { title, remedy } = gapText(gap.reason);
-    const why =
-      gap.reason === 'restored' && gap.kind !== null
-        ? `The next full sync of the ${kindPlural(gap.kind)} ends it, not a person.`
-        : `A person cannot resolve this gap. ${title}: ${remedy}`;
-    return conflict('not_by_a_person', why);
+/** What ends a gap that no person may resolve. */
+function whatEnds({ reason, kind }: GapReport): string {
+  if (reason === 'restored' && kind !== null) {
+    return `The next full sync of the ${kindPlural(kind)} ends it, not a person.`;
   }
-  if (gap.resolved_at === null && (await store.resolveGap(id, now))) return null;
-  return conflict('resolved_already', 'It is resolved already.');
+  const { title, remedy } = gapText(reason);
+  return `A person cannot resolve this gap. ${title}: ${remedy}`;
 }
 
 const CODES = { failed: 'failed_again', trimmed: 'body_trimmed', other_state: 'event_state' } as const;
@@ -136,13 +121,12 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
         ({ processed, failed }) => `ok:${processed}${failed > 0 ? ` failed_again:${failed}` : ''}`,
       );
     },
-    async discardEvent(actor: string, id: string): Promise<void> {
-      const discard = () => store.discardEvent(id, now());
-      if (await audit.change(actor, 'event_discard', id, discard, outcomeOf)) return;
-      // There is no such event, or it is in another state.
-      const event = await store.showEvent(id);
-      throw event === null ? notFound() : conflict('event_state', `The event is ${event.state}.`);
-    },
+    discardEvent: (actor: string, id: string): Promise<void> =>
+      audit.change(actor, 'event_discard', id, async () => {
+        if (await store.discardEvent(id, now())) return;
+        const { state } = found(await store.showEvent(id));
+        throw conflict('event_state', `The event is ${state}.`);
+      }),
 
     async fullSync(actor: string, kinds: readonly Kind[] = KINDS): Promise<Kind[]> {
       requireApi();
@@ -178,9 +162,12 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
 
     /** Exactly the ids that were shown with this digest, and no others. */
     async approveDeletions(actor: string, digest: string) {
-      const named = await pendingWithDigest(store, digest, clock.wall());
-      if (named === 'none') throw conflict('nothing_pending', 'No deletion waits for approval.');
-      if (named === 'changed') throw deletionsChanged();
+      const pending = await pendingBySyncRun(store, clock.wall());
+      if (!pending.some(({ waiting }) => waiting > 0)) {
+        throw conflict('nothing_pending', 'No deletion waits for approval.');
+      }
+      const named = pending.find((group) => group.digest === digest);
+      if (named === undefined) throw deletionsChanged();
       const { sync_run_id: syncRunId, kind } = named;
       const until = clock.wall() + APPROVAL_MS;
       const { ids } = await audit.change(
@@ -203,25 +190,25 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
       return await audit.change(actor, 'refetch', target, () => actions.refetch(kind, distinct));
     },
 
-    async releaseQuarantined(actor: string, id: number): Promise<void> {
-      const { settleMs } = context.facts();
-      const release = () => store.releaseQuarantined(id, now(), { settleMs });
-      if (await audit.change(actor, 'quarantine_release', String(id), release, outcomeOf)) return;
-      const delivery = await store.show('quarantine', id);
-      if (delivery === null) throw notFound();
-      const why = delivery.released_at === null ? 'It cannot be released.' : 'It has been released already.';
-      throw conflict('not_releasable', why);
-    },
+    releaseQuarantined: (actor: string, id: number): Promise<void> =>
+      audit.change(actor, 'quarantine_release', String(id), async () => {
+        const { settleMs } = context.facts();
+        if (await store.releaseQuarantined(id, now(), { settleMs })) return;
+        found(await store.show('quarantine', id));
+        throw conflict('not_releasable', 'It has been released already.');
+      }),
 
     /** Resolves a gap that only a person can end. For any other gap, the problem says what ends it. */
-    async resolveGap(actor: string, id: number): Promise<void> {
-      const { eventsOnly } = context.facts();
-      const resolve = () => resolveGap(store, id, eventsOnly, now());
-      const whyNot = await audit.change(actor, 'gap_resolve', String(id), resolve, (why) =>
-        outcomeOf(why === null),
-      );
-      if (whyNot !== null) throw whyNot;
-    },
+    resolveGap: (actor: string, id: number): Promise<void> =>
+      audit.change(actor, 'gap_resolve', String(id), async () => {
+        const gap = found(await store.show('gaps', id));
+        if (gap.resolved_at === null && !isEndedByPerson(gap, context.facts().eventsOnly)) {
+          throw conflict('not_by_a_person', whatEnds(gap));
+        }
+        if (gap.resolved_at !== null || !(await store.resolveGap(id, now()))) {
+          throw conflict('resolved_already', 'It is resolved already.');
+        }
+      }),
 
     pause: (actor: string) => audit.change(actor, 'pause', null, actions.pause),
     resume: (actor: string) => audit.change(actor, 'resume', null, actions.resume),

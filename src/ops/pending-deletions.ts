@@ -50,14 +50,3 @@ export async function pendingBySyncRun(
 
 export const pendingWords = ({ count: waiting, kind }: PendingCount): string =>
   `${count(waiting, 'deletion')} of ${kindPlural(kind)} ${waiting === 1 ? 'waits' : 'wait'} for approval`;
-
-/** The pending deletions that a digest names. `changed`: other deletions wait by now; `none`: no deletion waits. */
-export async function pendingWithDigest(
-  store: Pick<OpsStore, 'listPendingDeletions'>,
-  digest: string,
-  wall: number,
-): Promise<PendingOfSyncRun | 'changed' | 'none'> {
-  const pending = await pendingBySyncRun(store, wall);
-  const named = pending.find((group) => group.digest === digest);
-  return named ?? (pending.some(({ waiting }) => waiting > 0) ? 'changed' : 'none');
-}
