@@ -8,7 +8,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import type { OpsEnv } from '../../src/ops/access.ts';
-import { createFeed, WAITING_MAX, WAITING_MAX_OF_ONE } from '../../src/ops/api/feed.ts';
+import { createApi } from '../../src/ops/api/app.ts';
+import { WAITING_MAX, WAITING_MAX_OF_ONE } from '../../src/ops/api/feed.ts';
 import type { ApiContext } from '../../src/ops/context.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -55,7 +56,7 @@ function listener() {
       c.set('identity', { name: c.req.header('from') ?? 'rita', role: 'read', csrf: null });
       await next();
     })
-    .route('/', createFeed(context as unknown as ApiContext));
+    .route('/', createApi(context as unknown as ApiContext, {} as never));
 }
 
 async function get(

@@ -1,12 +1,12 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
-import { isKind, KINDS, type Kind } from '../../compliance/kinds.ts';
+import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import { type ChangeReport, PAGE_LIMIT_MAX, type RecordReport } from '../../store/reports.ts';
 import type { OpsEnv } from '../access.ts';
 import { cached } from '../cached.ts';
 import type { ApiContext, OpsStore } from '../context.ts';
 import { clientGone, createPlaces } from '../open-requests.ts';
 import { refusal } from './answers.ts';
-import { type FeedCursor, readFeedCursor } from './query.ts';
+import type { FeedCursor, SnapshotCursor } from './query.ts';
 import * as routes from './routes.ts';
 
 /** At most so many changes of other kinds are skipped for one answer; its `next` is after them. */
@@ -17,12 +17,6 @@ export const WAITING_MAX = 64;
 export const WAITING_MAX_OF_ONE = WAITING_MAX / 2;
 /** How often the counter is read while requests wait. */
 const LOOK_MS = 250;
-
-/** Where the next page of a snapshot begins. `seq` is that of the first page: a follower starts from it. */
-interface SnapshotCursor extends FeedCursor {
-  kind: Kind;
-  id: string;
-}
 
 /**
  * The feed for a team's own systems. A follower that takes a snapshot page by page, and then reads the changes from its
@@ -96,16 +90,7 @@ export function createFeed({ store, clock, signal }: ApiContext) {
       })
 
       .openapi(routes.snapshot, async (c) => {
-        const { kind, limit, after } = c.req.valid('query');
-        const cursor = after === undefined ? null : readCursor(after, kind);
-        if (cursor === undefined) {
-          throw refusal(
-            400,
-            'invalid_parameter',
-            'A parameter is not usable.',
-            '`after`: the value of `next` from the page before, of the same snapshot.',
-          );
-        }
+        const { kind, limit, after: cursor = null } = c.req.valid('query');
         const epoch = await store.epoch();
         if (cursor !== null) await refuseExpired(cursor, epoch);
 
@@ -173,14 +158,4 @@ async function readPage(
     if (isFull) return { seq: first, items, last: items.at(-1)! };
   }
   return { seq: first ?? 0, items, last: null };
-}
-
-/** Undefined: the text is no cursor, or belongs to a snapshot of another kind. */
-function readCursor(text: string, wanted: Kind | undefined): SnapshotCursor | undefined {
-  const match = /^([^:]+):([a-z_]+):(.+)$/su.exec(text);
-  const [, where, kind, id] = match ?? [];
-  if (where === undefined || kind === undefined || id === undefined || !isKind(kind)) return undefined;
-  if (wanted !== undefined && kind !== wanted) return undefined;
-  const cursor = readFeedCursor(where);
-  return cursor === null ? undefined : { ...cursor, kind, id };
 }

@@ -1,14 +1,12 @@
 import { z } from '@hono/zod-openapi';
-import { KINDS } from '../../compliance/kinds.ts';
-import { isUsableId } from '../../compliance/pointers.ts';
+import { isKind, KINDS, type Kind } from '../../compliance/kinds.ts';
+import { isUsableId, MAX_ID_LENGTH } from '../../compliance/pointers.ts';
 import { eventState, listedOutcome } from '../../store/report-rows.ts';
 import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
 
 const PAGE_LIMIT_DEFAULT = 50;
 /** Seconds. Most proxies give up on an answer after a minute. */
 const WAIT_MAX = 30;
-/** Keys are ids or numbers; an id has at most 255 characters. */
-const CURSOR_MAX_LENGTH = 255;
 
 /**
  * `owner.team=Legal`: the path to a field of a record, and its value. Names do not contain what has another meaning in
@@ -39,10 +37,11 @@ export const rowId = z
   .transform(Number)
   .openapi({ type: 'integer', minimum: 1 });
 /** `after` of lists that are ordered by a number. */
-const numberCursor = z.string().regex(/^\d{1,15}$/, 'the value of `next` from the page before');
+export const numberCursor = z.string().regex(/^\d{1,15}$/, 'the value of `next` from the page before');
 /** A number, with its epoch before it. Without an epoch, the present one is meant. */
 const FEED_CURSOR = /^(?:([0-9a-z]{1,64})\.)?(\d{1,15})$/;
 const feedCursor = z.string().regex(FEED_CURSOR, 'a `seq`, or the value of `next` from the page before');
+const snapshotWords = 'the value of `next` from the page before, of the same snapshot';
 const instantWords = 'an instant such as 2026-11-01T12:00:00Z';
 /** In the years 1 to 9999: PostgreSQL knows no year 0, and as text a longer year sorts wrongly. */
 const instant = z.iso
@@ -50,8 +49,8 @@ const instant = z.iso
   .transform((text) => new Date(text).toISOString())
   .refine((text) => /^(?!0000)\d{4}-/.test(text), instantWords)
   .openapi({ type: 'string', format: 'date-time' });
-const someWords = `a text of 1 to ${CURSOR_MAX_LENGTH} characters`;
-const some = z.string(someWords).min(1, someWords).max(CURSOR_MAX_LENGTH, someWords);
+const someWords = `a text of 1 to ${MAX_ID_LENGTH} characters`;
+const some = z.string(someWords).min(1, someWords).max(MAX_ID_LENGTH, someWords);
 
 /** Deliveries are read from several tables, so their key has a number for each. */
 const deliveriesCursor = (words: string) =>
@@ -95,7 +94,7 @@ export const queries = {
     after: z
       .string()
       .regex(/^\d\./, 'the value of `next` from the page before')
-      .max(CURSOR_MAX_LENGTH + 106)
+      .max(MAX_ID_LENGTH + 106)
       .optional(),
     search: some
       .refine((text) => !text.includes('\0'), 'a text without U+0000')
@@ -130,16 +129,22 @@ export const queries = {
         description: `Seconds to wait for a change where there is none yet. More than ${WAIT_MAX} count as ${WAIT_MAX}.`,
       }),
   }),
-  snapshot: z.strictObject({
-    limit,
-    kind: kind.optional(),
-    // Before the id come an epoch, a number and a kind.
-    after: z
-      .string()
-      .min(1)
-      .max(CURSOR_MAX_LENGTH + 100)
-      .optional(),
-  }),
+  snapshot: z
+    .strictObject({
+      limit,
+      kind: kind.optional(),
+      // Before the id come an epoch, a number and a kind.
+      after: z
+        .string()
+        .min(1)
+        .max(MAX_ID_LENGTH + 100)
+        .transform(readSnapshotCursor)
+        .optional(),
+    })
+    .refine(({ kind, after }) => kind === undefined || after === undefined || after.kind === kind, {
+      path: ['after'],
+      error: snapshotWords,
+    }),
   gaps: z.strictObject({ ...pagedByNumber, ...period, open: flag.optional() }),
   byNumber: z.strictObject(pagedByNumber),
   byTime: z.strictObject({ ...pagedByNumber, ...period }),
@@ -149,7 +154,7 @@ export const queries = {
     after: z
       .string()
       .regex(/^[a-z_]+\//, 'the value of `next` from the page before')
-      .max(CURSOR_MAX_LENGTH + 100)
+      .max(MAX_ID_LENGTH + 100)
       .optional(),
     sync_run: z.coerce.number(numberWords).int(numberWords).min(1, numberWords).optional(),
   }),
@@ -160,10 +165,24 @@ export interface FeedCursor {
   epoch: string | null;
 }
 
+/** Where the next page of a snapshot begins. `seq` is that of the first page: a follower starts from it. */
+export interface SnapshotCursor extends FeedCursor {
+  kind: Kind;
+  id: string;
+}
+
 /** Null: the text is no cursor. */
 export function readFeedCursor(text: string): FeedCursor | null {
   const match = FEED_CURSOR.exec(text);
   return match === null ? null : { epoch: match[1] ?? null, seq: Number(match[2]) };
+}
+
+function readSnapshotCursor(text: string, context: z.RefinementCtx): SnapshotCursor {
+  const [, where = '', kind = '', id = ''] = /^([^:]+):([a-z_]+):(.+)$/su.exec(text) ?? [];
+  const cursor = readFeedCursor(where);
+  if (cursor !== null && isKind(kind)) return { ...cursor, kind, id };
+  context.addIssue(snapshotWords);
+  return z.NEVER;
 }
 
 export const syncRequest = z

@@ -1,7 +1,7 @@
 import type { PropsWithChildren } from 'hono/jsx';
+import { MAX_ID_LENGTH } from '../../compliance/pointers.ts';
 import { CSRF_FIELD } from '../access.ts';
 import { useVisit } from './pieces.tsx';
-import { TEXT_MAX_LENGTH } from './query.ts';
 
 export const mayOperate = () => useVisit().identity?.role === 'operate';
 
@@ -111,7 +111,7 @@ export function Filters({ action, label, fields, children }: PropsWithChildren<F
               value={value}
               autocomplete="off"
               spellcheck={false}
-              maxlength={TEXT_MAX_LENGTH}
+              maxlength={MAX_ID_LENGTH}
               {...how}
             />
           </label>

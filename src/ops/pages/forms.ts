@@ -1,7 +1,7 @@
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import { HTTPException } from 'hono/http-exception';
 import { isKind, KINDS } from '../../compliance/kinds.ts';
-import { isUsableId } from '../../compliance/pointers.ts';
+import { isUsableId, MAX_ID_LENGTH } from '../../compliance/pointers.ts';
 import { type EventReport, PAGE_LIMIT_MAX } from '../../store/reports.ts';
 import { cookieOptions, formFields, type OpsHandlerContext, pathHere } from '../access.ts';
 import { refusal } from '../api/answers.ts';
@@ -10,7 +10,7 @@ import type { OpsContext } from '../context.ts';
 import type { DryRuns } from '../dry-runs.ts';
 import type { Operations } from '../operations.ts';
 import { count, figure } from '../words.ts';
-import { recordHref, TEXT_MAX_LENGTH } from './query.ts';
+import { recordHref } from './query.ts';
 
 /** As many as a list can show. */
 const MAX_TICKED = PAGE_LIMIT_MAX;
@@ -18,7 +18,7 @@ const MAX_TICKED = PAGE_LIMIT_MAX;
 const BYTES_PER_CHARACTER = 9;
 /** The address for ticked events, and the largest form of them, without the other fields. */
 export const TICKED_PATH = '/actions/events';
-export const TICKED_BYTES = MAX_TICKED * ('id=&'.length + TEXT_MAX_LENGTH * BYTES_PER_CHARACTER);
+export const TICKED_BYTES = MAX_TICKED * ('id=&'.length + MAX_ID_LENGTH * BYTES_PER_CHARACTER);
 
 /** The page that follows a form, and the outcome that it shows; without `what`: none. */
 type Done = { to: string } & Partial<Outcome>;

@@ -3,10 +3,11 @@ import type { z } from 'zod';
 import type { Paging } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { nextKey } from '../api/answers.ts';
+import { numberCursor } from '../api/query.ts';
 import { count } from '../words.ts';
 import { Frame, type PageName } from './layout.tsx';
 import { Empty, Instant, Pager, Title } from './pieces.tsx';
-import { type Links, linksOf, numberCursor, PAGE_ROWS, pageQuery, pathWith } from './query.ts';
+import { type Links, linksOf, PAGE_ROWS, pageQuery, pathWith } from './query.ts';
 
 /** Rows of a list, as the store reads them. */
 interface Rows<Row> {

@@ -8,11 +8,6 @@ import { queries, rowId } from '../api/query.ts';
 import type { OpsStore } from '../context.ts';
 
 export const PAGE_ROWS = 50;
-/** An id has at most 255 characters. */
-export const TEXT_MAX_LENGTH = 255;
-
-/** The last row of the page before, in lists that are ordered by a number. */
-export const numberCursor = queries.byNumber.shape.after.unwrap();
 
 /** The query of a page that has such a list and no filters. */
 export const queryByNumber = queries.byNumber.pick({ after: true });

@@ -1,8 +1,8 @@
 import type { Child } from 'hono/jsx';
-import { z } from 'zod';
 import { type PendingDeletionReport, pendingDeletionKey } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { nextKey } from '../api/answers.ts';
+import { queries } from '../api/query.ts';
 import { shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
 import { isApproved, type PendingOfSyncRun, pendingBySyncRun } from '../pending-deletions.ts';
@@ -22,19 +22,13 @@ import {
   useVisit,
   Word,
 } from './pieces.tsx';
-import { type Links, linksOf, pageQuery, rowAt, TEXT_MAX_LENGTH } from './query.ts';
+import { type Links, linksOf, pageQuery, rowAt } from './query.ts';
 import { DifferencesDetails, Running, tookWords } from './sync-runs.tsx';
 
 /** Ids of pending deletions on one page. */
 const PENDING_SHOWN = 200;
 
-const query = z.strictObject({
-  // The kind is before the id.
-  after: z
-    .string()
-    .max(TEXT_MAX_LENGTH + 100)
-    .optional(),
-});
+const query = queries.pendingDeletions.pick({ after: true });
 
 export async function syncRunPage({ store, clock, facts }: OpsContext, c: OpsHandlerContext): Promise<Child> {
   const { after } = pageQuery(c, query);
