@@ -72,10 +72,9 @@ export const NOTHING_KNOWN: Readonly<UpstreamHealth> = {
 
 /** Since when (wall) the upstream is unreachable; null: it is not. Pure. */
 export function unreachableSince(
-  health: Pick<UpstreamHealth, 'silentSince'> | undefined,
+  { silentSince: since }: Pick<UpstreamHealth, 'silentSince'>,
   steady: number,
 ): number | null {
-  const since = health?.silentSince ?? null;
   return since !== null && steady - since.steady >= UNREACHABLE_AFTER_MS ? since.wall : null;
 }
 

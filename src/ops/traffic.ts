@@ -104,31 +104,28 @@ function addRejected({ rejected }: DeliveryCounts, reason: string, times: number
 
 /** Deliveries of the last hour, in memory of constant size. Lost with a restart: what must last is in the database. */
 function createRecent(clock: Pick<Clock, 'steady'>) {
-  // `epoch`: the number of the ten seconds since the clock began. Each place is used again an hour later.
-  const ring: { epoch: number; counts: DeliveryCounts }[] = [];
+  // Oldest first. `epoch`: the number of the ten seconds since the clock began.
+  const buckets: { epoch: number; counts: DeliveryCounts }[] = [];
   const epochNow = () => Math.floor(clock.steady() / BUCKET_MS);
 
   return {
     /** The counts of the current ten seconds. */
     counts(): DeliveryCounts {
       const epoch = epochNow();
-      const place = epoch % BUCKETS;
-      const bucket = ring[place];
-      if (bucket?.epoch === epoch) return bucket.counts;
+      const newest = buckets.at(-1);
+      if (newest?.epoch === epoch) return newest.counts;
       const counts = noDeliveries();
-      ring[place] = { epoch, counts };
+      buckets.push({ epoch, counts });
+      if (buckets.length > BUCKETS) buckets.shift();
       return counts;
     },
     report() {
       const newest = epochNow();
       const last_minute = noDeliveries();
       const last_hour = noDeliveries();
-      // Places not used yet are holes.
-      for (const { epoch, counts } of ring.filter(Boolean)) {
-        const age = newest - epoch;
-        if (age < 0 || age >= BUCKETS) continue;
-        addCounts(last_hour, counts);
-        if (age < BUCKETS_PER_MINUTE) addCounts(last_minute, counts);
+      for (const { epoch, counts } of buckets) {
+        if (newest - epoch < BUCKETS) addCounts(last_hour, counts);
+        if (newest - epoch < BUCKETS_PER_MINUTE) addCounts(last_minute, counts);
       }
       return { last_minute, last_hour };
     },
@@ -143,18 +140,10 @@ function addCounts(to: DeliveryCounts, counts: DeliveryCounts): void {
   for (const [reason, times] of Object.entries(counts.rejected)) addRejected(to, reason, times);
 }
 
-/** The counts of one bar of a chart, or of the whole chart. */
-export interface TrafficCounts extends DeliveryCounts {
-  /** How long records stayed unverified. */
-  verification: { times: number; totalMs: number; maxMs: number };
-}
+/** The counts of one bar of a chart, or of the whole chart. `verification`: how long records stayed unverified. */
+export type TrafficCounts = ReturnType<typeof noTraffic>;
 
-export interface TrafficSeries {
-  range: Range;
-  /** Oldest first; the last one is not over yet. `at`: when it begins, wall-clock milliseconds. */
-  points: (TrafficCounts & { at: number })[];
-  total: TrafficCounts;
-}
+export type TrafficSeries = ReturnType<typeof seriesOf>;
 
 const MINUTE_MS = 60_000;
 
@@ -175,13 +164,16 @@ export function seriesStart(range: Range, now: number): number {
   return Math.floor(now / stepMs) * stepMs - (steps - 1) * stepMs;
 }
 
-const noTraffic = (): TrafficCounts => ({
+const noTraffic = () => ({
   ...noDeliveries(),
   verification: { times: 0, totalMs: 0, maxMs: 0 },
 });
 
-/** Sums up the rows of minutes in the bars of a chart. Pure. */
-export function seriesOf(rows: readonly TrafficReport[], range: Range, now: number): TrafficSeries {
+/**
+ * Sums up the rows of minutes in the bars of a chart: `points`, oldest first, of which the last one is not over yet. `at`: when it
+ * begins, wall-clock milliseconds. Pure.
+ */
+export function seriesOf(rows: readonly TrafficReport[], range: Range, now: number) {
   const { steps, stepMs } = RANGES[range];
   const start = seriesStart(range, now);
   const points = Array.from({ length: steps }, (_, step) => ({ at: start + step * stepMs, ...noTraffic() }));
@@ -214,11 +206,7 @@ export function reasonsOf({ rejected }: DeliveryCounts): [reason: string, times:
 export type Charts = ReturnType<typeof createCharts>;
 
 /** Deliveries over a range, until now. Never rejects: if the database cannot be read, the chart is empty. */
-export function createCharts({
-  traffic,
-  clock,
-  logger,
-}: OpsContext): (range: Range) => Promise<TrafficSeries> {
+export function createCharts({ traffic, clock, logger }: OpsContext) {
   const chart = (range: Range) =>
     cached(clock, RANGES[range].cachedMs, async () => {
       const now = clock.wall();
@@ -232,5 +220,5 @@ export function createCharts({
       }
     });
   const charts = { hour: chart('hour'), day: chart('day'), week: chart('week') };
-  return (range) => charts[range].current();
+  return (range: Range) => charts[range].current();
 }

@@ -163,28 +163,20 @@ export function createStartup(publicUrl: URL | null) {
   let state: 'starting' | 'migrating' = 'starting';
   let apps: { receiver: Fetch; ops: Fetch } | null = null;
 
-  const live = () => secured(Response.json({ status: 'live' }), publicUrl);
-  const away = () =>
-    secured(
-      problem(503, 'starting', 'The service is starting.', 'Send it again later.', RETRY_AFTER),
-      publicUrl,
-    );
-  const notReady = () =>
-    secured(Response.json({ status: 'not_ready', reason: state }, { status: 503 }), publicUrl);
+  function answer(path: string, isForOperators: boolean): Response {
+    if (path === '/livez') return Response.json({ status: 'live' });
+    if (isForOperators && path === '/readyz')
+      return Response.json({ status: 'not_ready', reason: state }, { status: 503 });
+    return problem(503, 'starting', 'The service is starting.', 'Send it again later.', RETRY_AFTER);
+  }
+  const listener =
+    (name: 'receiver' | 'ops'): Fetch =>
+    (request, env) =>
+      apps === null ? secured(answer(pathOf(request), name === 'ops'), publicUrl) : apps[name](request, env);
 
-  const receiver: Fetch = (request, env) => {
-    if (apps !== null) return apps.receiver(request, env);
-    return pathOf(request) === '/livez' ? live() : away();
-  };
-  const ops: Fetch = (request, env) => {
-    if (apps !== null) return apps.ops(request, env);
-    const path = pathOf(request);
-    if (path === '/livez') return live();
-    return path === '/readyz' ? notReady() : away();
-  };
   return {
-    receiver,
-    ops,
+    receiver: listener('receiver'),
+    ops: listener('ops'),
     at(to: typeof state): void {
       state = to;
     },

@@ -91,7 +91,7 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
     unwritableSince: own.unwritableSince ?? watch.unkeptSince(),
     rejectsSignatures: watch.isRejecting(),
     untimelySince: watch.untimelySince(),
-    lacksCredentials: repairs.backfill?.health().lacksCredentials ?? false,
+    lacksCredentials: repairs.health().lacksCredentials,
     secrets: secrets.facts(),
     runningSyncRuns: (repairs.backfill?.runningSyncRuns() ?? []).map((run) => ({
       id: run.id,
@@ -104,25 +104,26 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
       started_at: new Date(run.startedWall).toISOString(),
     })),
     upstream: upstreamFacts(running),
-    unreachableSince: unreachableSince(repairs.backfill?.health(), clock.steady()),
+    unreachableSince: unreachableSince(repairs.health(), clock.steady()),
     deliveries: telemetry.traffic.recent(),
     idPointers: config.idPointers,
   };
 }
 
 function upstreamFacts({ config, repairs, clock }: OperatorsOptions): LiveFacts['upstream'] {
-  const health = repairs.backfill?.health();
+  const health = repairs.health();
   const { left, limit, lost, pausedForMs } = repairs.budget.left();
   const steadyToWall = clock.wall() - clock.steady();
   const iso = (wall: number) => new Date(wall).toISOString();
+  const isoOrNull = (wall: number | null) => (wall === null ? null : iso(wall));
   return {
     configured: config.compliance !== null,
     origin: config.compliance?.baseUrl.origin ?? null,
-    ok: health?.ok ?? null,
-    last_ok_at: health?.lastOkWall == null ? null : iso(health.lastOkWall),
-    last_error_at: health?.lastErrorWall == null ? null : iso(health.lastErrorWall),
-    last_error: health?.lastError ?? null,
-    consecutive_failures: health?.consecutiveFailures ?? 0,
+    ok: health.ok,
+    last_ok_at: isoOrNull(health.lastOkWall),
+    last_error_at: isoOrNull(health.lastErrorWall),
+    last_error: health.lastError,
+    consecutive_failures: health.consecutiveFailures,
     waits_until: pausedForMs === 0 ? null : iso(clock.wall() + pausedForMs),
     budget_left: left,
     budget_per_minute: limit,

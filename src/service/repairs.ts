@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { type BackfillOptions, createBackfill } from '../backfill/backfill.ts';
+import { NOTHING_KNOWN } from '../backfill/upstream.ts';
 import { createClient } from '../compliance/client.ts';
 import { accessPrint, credentialsFor } from '../compliance/credentials.ts';
 import { idLines, isUsableId } from '../compliance/pointers.ts';
@@ -54,7 +55,8 @@ export async function createRepairs(
     skewMs: () => skewMs,
   };
   // Without credentials events are all there is.
-  if (settings === null) return { ...repairs, credentials: null, backfill: null, leader: null };
+  if (settings === null)
+    return { ...repairs, credentials: null, backfill: null, leader: null, health: () => NOTHING_KNOWN };
 
   const credentials = credentialsFor({
     settings,
@@ -108,7 +110,8 @@ export async function createRepairs(
         create,
         forgeableDistanceMs: forgeableDistanceMs(config.sync.fullSyncMs),
       });
-  return { ...repairs, credentials, leader, backfill: leader ?? create(store, options.interrupted) };
+  const backfill = leader ?? create(store, options.interrupted);
+  return { ...repairs, credentials, leader, backfill, health: backfill.health };
 }
 
 /** The ids in `RISK_IDS_FILE`. Rejects with UsageError. */

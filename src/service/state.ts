@@ -42,7 +42,7 @@ export function createServiceState(
   options: Pick<Base, 'config' | 'store' | 'clock' | 'rules' | 'startedAt' | 'logger'> & {
     gaps: GapKeeper;
     replicas: Pick<Replicas, 'beat' | 'id' | 'isAlone'>;
-    repairs: Pick<Repairs, 'backfill' | 'credentials' | 'access' | 'renewAccess' | 'budget'>;
+    repairs: Pick<Repairs, 'backfill' | 'health' | 'credentials' | 'access' | 'renewAccess' | 'budget'>;
     worker: { pause(): void; resume(): void };
   },
 ) {
@@ -70,7 +70,7 @@ export function createServiceState(
       fullSyncMs,
       access,
       reader: replicas.isAlone ? undefined : { lease: READER_LEASE, replica: replicas.id },
-      unreachable: unreachableSince(backfill?.health(), clock.steady()) !== null,
+      unreachable: unreachableSince(repairs.health(), clock.steady()) !== null,
       others: repairs.budget.facts(),
     });
     noteOthersSettings(differing);

@@ -150,10 +150,9 @@ export function createTelemetry({
       }
     },
 
-    requested({ route, status, error, durationMs, dateHeaderSkewMs }: ObservedRequest): void {
+    requested({ route, status, error, durationMs }: ObservedRequest): void {
       metrics.upstreamRequests.inc({ route, status: String(status ?? error ?? 'none') });
       metrics.upstreamRequestSeconds.observe(durationMs / 1000);
-      if (dateHeaderSkewMs !== null) metrics.clockSkewSeconds.set(dateHeaderSkewMs / 1000);
     },
   };
 }

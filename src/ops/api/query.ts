@@ -172,7 +172,7 @@ export interface SnapshotCursor extends FeedCursor {
 }
 
 /** Null: the text is no cursor. */
-export function readFeedCursor(text: string): FeedCursor | null {
+function readFeedCursor(text: string): FeedCursor | null {
   const match = FEED_CURSOR.exec(text);
   return match === null ? null : { epoch: match[1] ?? null, seq: Number(match[2]) };
 }

@@ -141,11 +141,6 @@ export interface Outcome {
   failed: number;
 }
 
-export interface Notice {
-  text: string;
-  isBad: boolean;
-}
-
 const COOKIE = 'compliance-mirror-notice';
 /** Seconds. Only the request after the form's needs it. */
 const COOKIE_AGE = 60;
@@ -166,14 +161,14 @@ export function takeOutcome(c: OpsHandlerContext, publicUrl: URL | null): Outcom
   return { what: what as Outcome['what'], done: Number(done), failed: Number(failed) };
 }
 
-export function noticeOf({ what, done, failed }: Outcome): Notice {
+export function noticeOf({ what, done, failed }: Outcome) {
   const why = WHY_NOT[what] ?? 'the state had changed';
   const rest = failed === 0 ? '' : ` ${figure(failed)} could not be: ${why}.`;
   return { text: `${SENTENCES[what](done)}${rest}`, isBad: failed > 0 };
 }
 
 /** As `noticeOf`, on the page of a single event: it says the new state. */
-export function noticeOfEvent({ what, done }: Outcome, { state, error, body }: EventReport): Notice {
+export function noticeOfEvent({ what, done }: Outcome, { state, error, body }: EventReport) {
   if (what === 'discarded' && done > 0) return { text: 'Discarded.', isBad: false };
   if (done > 0) return { text: state === 'ignored' ? IGNORED : 'Processed.', isBad: false };
   if (state !== 'failed') return { text: `Not possible any more: the event is ${state}.`, isBad: true };
