@@ -297,6 +297,7 @@ WITH kinds AS (
     coalesce((SELECT value FROM facts WHERE name = 'paused_since'), '') <> '' AS paused,
     coalesce((SELECT value FROM facts WHERE name = 'unreachable'), '0') = '1' AS unreachable,
     (SELECT value FROM facts WHERE name = 'access') AS access,
+    coalesce((SELECT value FROM facts WHERE name = 'last_run_before_access'), '0')::bigint AS last_run_before_access,
     coalesce((SELECT value FROM facts WHERE name = 'settle_ms'), '0')::float8 * interval '1 millisecond' AS settle,
     coalesce((SELECT value FROM facts WHERE name = 'full_sync_ms'), '0')::float8 AS full_sync_ms
 ), told AS (
@@ -306,6 +307,7 @@ WITH kinds AS (
     (SELECT read_at FROM kind_state s WHERE s.kind = k.kind AND (s.read_with = service.access
       OR (s.probed_with = service.access AND (SELECT known - deleted FROM record_counts c WHERE c.kind = k.kind) = 0
         AND EXISTS (SELECT 1 FROM kind_state o WHERE o.read_with = service.access)))) AS readable_since,
+    last.id AS last_full_sync,
     last.finished_at AS last_full_sync_at,
     round(extract(epoch FROM last.finished_at - last.started_at), 1) AS last_full_sync_seconds,
     last.seen AS listed,
@@ -318,7 +320,7 @@ WITH kinds AS (
     ((SELECT count FROM event_counts WHERE state = 'pending') > 1000 OR EXISTS (SELECT 1 FROM
       (SELECT events.kind AS about FROM events WHERE state = 'pending' ORDER BY seq LIMIT 1000) head WHERE about = k.kind OR about IS NULL)) AS backlog
   FROM kinds k CROSS JOIN service
-  LEFT JOIN LATERAL (SELECT s.finished_at, s.started_at, s.seen FROM sync_runs s WHERE s.kind = k.kind AND s.outcome = 'complete' ORDER BY s.number DESC, s.id DESC LIMIT 1) last ON true
+  LEFT JOIN LATERAL (SELECT s.id, s.finished_at, s.started_at, s.seen FROM sync_runs s WHERE s.kind = k.kind AND s.outcome = 'complete' ORDER BY s.number DESC, s.id DESC LIMIT 1) last ON true
   CROSS JOIN LATERAL (SELECT coalesce(sum(open), 0)::bigint AS open_gaps,
     coalesce(sum(open) FILTER (WHERE g.reason IN ('credentials_rejected', 'deletions_unproven', 'unreadable_answer', 'unproven_id', 'trimmed_event')
       OR (g.reason IN ('no_record_id', 'restored') AND g.kind = 'risk_assessment')
@@ -336,7 +338,8 @@ WITH kinds AS (
     -- One that was never whole is overdue since the first that failed: a first one may take long.
     WHEN full_sync_ms > 0 AND clock_timestamp() - coalesce(last_full_sync_at, (SELECT s.started_at FROM sync_runs s WHERE s.kind = told.kind
       AND s.outcome IN ('failed', 'incomplete') ORDER BY s.id LIMIT 1)) > (2 * full_sync_ms + 600000) * interval '1 millisecond' THEN 'stale'
-    WHEN readable_since IS NULL OR last_full_sync_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
+    -- What other credentials or another address have shown says nothing about what these show.
+    WHEN readable_since IS NULL OR last_full_sync IS NULL OR last_full_sync <= last_run_before_access OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
     ELSE 'in_sync' END AS verdict
   FROM told
 )

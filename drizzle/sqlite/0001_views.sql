@@ -198,6 +198,7 @@ WITH kinds AS (
     coalesce((SELECT value FROM facts WHERE name = 'paused_since'), '') <> '' AS paused,
     coalesce((SELECT value FROM facts WHERE name = 'unreachable'), '0') = '1' AS unreachable,
     (SELECT value FROM facts WHERE name = 'access') AS access,
+    CAST(coalesce((SELECT value FROM facts WHERE name = 'last_run_before_access'), '0') AS INTEGER) AS last_run_before_access,
     CAST(coalesce((SELECT value FROM facts WHERE name = 'settle_ms'), '0') AS REAL) AS settle_ms,
     CAST(coalesce((SELECT value FROM facts WHERE name = 'full_sync_ms'), '0') AS REAL) AS full_sync_ms
 ), told AS (
@@ -208,6 +209,7 @@ WITH kinds AS (
     (SELECT read_at FROM kind_state s WHERE s.kind = k.kind AND (s.read_with = service.access
       OR (s.probed_with = service.access AND (SELECT known - deleted FROM record_counts c WHERE c.kind = k.kind) = 0
         AND EXISTS (SELECT 1 FROM kind_state o WHERE o.read_with = service.access)))) AS readable_since,
+    (SELECT id FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1) AS last_full_sync,
     (SELECT finished_at FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1) AS last_full_sync_at,
     (SELECT round((julianday(finished_at) - julianday(started_at)) * 86400, 1) FROM sync_runs
       WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1) AS last_full_sync_seconds,
@@ -238,7 +240,8 @@ WITH kinds AS (
     -- One that was never whole is overdue since the first that failed: a first one may take long.
     WHEN full_sync_ms > 0 AND (julianday('now') - julianday(coalesce(last_full_sync_at, (SELECT s.started_at FROM sync_runs s WHERE s.kind = told.kind
       AND s.outcome IN ('failed', 'incomplete') ORDER BY s.id LIMIT 1)))) * 86400000 > 2 * full_sync_ms + 600000 THEN 'stale'
-    WHEN readable_since IS NULL OR last_full_sync_at IS NULL OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
+    -- What other credentials or another address have shown says nothing about what these show.
+    WHEN readable_since IS NULL OR last_full_sync IS NULL OR last_full_sync <= last_run_before_access OR unverified > 0 OR backlog OR pressing_gaps > 0 THEN 'catching_up'
     ELSE 'in_sync' END AS verdict
   FROM told
 )

@@ -54,7 +54,6 @@ export function createServiceState(
   let pausedSince: number | null = null;
   let unwritableSince: number | null = null;
   let databaseError: string | null = null;
-  let writtenWith: string | null = null;
   let wasRefused = false;
   const noteOthersSettings = createSettingsWatch(stage(options.logger, 'service'));
 
@@ -64,7 +63,7 @@ export function createServiceState(
       await noteDowntime({ store, gaps, clock, eventsOnly }, 'the service stood still, or could not write,');
     const access = repairs.access();
     const isRefused = ((await repairs.credentials?.standing?.())?.refusal ?? null) !== null;
-    const differing = await store.beat(momentOf(clock), {
+    const { differing, otherAccess } = await store.beat(momentOf(clock), {
       eventsOnly,
       settleMs,
       fullSyncMs,
@@ -76,9 +75,7 @@ export function createServiceState(
     noteOthersSettings(differing);
     await repairs.renewAccess();
     // What other credentials may read is not known until they have read it. After a new consent the old ones may read again.
-    const hasOthers = (writtenWith !== null && writtenWith !== access) || (wasRefused && !isRefused);
-    if (hasOthers) backfill?.requestFullSync(KINDS, 'credentials');
-    writtenWith = access;
+    if (otherAccess || (wasRefused && !isRefused)) backfill?.requestFullSync(KINDS, 'credentials');
     wasRefused = isRefused;
   }
 

@@ -13,7 +13,19 @@ import type {
 } from '../values.ts';
 import { hasUnnamed, kindsWantingFullSync, openGap, resolveAfterFullSync, resolveGap } from './gaps.ts';
 import { requireLease } from './replicas.ts';
-import { excluded, insertInto, isOneOf, iso, singleValue, sql, update, upsert, writtenFact } from './sql.ts';
+import {
+  excluded,
+  insertInto,
+  isOneOf,
+  iso,
+  readFact,
+  singleValue,
+  sql,
+  update,
+  upsert,
+  writeFact,
+  writtenFact,
+} from './sql.ts';
 
 /** With fewer deliveries the longest pause does not show what is usual. */
 const FEWEST_FOR_USUAL = 10;
@@ -106,21 +118,27 @@ export function createFullSyncVerbs(database: Database) {
 
     /**
      * Writes the fact `heartbeat` (ISO 8601), since time without heartbeats is downtime, and the other facts. Only the replica that reads
-     * the API writes the facts about that. On another replica they stay, and those that differ from its own are returned.
+     * the API writes the facts about that. On another replica they stay, and those that `differ` from its own are returned. If it
+     * reads with other credentials or from another address than was noted before (`otherAccess`), the sync runs so far do not count.
      */
     beat: (
       now: Now,
       { eventsOnly, settleMs, fullSyncMs, unreachable, access, reader, others }: ServiceFacts,
-    ): Promise<ReadingFact[]> => {
+    ): Promise<{ differing: ReadingFact[]; otherAccess: boolean }> => {
       const reading: Record<ReadingFact, string> = {
         access,
         settle_ms: String(settleMs),
         full_sync_ms: String(fullSyncMs),
         events_only: String(Number(eventsOnly)),
       };
-      return database.transact<ReadingFact[], StoredReading[]>(
-        async (unit, stored) => {
+      return database.transact(
+        async (unit, [stored, before]) => {
           const nowIso = iso(now.wall);
+          const otherAccess = stored.length === 0 && before !== null && before !== access;
+          if (otherAccess) {
+            const last = await singleValue<number>(unit, sql`SELECT max(id) FROM sync_runs`);
+            await writeFact(unit, 'last_run_before_access', String(last ?? 0));
+          }
           const ofAll = { heartbeat: nowIso, ...others };
           const own = stored.length > 0 ? {} : { ...reading, unreachable: String(Number(unreachable)) };
           for (const [name, value] of Object.entries({ ...ofAll, ...own }))
@@ -131,9 +149,13 @@ export function createFullSyncVerbs(database: Database) {
               ON CONFLICT (kind) DO UPDATE SET in_sync_since =
                 CASE WHEN excluded.in_sync_since IS NOT NULL THEN coalesce(kind_state.in_sync_since, excluded.in_sync_since) END`,
           );
-          return stored.filter(({ name, value }) => value !== reading[name]).map(({ name }) => name);
+          const differing = stored
+            .filter(({ name, value }) => value !== reading[name])
+            .map(({ name }) => name);
+          return { differing, otherAccess };
         },
-        (unit) => readingOfAnother(unit, Object.keys(reading), reader, now),
+        (unit: Sql) =>
+          Promise.all([readingOfAnother(unit, Object.keys(reading), reader, now), readFact(unit, 'access')]),
       );
     },
 

@@ -116,6 +116,30 @@ export function describeStatus(open: OpenEngine): void {
     );
 
     it(
+      'is catching up until a full sync that began with the present credentials is complete, and again with others',
+      inPresent(
+        open,
+        async (scene) => {
+          await beat(scene);
+          await fullSyncAll(scene);
+          await beat(scene);
+          expect((await status(scene)).verdict).toBe('in_sync');
+          const old = await scene.store.startSyncRun('policy', 'timer', scene.now());
+          await beat(scene, { access: 'a new key' });
+          await readAll(scene, 'a new key');
+          expect((await status(scene)).verdict).toBe('catching_up');
+          const end = { outcome: 'complete', error: null, progress, differences: {} } as const;
+          await scene.store.finishSyncRun(old.id, end, scene.now());
+          expect((await status(scene)).verdict).toBe('catching_up');
+          await fullSyncAll(scene);
+          await beat(scene, { access: 'a new key' });
+          expect((await status(scene)).verdict).toBe('in_sync');
+        },
+        5_000,
+      ),
+    );
+
+    it(
       'takes a made-up id that is unknown for access, while no id is known and another kind has been read',
       inPresent(
         open,
@@ -165,6 +189,7 @@ export function describeStatus(open: OpenEngine): void {
           await scene.store.noteAccess('policy', 'new key', 'read', scene.now());
           expect((await status(scene, kind)).verdict).toBe('catching_up');
           await scene.store.noteAccess(kind, 'new key', 'absence', scene.now());
+          await fullSyncAll(scene);
           await beat(scene, { access: 'new key' });
           expect((await status(scene, kind)).verdict).toBe('in_sync');
         },
