@@ -47,7 +47,7 @@ export type Columns<Row> = readonly (
 )[];
 type FieldOf<Row> = keyof Row & string;
 
-export function writeRows<Row>(screen: Screen, columns: Columns<Row>, rows: readonly Row[]): void {
+export function writeRows<Row>(screen: Screen, rows: readonly Row[], columns: Columns<Row>): void {
   const named = columns.map((column) =>
     typeof column === 'string' ? ([headOf(column), column] as const) : column,
   );

@@ -5,7 +5,7 @@ import { type ApiClient, answered, at, found } from '../ops/api/client.ts';
 import type { Delivery } from '../ops/api/schemas.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { type ListedOutcome, PAGE_LIMIT_MAX, type Period } from '../store/reports.ts';
-import type { Cli, Columns } from './cli.ts';
+import type { Cli } from './cli.ts';
 import { listing, showing } from './lists.ts';
 import { withApi } from './ops-api.ts';
 import { parseKind, sinceOption, untilOption } from './options.ts';
@@ -16,20 +16,6 @@ import { printable } from './text.ts';
 const FOLLOW_EVERY_MS = 1_000;
 
 const OUTCOMES: readonly ListedOutcome[] = ['accepted', 'duplicate', 'quarantined', 'rejected'];
-
-const DELIVERIES: Columns<Delivery> = [
-  'received_at',
-  'outcome',
-  'state',
-  ['ID', idOf],
-  'record_id',
-  'type',
-  'reason',
-  ['FROM', 'address'],
-  'answer',
-  ['TOOK', ({ answered_in_ms: ms }) => (ms === null ? null : `${ms} ms`)],
-  ['TIMES', 'deliveries'],
-];
 
 interface Filter {
   outcome?: ListedOutcome;
@@ -46,9 +32,23 @@ export function deliveriesCommand(cli: Cli): Command {
   listing(
     cli,
     filtered(deliveries.command('list').description('deliveries, newest first')).addOption(untilOption()),
-    DELIVERIES,
-    (api, query, options: Filter) =>
-      answered(api.deliveries.$get({ query: { ...query, ...filterOf(options) } })),
+    {
+      read: (api, query, options: Filter) =>
+        answered(api.deliveries.$get({ query: { ...query, ...filterOf(options) } })),
+      columns: [
+        'received_at',
+        'outcome',
+        'state',
+        ['ID', idOf],
+        'record_id',
+        'type',
+        'reason',
+        ['FROM', 'address'],
+        'answer',
+        ['TOOK', ({ answered_in_ms: ms }) => (ms === null ? null : `${ms} ms`)],
+        ['TIMES', 'deliveries'],
+      ],
+    },
   );
 
   showing(

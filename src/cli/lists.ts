@@ -26,9 +26,12 @@ export interface ListPage<Item> {
 export function listing<Item, Options, Args extends unknown[]>(
   cli: Cli,
   command: Command,
-  columns: Columns<Item> | ((options: Options) => Columns<Item>),
-  read: (api: ApiClient, query: Paging & Period, options: Options, ...args: Args) => Promise<ListPage<Item>>,
+  list: {
+    read(api: ApiClient, query: Paging & Period, options: Options, ...args: Args): Promise<ListPage<Item>>;
+    columns: Columns<Item> | ((options: Options) => Columns<Item>);
+  },
 ): void {
+  const { read, columns } = list;
   command
     .option(
       '--limit <rows>',
@@ -45,8 +48,9 @@ export function listing<Item, Options, Args extends unknown[]>(
         const page = await fullPage(cli.err, limit, after, (paging) =>
           read(api, { ...paging, since, until }, options, ...(command.processedArgs as Args)),
         );
-        if (options.json) writeJson(cli.out, page);
-        else writePage(cli, page, typeof columns === 'function' ? columns(options) : columns);
+        if (options.json) return writeJson(cli.out, page);
+        writeRows(cli.out, page.items, typeof columns === 'function' ? columns(options) : columns);
+        if (page.next !== null) cli.err.write(`There may be more: --after ${quote(page.next)}\n`);
       }),
     );
 }
@@ -70,11 +74,6 @@ export async function fullPage<Item>(
     const soFar = reach ? `Looked as far as ${printable(reach)}: ` : '';
     progress.show(() => `${soFar}${items.length} found`);
   }
-}
-
-function writePage<Item>(cli: Cli, { items, next }: ListPage<Item>, columns: Columns<Item>): void {
-  writeRows(cli.out, columns, items);
-  if (next !== null) cli.err.write(`There may be more: --after ${quote(next)}\n`);
 }
 
 /** Rows that commands show and change one by one. `Args`: the arguments that name one of them. */

@@ -10,22 +10,10 @@ import {
   type RecordReport,
   recordKey,
 } from '../store/reports.ts';
-import type { Cli, Columns } from './cli.ts';
+import type { Cli } from './cli.ts';
 import { type ListPage, listing, notFound, showing } from './lists.ts';
 import { kindArgument, parseInstant } from './options.ts';
 
-const RECORDS: Columns<Partial<RecordReport>> = [
-  'id',
-  'name',
-  'status',
-  'verified_at',
-  'deleted_at',
-  'unverified_since',
-  'synced_at',
-  'cause',
-];
-const PAST: Columns<Partial<RecordReport>> = ['id', 'name', 'version', 'status', 'deleted_at', 'data'];
-const HISTORY: Columns<ChangeReport> = ['seq', 'at', 'operation', 'cause', 'before', 'after'];
 const RECORD = {
   group: 'records',
   missing: (kind: Kind, id: string) => `the mirror holds no ${kind} with the id ${id}`,
@@ -63,14 +51,24 @@ export function recordsCommand(cli: Cli): Command {
           .argParser(parseInstant)
           .conflicts(['search', 'status', 'field', 'order', 'unverified']),
       ),
-    ({ at }: RecordFilter) => (at === undefined ? RECORDS : PAST),
-    async (api, { limit, after }, options, kind: Kind): Promise<ListPage<Partial<RecordReport>>> => {
-      const { search, status, field, order, unverified, deleted, at } = options;
-      if (at !== undefined) return await recordsAt(api, kind, at, { limit, after, deleted });
-      const flag = (isSet?: true): 'true' | undefined => (isSet ? 'true' : undefined);
-      const filter = { search, status, field, order, unverified: flag(unverified), deleted: flag(deleted) };
-      const query = { ...filter, limit, after };
-      return await answered(api.records[':kind'].$get({ param: { kind }, query }));
+    {
+      async read(
+        api,
+        { limit, after },
+        options: RecordFilter,
+        kind: Kind,
+      ): Promise<ListPage<Partial<RecordReport>>> {
+        const { search, status, field, order, unverified, deleted, at } = options;
+        if (at !== undefined) return await recordsAt(api, kind, at, { limit, after, deleted });
+        const flag = (isSet?: true): 'true' | undefined => (isSet ? 'true' : undefined);
+        const filter = { search, status, field, order, unverified: flag(unverified), deleted: flag(deleted) };
+        const query = { ...filter, limit, after };
+        return await answered(api.records[':kind'].$get({ param: { kind }, query }));
+      },
+      columns: ({ at }) =>
+        at === undefined
+          ? ['id', 'name', 'status', 'verified_at', 'deleted_at', 'unverified_since', 'synced_at', 'cause']
+          : ['id', 'name', 'version', 'status', 'deleted_at', 'data'],
     },
   );
 
@@ -88,12 +86,14 @@ export function recordsCommand(cli: Cli): Command {
       .description('what changed in a record, and what caused it, newest first')
       .addArgument(kindArgument())
       .argument('<id>'),
-    HISTORY,
-    async (api, { limit, after }, _, kind: Kind, id: string) => {
-      const query = { limit, after };
-      const page = await found(api.records[':kind'][':id'].history.$get({ ...atRecord(kind, id), query }));
-      if (page === null) throw notFound(RECORD.missing(kind, id), 'records list');
-      return page;
+    {
+      async read(api, { limit, after }, _, kind: Kind, id: string) {
+        const query = { limit, after };
+        const page = await found(api.records[':kind'][':id'].history.$get({ ...atRecord(kind, id), query }));
+        if (page === null) throw notFound(RECORD.missing(kind, id), 'records list');
+        return page;
+      },
+      columns: ['seq', 'at', 'operation', 'cause', 'before', 'after'],
     },
   );
 

@@ -14,7 +14,7 @@ import { UsageError } from '../platform/errors.ts';
 import { flawText, type SecretEncoding } from '../platform/signing-secret.ts';
 import { type SecretState, stateOfSecret } from '../service/signing-secrets.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
-import { type Cli, type Columns, writeJson, writeRows } from './cli.ts';
+import { type Cli, writeJson, writeRows } from './cli.ts';
 import { clockOf, configHere, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { notFound } from './lists.ts';
@@ -195,8 +195,8 @@ function writeRegistrations(
     expires_at: instantOf(each.expiresWall),
   }));
   if (json) writeJson(cli.out, shown);
-  else {
-    const columns: Columns<(typeof shown)[number]> = [
+  else
+    writeRows(cli.out, shown, [
       'id',
       'url',
       ['EVENTS', ({ events }) => events.join(', ')],
@@ -204,9 +204,7 @@ function writeRegistrations(
       'created_at',
       ['SECRET', ({ secret }) => stateText(secret, secrets.encoding)],
       'expires_at',
-    ];
-    writeRows(cli.out, columns, shown);
-  }
+    ]);
   for (const each of url === undefined ? new Set(stored.map((one) => one.url)) : [url]) {
     const selected = stored.filter((one) => one.url === each).flatMap(({ delivers }) => delivers);
     writeCoverage(cli, selected, each);

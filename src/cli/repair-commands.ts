@@ -6,8 +6,8 @@ import { idLines, isAddressable, isUsableId, MAX_ID_LENGTH } from '../compliance
 import { type ApiClient, answered, changed } from '../ops/api/client.ts';
 import { digestOf, isApproved } from '../ops/pending-deletions.ts';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
-import { PAGE_LIMIT_MAX, type PendingDeletionReport } from '../store/reports.ts';
-import type { Cli, Columns } from './cli.ts';
+import { PAGE_LIMIT_MAX } from '../store/reports.ts';
+import type { Cli } from './cli.ts';
 import { listing, notFound } from './lists.ts';
 import { withApi } from './ops-api.ts';
 import { kindArgument, rowId } from './options.ts';
@@ -94,17 +94,6 @@ export function resumeCommand(cli: Cli): Command {
   );
 }
 
-const DELETIONS: Columns<PendingDeletionReport> = [
-  'sync_run_id',
-  'kind',
-  'id',
-  'name',
-  'status',
-  ['LAST CHANGE', 'synced_at'],
-  'pending_since',
-  'approved_until',
-];
-
 export function deletionsCommand(cli: Cli): Command {
   const deletions = new Command('deletions').description('deletions that wait for a person: list, approve');
 
@@ -113,8 +102,19 @@ export function deletionsCommand(cli: Cli): Command {
     deletions
       .command('list')
       .description('pending deletions, and approved ones that wait for their proof, by kind and id'),
-    DELETIONS,
-    (api, { limit, after }) => answered(api.deletions.$get({ query: { limit, after } })),
+    {
+      read: (api, { limit, after }) => answered(api.deletions.$get({ query: { limit, after } })),
+      columns: [
+        'sync_run_id',
+        'kind',
+        'id',
+        'name',
+        'status',
+        ['LAST CHANGE', 'synced_at'],
+        'pending_since',
+        'approved_until',
+      ],
+    },
   );
 
   deletions

@@ -3,16 +3,8 @@ import type { Kind } from '../compliance/kinds.ts';
 import { type ApiClient, answered, at, found, PATIENTLY } from '../ops/api/client.ts';
 import type { Differences } from '../ops/api/schemas.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
-import type {
-  AuditReport,
-  EventReport,
-  EventState,
-  GapReport,
-  QuarantineReport,
-  RejectionReport,
-  SyncRunReport,
-} from '../store/reports.ts';
-import type { Cli, Columns } from './cli.ts';
+import type { EventState, SyncRunReport } from '../store/reports.ts';
+import type { Cli } from './cli.ts';
 import { describeDifferences } from './full-sync.ts';
 import { change, listing, showing } from './lists.ts';
 import { withApi } from './ops-api.ts';
@@ -24,25 +16,14 @@ import { printable } from './text.ts';
 
 const group = (name: string, description: string) => new Command(name).description(description);
 
-const AUDIT: Columns<AuditReport> = ['id', 'at', 'actor', 'action', 'outcome', 'target'];
-
 export function auditCommand(cli: Cli): Command {
   const audit = group('audit', 'changes, sign-ins and rejected credentials: list');
-  listing(cli, timed(audit.command('list').description('entries, newest first')), AUDIT, (api, query) =>
-    answered(api.audit.$get({ query })),
-  );
+  listing(cli, timed(audit.command('list').description('entries, newest first')), {
+    read: (api, query) => answered(api.audit.$get({ query })),
+    columns: ['id', 'at', 'actor', 'action', 'outcome', 'target'],
+  });
   return audit;
 }
-
-const REJECTIONS: Columns<RejectionReport> = [
-  'id',
-  'at',
-  'reason',
-  'address',
-  ['COUNT', 'times'],
-  'bytes',
-  't',
-];
 
 export function rejectionsCommand(cli: Cli): Command {
   const rejections = group('rejections', 'deliveries that were rejected, by reason and sender: list, show');
@@ -55,8 +36,10 @@ export function rejectionsCommand(cli: Cli): Command {
           'rejected deliveries, newest first; COUNT: how many of the same minute a row stands for',
         ),
     ),
-    REJECTIONS,
-    (api, query) => answered(api.rejections.$get({ query })),
+    {
+      read: (api, query) => answered(api.rejections.$get({ query })),
+      columns: ['id', 'at', 'reason', 'address', ['COUNT', 'times'], 'bytes', 't'],
+    },
   );
   showing(
     cli,
@@ -76,26 +59,15 @@ const QUARANTINED = {
   missing: (id: number) => `no delivery with the id ${id} is in quarantine`,
 };
 
-const QUARANTINE: Columns<QuarantineReport> = [
-  'id',
-  'received_at',
-  'reason',
-  'released_at',
-  't',
-  ['SHA-256', 'body_sha256'],
-];
-
 export function quarantineCommand(cli: Cli): Command {
   const quarantine = group(
     'quarantine',
     'deliveries with a right signature and unusable content: list, show, release',
   );
-  listing(
-    cli,
-    timed(quarantine.command('list').description('quarantined deliveries, newest first')),
-    QUARANTINE,
-    (api, query) => answered(api.quarantine.$get({ query })),
-  );
+  listing(cli, timed(quarantine.command('list').description('quarantined deliveries, newest first')), {
+    read: (api, query) => answered(api.quarantine.$get({ query })),
+    columns: ['id', 'received_at', 'reason', 'released_at', 't', ['SHA-256', 'body_sha256']],
+  });
   showing(
     cli,
     quarantine.command('show').description('one quarantined delivery with its body').addArgument(rowId()),
@@ -114,25 +86,25 @@ export function quarantineCommand(cli: Cli): Command {
 
 const GAP = { group: 'gaps', noun: 'gap', missing: (id: number) => `no gap with the id ${id}` };
 
-const GAPS: Columns<GapReport> = [
-  'id',
-  'reason',
-  'kind',
-  'record_id',
-  'resolved_at',
-  'opened_at',
-  ['TIMES', 'attempts'],
-  'error',
-];
-
 export function gapsCommand(cli: Cli): Command {
   const gaps = group('gaps', 'what may have been missed, and whether it is resolved: list, show, resolve');
   listing(
     cli,
     timed(gaps.command('list').description('gaps, newest first')).option('--open', 'only those not resolved'),
-    GAPS,
-    (api, query, { open }: { open?: true }) =>
-      answered(api.gaps.$get({ query: { ...query, open: open ? 'true' : undefined } })),
+    {
+      read: (api, query, { open }: { open?: true }) =>
+        answered(api.gaps.$get({ query: { ...query, open: open ? 'true' : undefined } })),
+      columns: [
+        'id',
+        'reason',
+        'kind',
+        'record_id',
+        'resolved_at',
+        'opened_at',
+        ['TIMES', 'attempts'],
+        'error',
+      ],
+    },
   );
   showing(cli, gaps.command('show').description('one gap').addArgument(rowId()), GAP, async (api, id) => {
     // The list runs from the newest id down, so the row, if there is one, is the first after its successor's key.
@@ -150,28 +122,24 @@ export function gapsCommand(cli: Cli): Command {
   return gaps;
 }
 
-const SYNC_RUNS: Columns<SyncRunReport> = [
-  'id',
-  'kind',
-  'started_at',
-  ['OUTCOME', ({ outcome }) => outcome ?? 'running'],
-  'inserted',
-  'updated',
-  'deleted',
-  'seen',
-  'reason',
-  'pages',
-  'error',
-];
-
 export function syncRunsCommand(cli: Cli): Command {
   const syncRuns = group('sync-runs', 'full syncs, and what each did: list, show');
-  listing(
-    cli,
-    timed(syncRuns.command('list').description('full syncs, newest first')),
-    SYNC_RUNS,
-    (api, query) => answered(api['sync-runs'].$get({ query })),
-  );
+  listing(cli, timed(syncRuns.command('list').description('full syncs, newest first')), {
+    read: (api, query) => answered(api['sync-runs'].$get({ query })),
+    columns: [
+      'id',
+      'kind',
+      'started_at',
+      ['OUTCOME', ({ outcome }) => outcome ?? 'running'],
+      'inserted',
+      'updated',
+      'deleted',
+      'seen',
+      'reason',
+      'pages',
+      'error',
+    ],
+  });
   showing(
     cli,
     syncRuns.command('show').description('one full sync').addArgument(rowId('number of the full sync')),
@@ -199,18 +167,6 @@ interface EventFilter {
 
 const EVENT = { group: 'events', noun: 'event', missing: (id: string) => `no event with the id ${id}` };
 
-const EVENTS: Columns<EventReport> = [
-  'received_at',
-  'state',
-  'id',
-  'record_id',
-  'type',
-  'error',
-  'attempts',
-  'deliveries',
-  'seq',
-];
-
 export function eventsCommand(cli: Cli): Command {
   const events = group('events', 'accepted events: list, show, retry, discard');
   listing(
@@ -220,9 +176,11 @@ export function eventsCommand(cli: Cli): Command {
       .option('--type <type>', 'only this type')
       .option('--kind <kind>', 'only about this kind of record', parseKind)
       .option('--record <id>', 'only about this record'),
-    EVENTS,
-    (api, query, { state, type, kind, record: record_id }: EventFilter) =>
-      answered(api.events.$get({ query: { ...query, state, type, kind, record_id } })),
+    {
+      read: (api, query, { state, type, kind, record: record_id }: EventFilter) =>
+        answered(api.events.$get({ query: { ...query, state, type, kind, record_id } })),
+      columns: ['received_at', 'state', 'id', 'record_id', 'type', 'error', 'attempts', 'deliveries', 'seq'],
+    },
   );
   showing(
     cli,

@@ -5,7 +5,7 @@ import { assessmentSyncWords } from '../ops/status-report.ts';
 import { bytes } from '../ops/words.ts';
 import { loadConfig } from '../platform/config.ts';
 import { MirrorError } from '../platform/errors.ts';
-import { type Cli, type Columns, writeJson, writeRows } from './cli.ts';
+import { type Cli, writeJson, writeRows } from './cli.ts';
 import { databasePath, holderOfDatabase, livingReplicas, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { runningService, withApi } from './ops-api.ts';
@@ -70,18 +70,6 @@ async function statusOfService(cli: Cli): Promise<Status | null> {
   }
 }
 
-const KINDS: Columns<NonNullable<Status['kinds']>[number]> = [
-  'kind',
-  'verdict',
-  'records',
-  ['UNVERIFIED', ({ records, verified }) => records - verified],
-  ['GAPS', 'open_gaps'],
-  'complete_through',
-  'in_sync_since',
-  'last_full_sync_at',
-  'coverage',
-];
-
 /** Flat, for scripts. */
 function summaryOf(status: Status) {
   return {
@@ -123,7 +111,17 @@ async function replicasOn(cli: Cli, databaseUrl: string): Promise<number> {
 
 function writeSummary(cli: Cli, status: Status): void {
   const summary = summaryOf(status);
-  writeRows(cli.out, KINDS, summary.kinds);
+  writeRows(cli.out, summary.kinds, [
+    'kind',
+    'verdict',
+    'records',
+    ['UNVERIFIED', ({ records, verified }) => records - verified],
+    ['GAPS', 'open_gaps'],
+    'complete_through',
+    'in_sync_since',
+    'last_full_sync_at',
+    'coverage',
+  ]);
   const { pending, processed, ignored, failed, discarded } = summary.events;
   const events = `${pending} pending, ${processed} processed, ${ignored} ignored, ${failed} failed, ${discarded} discarded`;
   const { waits_until: until } = status.upstream;
