@@ -1,7 +1,7 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 import type { Context, MiddlewareHandler } from 'hono';
 import { auth } from 'hono/utils/basic-auth';
-import { Problem, unauthorized } from './problems.ts';
+import { Problem } from './problems.ts';
 
 /** True for names and addresses that only this machine can reach. IPv6 with or without brackets. */
 export function isLoopbackHost(host: string): boolean {
@@ -20,8 +20,7 @@ function bearerOf(context: Context): string | null {
 
 /** Compares digests, which all have the same length, so that the time taken reveals nothing about the secret. */
 export function sameText(expected: string, given: string): boolean {
-  const digest = (text: string) => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(expected), digest(given));
+  return timingSafeEqual(hash('sha256', expected, 'buffer'), hash('sha256', given, 'buffer'));
 }
 
 /**
@@ -103,10 +102,13 @@ export function authenticate(
   scopesOf: (token: string) => Scopes | null,
 ): MiddlewareHandler {
   return async function authenticate(context, next) {
-    const bearer = bearerOf(context);
-    if (bearer === null) throw unauthorized();
+    const bearer = bearerOf(context) ?? '';
     const scopes = apiKeys.some((key) => sameText(key, bearer)) ? EVERYTHING : scopesOf(bearer);
-    if (scopes === null) throw unauthorized();
+    if (scopes === null) {
+      throw new Problem(401, 'unauthorized', 'Send valid credentials as Authorization: Bearer …', {
+        'www-authenticate': 'Bearer',
+      });
+    }
     const { method, path } = context.req;
     const broad = method === 'GET' || method === 'HEAD' ? 'read' : 'write';
     const narrow = `${path.split('/')[2] ?? ''}:${broad}`;

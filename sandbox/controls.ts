@@ -187,7 +187,7 @@ export function controlRoutes(parts: SandboxParts): Hono {
   for (const [name, view] of Object.entries(VIEWS)) routes.get(`/${name}`, (c) => c.json(view(parts)));
   for (const { path, run } of CONTROLS) {
     const methods = Object.hasOwn(VIEWS, path) ? ['POST', 'PATCH'] : ['POST'];
-    routes.on(methods, `/${path}`, async (c) => c.json(await run(parts, await readJson(c, '{}'))));
+    routes.on(methods, `/${path}`, async (c) => c.json(await run(parts, await readJson(c))));
   }
   routes.get('/deliveries', (c) => c.json(deliveriesView(parts, c.req.query())));
   return routes;

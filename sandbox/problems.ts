@@ -24,13 +24,6 @@ export class Problem extends Error {
   }
 }
 
-/** The same answer for missing, malformed and wrong credentials. */
-export function unauthorized(): Problem {
-  return new Problem(401, 'unauthorized', 'Send valid credentials as Authorization: Bearer …', {
-    'www-authenticate': 'Bearer',
-  });
-}
-
 export function problemResponse(context: Context, problem: Problem): Response {
   const { status, code, message, headers } = problem;
   return context.body(
@@ -58,15 +51,14 @@ export function toProblem(error: unknown): Problem {
     if (error.status === 415) {
       return new Problem(415, 'unsupported_media_type', 'Send the body as application/json.');
     }
-    if (error.status === 413) return new Problem(413, 'too_large', 'The request body is too large.');
   }
   return new Problem(500, 'internal_error', 'The sandbox failed; its log has the reason.');
 }
 
-/** The request's JSON body, not validated; without a body, `ifEmpty` parsed. @throws Problem, 400, if it is not JSON. */
-export async function readJson(context: Context, ifEmpty: string): Promise<unknown> {
+/** The request's JSON body, not validated; `{}` without a body. @throws Problem, 400, if it is not JSON. */
+export async function readJson(context: Context): Promise<unknown> {
   try {
-    return JSON.parse((await context.req.text()) || ifEmpty);
+    return JSON.parse((await context.req.text()) || '{}');
   } catch (error) {
     throw error instanceof SyntaxError ? invalidJson() : error;
   }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /** Makes every random decision but secrets, so that one seed number always gives the same sequence of events. */
 export interface Random {
@@ -20,7 +20,7 @@ const ID_ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 const ID_LENGTH = 12;
 
 export function seededRandom(seed: number | string): Random {
-  const digest = createHash('sha256').update(String(seed)).digest();
+  const digest = hash('sha256', String(seed), 'buffer');
   const words = new Uint32Array([0, 4, 8, 12].map((offset) => digest.readUInt32LE(offset)));
 
   // Marsaglia's xorshift with 128 bits of state. It is good enough for faults, and the same on every machine.

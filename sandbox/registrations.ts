@@ -77,8 +77,7 @@ export class Registrations {
 }
 
 function isDeliverable(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const url = new URL(text);
-  if (url.username !== '' || url.password !== '') return false;
+  const url = URL.parse(text);
+  if (url === null || url.username !== '' || url.password !== '') return false;
   return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopbackHost(url.hostname));
 }

@@ -34,10 +34,10 @@ export function startChild(name: string, args: readonly string[], env: NodeJS.Pr
     stdio: ['pipe', log, log],
   });
   closeSync(log);
-  const gone = new Promise<string>((resolve) => {
-    child.once('error', (error) => resolve(describeError(error)));
-    child.once('close', (code, signal) => resolve(signal ?? `exit code ${code}`));
-  });
+  const gone: Promise<string> = once(child, 'close').then(
+    ([code, signal]) => signal ?? `exit code ${code}`,
+    describeError,
+  );
   let stopping = false;
   const failed = gone.then((how): never | Promise<never> => {
     if (stopping) return new Promise<never>(() => {});
@@ -81,10 +81,7 @@ export async function runCommand(
       heard(text);
     });
   }
-  const code = await new Promise<number | null>((resolve, reject) => {
-    child.once('error', reject);
-    child.once('close', resolve);
-  });
+  const [code] = await once(child, 'close');
   if (code === 0) return;
   throw new MirrorError('command_failed', `"${args[0]}" failed: ${text.trim()}`);
 }
@@ -98,14 +95,12 @@ const PORT_TRIES = 100;
 export async function freePort(first = FIRST_PORT, last = LAST_PORT): Promise<number> {
   for (let tries = 1; ; tries += 1) {
     const port = randomInt(first, last + 1);
-    const server = createServer();
+    await using server = createServer();
     try {
       await once(server.listen(port, '127.0.0.1'), 'listening');
+      return port;
     } catch (error) {
       if (tries === PORT_TRIES) throw error;
-      continue;
     }
-    await new Promise((resolve) => server.close(resolve));
-    return port;
   }
 }

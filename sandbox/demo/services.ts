@@ -39,30 +39,25 @@ const LOOK_EVERY_MS = 100;
  * Starts the sandbox and one or two mirrors as processes on loopback, with keys made for this run and files in a new directory,
  * runs `act`, and always stops them. The directory is removed, unless `act` fails and `keep` returns true.
  */
-export async function withServices<T>(
+export async function withServices(
   settings: DemoSettings,
   keep: (error: unknown, directory: string) => boolean,
-  act: (services: Services) => Promise<T>,
-): Promise<T> {
+  act: (services: Services) => Promise<void>,
+): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-demo-'));
-  const closers: (() => Promise<void> | void)[] = [];
+  let isKept = false;
   try {
-    const result = await act(await setUp(settings, directory, closers));
-    await tearDown(closers);
-    rmSync(directory, { recursive: true, force: true });
-    return result;
+    await using closers = new AsyncDisposableStack();
+    await act(await setUp(settings, directory, closers));
   } catch (error) {
-    await tearDown(closers);
-    if (!keep(error, directory)) rmSync(directory, { recursive: true, force: true });
+    isKept = keep(error, directory);
     throw error;
+  } finally {
+    if (!isKept) rmSync(directory, { recursive: true, force: true });
   }
 }
 
-async function tearDown(closers: (() => Promise<void> | void)[]): Promise<void> {
-  for (const close of closers.splice(0).reverse()) await close();
-}
-
-async function setUp(settings: DemoSettings, directory: string, closers: (() => Promise<void> | void)[]) {
+async function setUp(settings: DemoSettings, directory: string, closers: AsyncDisposableStack) {
   const riskIdsPath = join(directory, 'risk-ids');
   mkdirSync(join(directory, 'data'));
 
@@ -70,7 +65,7 @@ async function setUp(settings: DemoSettings, directory: string, closers: (() => 
   const token = randomBytes(24).toString('base64url');
   const sandboxPort = settings.sandboxPort || (await freePort());
   const database = settings.postgres ? await startDatabase(directory) : null;
-  if (database !== null) closers.push(() => database.stop());
+  if (database !== null) closers.defer(() => database.stop());
   const databasePath = join(directory, 'data', 'mirror.db');
   const base = inherited(settings.env);
   const mirrorEnv: NodeJS.ProcessEnv = {
@@ -88,7 +83,7 @@ async function setUp(settings: DemoSettings, directory: string, closers: (() => 
   };
   const start = (name: string, args: string[], env: NodeJS.ProcessEnv): Child => {
     const child = startChild(name, args, env, join(directory, `${name}.log`));
-    closers.push(() => child.stop());
+    closers.defer(() => child.stop());
     return child;
   };
 
@@ -119,7 +114,7 @@ async function setUp(settings: DemoSettings, directory: string, closers: (() => 
   );
   if (replicas.length > 1) {
     const ports = replicas.map(({ port }) => port);
-    closers.push(await balance(own.port, ports));
+    closers.defer(await balance(own.port, ports));
   }
   const mirrors = replicas.map(({ name, port, opsPort }) => {
     const env = { ...mirrorEnv, PORT: String(port), OPS_PORT: String(opsPort) };
@@ -129,7 +124,7 @@ async function setUp(settings: DemoSettings, directory: string, closers: (() => 
   // The last replica, so that another one may have to do what this one is asked for.
   const { opsUrl } = mirrors.at(-1)!;
   const tables = database === null ? openMirrorTables(databasePath) : await database.openTables();
-  closers.push(() => tables.close());
+  closers.defer(() => tables.close());
 
   const failed = Promise.race([sandbox, ...mirrors.map(({ child }) => child)].map((child) => child.failed));
   failed.catch(() => {});

@@ -1,5 +1,5 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { includesAll, type Scopes } from '../access.ts';
+import { hash, randomBytes } from 'node:crypto';
+import { includesAll, type Scopes, sameText } from '../access.ts';
 
 /** RFC 6749 allows at most ten minutes. A redirect takes seconds. */
 const CODE_LIFE_MS = 60_000;
@@ -117,14 +117,12 @@ export class Grants {
 /** Also rejects a verifier without a challenge: its sender believes that the verifier is checked. */
 function isProven(challenge: string | null, verifier: string | null): boolean {
   if (challenge === null || verifier === null) return challenge === verifier;
-  const computed = createHash('sha256').update(verifier).digest();
-  const expected = Buffer.from(challenge, 'base64url');
-  return computed.length === expected.length && timingSafeEqual(computed, expected);
+  return sameText(challenge, hash('sha256', verifier, 'base64url'));
 }
 
 const newSecret = (): string => randomBytes(SECRET_BYTES).toString('base64url');
 
-const digestOf = (text: string): string => createHash('sha256').update(text).digest('base64');
+const digestOf = (text: string): string => hash('sha256', text, 'base64');
 
 export function remember<T>(map: Map<string, T>, key: string, value: T): void {
   map.set(key, value);

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { Hono } from 'hono';
 
 /** Like the mirror's style, but separate: the sandbox shares only the API's words with it. The striped edge tells the two apart. */
@@ -159,8 +159,7 @@ const SCRIPT = `
 
 /** The path has a hash of the content, so that a browser can cache it for ever. */
 function asset(extension: string, type: string, text: string) {
-  const hash = createHash('sha256').update(text).digest('hex').slice(0, 12);
-  return { path: `/assets/page.${hash}.${extension}`, type, text };
+  return { path: `/assets/page.${hash('sha256', text).slice(0, 12)}.${extension}`, type, text };
 }
 
 export const styleSheet = asset('css', 'text/css; charset=utf-8', STYLE);
