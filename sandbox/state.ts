@@ -21,7 +21,6 @@ export class RecordState {
     risk_assessment: new Map(),
     vendor: new Map(),
   };
-  readonly #counts: Record<Kind, number> = { policy: 0, risk_assessment: 0, vendor: 0 };
   /** Deletions in the order of time. One is forgotten when no stale read can look behind it any more. */
   #deletions: { kind: Kind; id: string; atMs: number }[] = [];
 
@@ -45,25 +44,20 @@ export class RecordState {
   }
 
   count(kind: Kind): number {
-    return this.#counts[kind];
+    return this.list(kind).length;
   }
 
   put(kind: Kind, record: JsonObject): void {
-    const id = recordId(kind, record);
-    if (this.get(kind, id) === null) this.#counts[kind] += 1;
-    this.#append(kind, id, record);
+    this.#append(kind, recordId(kind, record), record);
   }
 
   /** Adds a record as if it had always been there, so that stale reads see it too. */
   seed(kind: Kind, record: JsonObject): void {
-    const id = recordId(kind, record);
-    if (!this.#versions[kind].has(id)) this.#counts[kind] += 1;
-    this.#versions[kind].set(id, [{ atMs: Number.NEGATIVE_INFINITY, record }]);
+    this.#versions[kind].set(recordId(kind, record), [{ atMs: Number.NEGATIVE_INFINITY, record }]);
   }
 
   delete(kind: Kind, id: string): void {
     if (this.get(kind, id) === null) return;
-    this.#counts[kind] -= 1;
     this.#append(kind, id, null);
     this.#deletions.push({ kind, id, atMs: this.now() });
     this.#forget();

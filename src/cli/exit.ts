@@ -8,7 +8,7 @@ export const EXIT = { done: 0, failed: 1, usage: 2, difference: 3 } as const;
 /** The command did its work, and what it looked at is not as it should be. */
 export class DifferenceFound extends MirrorError {
   constructor(message: string, remedy?: string) {
-    super('difference', message, remedy === undefined ? {} : { remedy });
+    super('difference', message, { remedy });
   }
 }
 

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { Command, Option } from 'commander';
 import {
@@ -133,11 +134,10 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
       cli.out.write(`Open this address in any browser and consent:\n\n${address}\n\n`);
       cli.out.write('The page it ends at may fail to load. Paste its whole address here: ');
       const lines = createInterface({ input: process.stdin });
-      const answer = Promise.withResolvers<string | null>();
-      lines.once('line', answer.resolve).once('close', () => answer.resolve(null));
-      const line = await withinTime(answer.promise).finally(() => lines.close());
+      const answer = Promise.race([once(lines, 'line'), once(lines, 'close')]);
+      const [line] = (await withinTime(answer).finally(() => lines.close())) as [string?];
       cli.out.write('\n');
-      if (line === null)
+      if (line === undefined)
         throw new MirrorError('no_answer', 'standard input ended before anything was pasted');
       const pasted = URL.parse(line.trim());
       if (pasted === null) {

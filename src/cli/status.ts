@@ -3,10 +3,10 @@ import { answered, remoteApi } from '../ops/api/client.ts';
 import type { Status } from '../ops/api/schemas.ts';
 import { assessmentSyncWords } from '../ops/status-report.ts';
 import { bytes } from '../ops/words.ts';
-import { loadConfig } from '../platform/config.ts';
+import { type Config, loadConfig } from '../platform/config.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { type Cli, writeJson, writeRows } from './cli.ts';
-import { databasePath, holderOfDatabase, livingReplicas, withStore } from './database.ts';
+import { holderOfDatabase, livingReplicas, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { runningService, withApi } from './ops-api.ts';
 import { jsonOption } from './options.ts';
@@ -20,16 +20,17 @@ export function statusCommand(cli: Cli): Command {
     .option('--check', 'exit with 3 unless the mirror is in sync, for scripts')
     .addOption(jsonOption())
     .action(async (options: { json?: true; check?: true }) => {
-      const { remote, databaseUrl } = loadConfig(cli.env);
-      const served = await statusOfService(cli);
+      const config = loadConfig(cli.env);
+      const { remote } = config;
+      const served = await statusOfService(config);
       const status = served ?? (await withApi(cli, 'read', (api) => answered(api.status.$get())));
       if (status.kinds === null) {
         const what = `the service cannot read its database: ${status.sentence}`;
         throw new MirrorError('store_unavailable', what, { remedy: 'its log says more' });
       }
-      const holder = remote === null ? await holderOfDatabase(databaseUrl) : null;
+      const holder = remote === null ? await holderOfDatabase(config.databaseUrl) : null;
       const isServed = remote !== null || holder !== null;
-      const replicas = isServed ? 0 : await replicasOn(cli, databaseUrl);
+      const replicas = isServed ? 0 : await withStore(cli, 'read', livingReplicas);
       const address = remote?.url.href ?? holder?.opsUrl ?? null;
       if (options.json) {
         const { pid = null, startedAt = null } = holder ?? {};
@@ -59,8 +60,7 @@ export function statusCommand(cli: Cli): Command {
 }
 
 /** The service's own answer. Null: no service runs, or the one on this machine does not answer. */
-async function statusOfService(cli: Cli): Promise<Status | null> {
-  const config = loadConfig(cli.env);
+async function statusOfService(config: Config): Promise<Status | null> {
   try {
     const service = await runningService(config);
     return service === null ? null : await answered(remoteApi(service).status.$get());
@@ -101,12 +101,6 @@ function sentenceOf(served: Status | null): string {
   if (served === null) return '';
   const { sentence, remedy, since } = served;
   return `${printable(sentence)}${since === null ? '' : ` Since ${since}.`}\n${remedy === null ? '' : `What to do: ${printable(remedy)}\n`}`;
-}
-
-/** How many services share a PostgreSQL database. */
-async function replicasOn(cli: Cli, databaseUrl: string): Promise<number> {
-  if ((await databasePath(databaseUrl)) !== null) return 0;
-  return await withStore(cli, 'read', livingReplicas);
 }
 
 function writeSummary(cli: Cli, status: Status): void {

@@ -318,13 +318,21 @@ const CHECKS: Readonly<Record<string, Judge>> = {
 
   // The next two wait for a person. Until then something may be missing.
   'failed events': ofStored(({ summary: { events } }) =>
-    events.failed === 0 ? ok('none') : wrong(`${events.failed} could not be processed`, EVENTS_REMEDY),
+    events.failed === 0
+      ? ok('none')
+      : wrong(
+          `${events.failed} could not be processed`,
+          'see "events list --state failed", then "events retry" or "events discard"',
+        ),
   ),
 
   quarantine: ofStored(({ summary: { quarantined } }) =>
     quarantined === 0
       ? ok('nothing waits')
-      : wrong(`${quarantined} correctly signed could not be used`, QUARANTINE_REMEDY),
+      : wrong(
+          `${quarantined} correctly signed could not be used`,
+          'see "quarantine list", then "quarantine release"',
+        ),
   ),
 
   gaps: ofStored(({ summary: { open_gaps_by: gaps } }) => {
@@ -377,9 +385,6 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     return warning(found.join('; '), `set ${toSet.map(({ setting }) => setting).join(' and ')}`);
   }),
 };
-
-const EVENTS_REMEDY = 'see "events list --state failed", then "events retry" or "events discard"';
-const QUARANTINE_REMEDY = 'see "quarantine list", then "quarantine release"';
 
 const EVERY_ADDRESS = new Set(['0.0.0.0', '::', '']);
 

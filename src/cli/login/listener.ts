@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type ConsentAnswer, type ConsentAttempt, readConsent } from '../../compliance/oauth.ts';
@@ -73,10 +74,8 @@ export async function listenForConsent(
     async finish(page: Page): Promise<void> {
       if (waiting !== null) show(waiting, 200, page);
       const cut = setTimeout(() => server.closeAllConnections(), CLOSE_MS);
-      await new Promise<void>((done) => {
-        server.close(() => done());
-        server.closeIdleConnections();
-      });
+      server.close();
+      await once(server, 'close');
       clearTimeout(cut);
     },
   };
@@ -87,20 +86,17 @@ function show(response: ServerResponse, status: number, { title, text }: Page): 
   response.writeHead(status, { ...HEADERS, connection: 'close' }).end(body);
 }
 
-function startListening(server: Server, url: URL): Promise<void> {
+async function startListening(server: Server, url: URL): Promise<void> {
   const host = url.hostname.replace(/^\[|\]$/g, '');
-  const port = url.port === '' ? 80 : Number(url.port);
-  return new Promise((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      reject(
-        new UsageError(
-          `COMPLIANCE_REDIRECT_URI: cannot listen on ${url.host} (${error.code ?? error.message})`,
-          'free that port, or sign in with --paste, which listens nowhere',
-        ),
-      );
-    });
-    server.listen({ host, port }, () => resolve());
-  });
+  try {
+    await once(server.listen(Number(url.port || 80), host), 'listening');
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new UsageError(
+      `COMPLIANCE_REDIRECT_URI: cannot listen on ${url.host} (${code ?? message})`,
+      'free that port, or sign in with --paste, which listens nowhere',
+    );
+  }
 }
 
 /** Asks the desktop to open `url`. It may fail unnoticed, so the address is printed too. */
