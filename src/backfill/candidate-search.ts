@@ -118,12 +118,23 @@ export function createIdsBeside(
     /** The last event searched. Undefined: begin at the first one that the store does not know as searched. */
     let after: number | undefined;
     let failuresInARow = 0;
+    /** Whether a 404 has come since the API last showed a record. While it has, no 404 counts. */
+    let isUnproven = false;
+
+    /** Whether the 404s so far count. If the API shows no record any more, every id is asked for again. */
+    async function areProven(canCompare: CanCompare | null): Promise<boolean> {
+      if (canCompare === null) return true;
+      isUnproven &&= !(await canCompare());
+      if (isUnproven) answers.clear();
+      return !isUnproven;
+    }
 
     async function ask(id: string): Promise<boolean> {
       if (proof.left() <= 0) throw new OutOfBudget();
       if (unanswered.has(id)) throw new Unanswered();
       try {
         const isShown = await proof.ask(kind, id);
+        isUnproven = !isShown;
         failuresInARow = 0;
         return isShown;
       } catch (error) {
@@ -161,6 +172,10 @@ export function createIdsBeside(
 
     async function step(through: number, canCompare: CanCompare | null): Promise<StepResult> {
       const shown: Candidate[] = [];
+      // The last step may have ended with a failure.
+      if (isCompared && isUnproven) answers.clear();
+      // The unknown id itself was answered with a 404.
+      isUnproven = true;
       const limit = isCompared ? EVENTS_AT_ONCE : UNCOMPARED_AT_ONCE;
       for (;;) {
         const events = await store.eventsNaming(kind, unknownId, { after, through, limit });
@@ -168,17 +183,17 @@ export function createIdsBeside(
           signal.throwIfAborted();
           try {
             const others = await othersIn(event);
-            // If the API shows no record any more, none of its 404s counts, and every id is asked for again.
-            if (canCompare !== null && others.length === 0 && !(await canCompare())) {
-              answers.clear();
-              return { shown, restInMs: MINUTE_MS };
-            }
+            if (!(await areProven(canCompare))) return { shown, restInMs: MINUTE_MS };
             // Events behind an unanswered one are searched too, but none is settled before that one is answered.
             const isSettled = isCompared && unanswered.size === 0;
             if (isCompared || others.length > 0) await noteEvent(unknownId, event, others, isSettled);
             shown.push(...others);
           } catch (error) {
-            if (error instanceof OutOfBudget) return { shown, restInMs: proof.restMs() };
+            if (error instanceof OutOfBudget) {
+              const restInMs = proof.restMs();
+              await areProven(canCompare);
+              return { shown, restInMs };
+            }
             if (!(error instanceof Unanswered)) throw error;
           }
           after = event.seq;
@@ -189,6 +204,7 @@ export function createIdsBeside(
           // The next step begins at the start again. The answers so far are kept.
           after = undefined;
           unanswered.clear();
+          await areProven(canCompare);
           return { shown, restInMs: MINUTE_MS };
         }
         if (isCompared) continue;
@@ -222,8 +238,8 @@ export function createIdsBeside(
   return {
     /**
      * Searches the events about the unknown `id` up to the number `through`. Each other id that the API shows is a record and
-     * becomes dirty, whether or not the event is about it. An event without such an id is settled only if `canCompare`, called
-     * after its requests, is true. `canCompare` null: there is no record to compare with. Rejects with UpstreamError.
+     * becomes dirty, whether or not the event is about it. An event is settled only if a record is shown after the 404s of its other ids,
+     * if need be by `canCompare`. `canCompare` null: there is no record to compare with. Rejects with UpstreamError.
      */
     async search(id: string, through: number, canCompare: CanCompare | null): Promise<StepResult> {
       const before = unfinished.get(id);

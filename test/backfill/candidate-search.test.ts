@@ -4,49 +4,198 @@ import { UpstreamError } from '../../src/compliance/errors.ts';
 import type { RepairStore, UnreadEvent } from '../../src/store/store.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
 
-it('what the API does not know beside an id counts only if it shows a record afterwards; else all is asked again', async () => {
-  const body = JSON.stringify({ data: { id: 'row_17', ref: 'ra_7', other: 'ra_8' } });
-  const event: UnreadEvent = {
-    seq: 3,
-    id: 'evt_1',
-    type: 'risk.assessed',
-    kind: 'risk_assessment',
-    attempts: 0,
-    body,
-  };
-  const searched: number[] = [];
-  const asked: string[] = [];
-  const store = {
-    eventsNaming: async () => [event],
-    shownIds: async () => [],
-    noteSearched: async (_kind, _id, { through }) => void searched.push(through),
-  } as Partial<RepairStore> as RepairStore;
+const eventOf = (seq: number, data: object): UnreadEvent => ({
+  seq,
+  id: `evt_${seq}`,
+  type: 'risk.assessed',
+  kind: 'risk_assessment',
+  attempts: 0,
+  body: JSON.stringify({ data }),
+});
+
+/** The search beside the unknown id `row_17`. What a test changes later, it changes in the result. */
+function scene(events: UnreadEvent[], requestsPerMinute = 60) {
   const clock = new HeldClock();
-  let failing = '';
-  const shows = async (_kind: string, id: string) => {
-    asked.push(id);
-    if (id === failing) throw new UpstreamError('server', 'answered 500');
-    return false;
+  const api = {
+    /** Ids that it shows. */
+    shown: new Set<string>(),
+    /** Ids whose requests fail, and how. */
+    failing: new Map<string, 'server' | 'malformed'>(),
+    asked: [] as string[],
   };
+  const mirror = {
+    known: [] as string[],
+    searched: [] as number[],
+    named: [] as string[],
+    openGaps: new Set<string>(),
+  };
+  const store = {
+    eventsNaming: async (_kind, _id, { after = mirror.searched.at(-1) ?? 0, through = 0, limit }) =>
+      events.filter(({ seq }) => seq > after && seq <= through).slice(0, limit),
+    shownIds: async (_kind, ids) => mirror.known.filter((id) => ids.includes(id)),
+    noteSearched: async (_kind, _id, { through, named }) => {
+      if (through > 0) mirror.searched.push(through);
+      mirror.named.push(...named);
+    },
+    learnPointer: async () => undefined,
+  } as Partial<RepairStore> as RepairStore;
+  const shows = async (_kind: string, id: string) => {
+    api.asked.push(id);
+    const failure = api.failing.get(id);
+    if (failure !== undefined) throw new UpstreamError(failure, 'no useful answer');
+    return api.shown.has(id);
+  };
+  const gaps = {
+    open: async ({ recordId }: { recordId: string }) => void mirror.openGaps.add(recordId),
+    resolve: async ({ recordId }: { recordId: string }) => mirror.openGaps.delete(recordId),
+  };
+  const proof = createCandidateProof({ store, clock, upstream: { shows }, requestsPerMinute });
   const beside = createIdsBeside({
     store,
     clock,
     timing: { settleMs: 10 },
     signal: new AbortController().signal,
-    gaps: { open: async () => undefined } as never,
-    proof: createCandidateProof({ store, clock, upstream: { shows }, requestsPerMinute: 60 }),
+    gaps: gaps as never,
+    proof,
     onFound: () => undefined,
   });
-  expect(await beside.search('row_17', 3, async () => false)).toEqual({ shown: [], restInMs: 60_000 });
-  expect({ asked, searched }).toEqual({ asked: ['ra_7', 'ra_8'], searched: [] });
-  expect(await beside.search('row_17', 3, async () => true)).toEqual({ shown: [], restInMs: null });
-  expect({ asked, searched }).toEqual({ asked: ['ra_7', 'ra_8', 'ra_7', 'ra_8'], searched: [3] });
+  const search = (canCompare: (() => Promise<boolean>) | null) =>
+    beside.search('row_17', events.at(-1)!.seq, canCompare);
+  return { api, mirror, clock, proof, beside, search };
+}
 
-  // What was answered while there was no record to compare with counts no more once there is one.
-  failing = 'ra_8';
-  asked.length = 0;
-  expect(await beside.search('row_17', 3, null)).toEqual({ shown: [], restInMs: 60_000 });
-  failing = '';
-  expect(await beside.search('row_17', 3, async () => true)).toEqual({ shown: [], restInMs: null });
-  expect(asked).toEqual(['ra_7', 'ra_8', 'ra_7', 'ra_8']);
+const can = async () => true;
+const cannot = async () => false;
+
+it('what the API does not know beside an id counts only if it shows a record afterwards; else all is asked again', async () => {
+  const { api, mirror, search } = scene([eventOf(3, { id: 'row_17', ref: 'ra_7', other: 'ra_8' })]);
+  expect(await search(cannot)).toEqual({ shown: [], restInMs: 60_000 });
+  expect([api.asked, mirror.searched]).toEqual([['ra_7', 'ra_8'], []]);
+  expect(await search(can)).toEqual({ shown: [], restInMs: null });
+  expect([api.asked, mirror.searched]).toEqual([['ra_7', 'ra_8', 'ra_7', 'ra_8'], [3]]);
+});
+
+it('what was answered while there was no record to compare with counts no more once there is one', async () => {
+  const { api, search } = scene([eventOf(3, { id: 'row_17', ref: 'ra_7', other: 'ra_8' })]);
+  api.failing.set('ra_8', 'server');
+  expect(await search(null)).toEqual({ shown: [], restInMs: 60_000 });
+  api.failing.clear();
+  expect(await search(can)).toEqual({ shown: [], restInMs: null });
+  expect(api.asked).toEqual(['ra_7', 'ra_8', 'ra_7', 'ra_8']);
+});
+
+it('nor does it count because another id in the event was a known record’s all along', async () => {
+  const { api, mirror, search } = scene([eventOf(3, { id: 'row_17', ref: 'ra_7', other: 'ra_8' })]);
+  mirror.known.push('ra_8');
+  expect(await search(cannot)).toMatchObject({ restInMs: 60_000 });
+  expect(mirror.searched).toEqual([]);
+  api.shown.add('ra_7');
+  expect(await search(can)).toMatchObject({ restInMs: null });
+  expect([mirror.named, mirror.searched]).toEqual([['ra_7', 'ra_8'], [3]]);
+});
+
+it('nor because the API shows one in the next minute, when the budget has room for the rest of the event', async () => {
+  const { api, mirror, clock, search } = scene([eventOf(3, { id: 'row_17', ref: 'ra_7', other: 'ra_8' })], 4);
+  expect(await search(cannot)).toEqual({ shown: [], restInMs: 60_000 });
+  api.shown.add('ra_7');
+  for (let minutes = 0; minutes < 3; minutes += 1) {
+    await clock.advance(60_000);
+    await search(can);
+  }
+  expect([mirror.named, mirror.searched]).toEqual([['ra_7'], [3]]);
+});
+
+it('nor because it shows one after a failure', async () => {
+  const events = [eventOf(3, { id: 'row_17', ref: 'ra_7', other: 'ra_8' })];
+  const { api, mirror, search } = scene(events);
+  api.failing.set('ra_8', 'server');
+  expect(await search(cannot)).toEqual({ shown: [], restInMs: 60_000 });
+  api.failing.clear();
+  api.shown.add('ra_7');
+  expect(await search(can)).toMatchObject({ restInMs: null });
+  expect([mirror.named, mirror.searched]).toEqual([['ra_7'], [3]]);
+});
+
+it('an id is asked for again for each event that names it, since its record may be newer, but once a round after a failure', async () => {
+  const data = { id: 'row_17', ref: 'ra_7', other: 'ra_8' };
+  const { api, mirror, search } = scene([eventOf(3, data), eventOf(4, data)]);
+  api.failing.set('ra_8', 'server');
+  expect(await search(can)).toEqual({ shown: [], restInMs: 60_000 });
+  expect(api.asked).toEqual(['ra_7', 'ra_8', 'ra_7']);
+  api.failing.clear();
+  expect(await search(can)).toEqual({ shown: [], restInMs: null });
+  expect([api.asked, mirror.searched]).toEqual([
+    ['ra_7', 'ra_8', 'ra_7', 'ra_8', 'ra_8'],
+    [3, 4],
+  ]);
+});
+
+it('while there is no record to compare with, an id is asked for once, and events go on being searched until one is found', async () => {
+  const gone = Array.from({ length: 1_000 }, (_, n) => eventOf(n + 1, { id: 'row_17', ref: 'ra_0' }));
+  const { api, search } = scene([...gone, eventOf(1_001, { id: 'row_17', ref: 'ra_1' })]);
+  api.shown.add('ra_1');
+  expect(await search(null)).toEqual({ shown: [], restInMs: 15_000 });
+  expect(await search(null)).toMatchObject({ shown: [{ id: 'ra_1' }], restInMs: null });
+  expect(api.asked).toEqual(['ra_0', 'ra_1']);
+});
+
+it('where a record was found before is asked first, and all else too if that is none or not the only likely place', async () => {
+  const events = [
+    eventOf(3, { id: 'row_17', ref: 'ra_1', number: 77 }),
+    eventOf(4, { id: 'row_17', ref: 'ra_2', number: 78 }),
+    eventOf(5, { id: 'row_17', ref: 'none', number: 79 }),
+    eventOf(6, { id: 'row_17', first: { ref: 'ra_1' }, second: { ref: 'ra_3' } }),
+    eventOf(7, { id: 'row_17', first: { ref: 'ra_4' } }),
+    eventOf(8, { id: 'row_17', first: { ref: 'ra_1' }, second: { ref: 'ra_5' } }),
+  ];
+  const { api, search } = scene(events);
+  api.shown = new Set(['ra_1', 'ra_2', '79', 'ra_4', 'ra_5']);
+  const { shown, restInMs } = await search(can);
+  expect(shown.map(({ id }) => id)).toEqual(['ra_1', 'ra_2', '79', 'ra_1', 'ra_4', 'ra_1', 'ra_5']);
+  expect([api.asked.includes('78'), restInMs]).toEqual([false, null]);
+});
+
+it('a search ends at the second failure in a row, which is the service’s, and not at one for each of several ids', async () => {
+  const events = ['a', 'b', 'c', 'd', 'e'].map((key, n) =>
+    eventOf(n + 3, { id: 'row_17', ref: `ra_${key}` }),
+  );
+  const { api, search } = scene(events);
+  for (const id of ['ra_a', 'ra_c']) api.failing.set(id, 'server');
+  expect(await search(can)).toEqual({ shown: [], restInMs: 60_000 });
+  api.asked.length = 0;
+  await expect(search(can)).rejects.toThrow(UpstreamError);
+  expect(api.asked).toEqual(['ra_a', 'ra_c']);
+});
+
+it('a small budget too leaves a request a minute for searches, and the next one waits for no longer than that', async () => {
+  const { api, clock, proof, search } = scene([eventOf(3, { id: 'row_17', ref: 'ra_7', other: 'ra_8' })], 1);
+  expect(proof.left()).toBe(1);
+  await clock.advance(5_000);
+  expect(await search(can)).toEqual({ shown: [], restInMs: 60_000 });
+  await clock.advance(40_000);
+  expect(await search(can)).toEqual({ shown: [], restInMs: 20_000 });
+  await clock.advance(20_000);
+  expect(await search(can)).toEqual({ shown: [], restInMs: null });
+  expect(api.asked).toEqual(['ra_7', 'ra_8']);
+});
+
+it('a policy has no address of its own, so no request asks for what may be its id', async () => {
+  const { mirror, proof } = scene([]);
+  mirror.known.push('pol_1');
+  const candidates = ['pol_1', 'pol_2'].map((id) => ({ id, path: id, place: 0, isNameable: true }));
+  const event = { ...eventOf(3, {}), kind: 'policy', type: 'policy.updated' } as const;
+  const isShown = async () => true;
+  expect(await proof.provenOf(event, candidates, isShown)).toEqual([candidates[0]]);
+});
+
+it('the gap of an answer that nobody understands ends with the search, also if another record can be compared with only then', async () => {
+  const { api, mirror, beside, search } = scene([eventOf(3, { id: 'row_17', ref: 'ra_7' })]);
+  api.failing.set('ra_7', 'malformed');
+  expect(await search(null)).toEqual({ shown: [], restInMs: 60_000 });
+  // A 404 for the unknown id itself is no answer to the others.
+  await beside.answered('risk_assessment', 'row_17', 'missing');
+  expect(mirror.openGaps).toEqual(new Set(['row_17']));
+  api.failing.clear();
+  expect(await search(can)).toEqual({ shown: [], restInMs: null });
+  expect(mirror.openGaps).toEqual(new Set());
 });

@@ -292,6 +292,23 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     await settledWhole();
   });
 
+  it('is no loss under green where the path is lost just before its assessment is asked for, and another is known', async () => {
+    put('RA-0');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-0' }));
+    await settledWhole();
+    put('RA-1');
+    let isLost = false;
+    stage.upstream.faultOf = ({ path }) => {
+      isLost ||= path.includes('/risk-assessments/RA-1');
+      return isLost && path.includes('/risk-assessments/') ? { fault: 'status', status: 404 } : null;
+    };
+    await stage.deliver(about('RA-1', 'row-1', { other: { ref: 'RA-0' } }));
+    await stage.leapUntil('the path is lost', () => isLost);
+    await stage.leapUntil('another read', () => requestsFor('/risk-assessments/RA-0') > 3);
+    stage.upstream.faultOf = () => null;
+    await settledWhole();
+  });
+
   it('is looked at however many before it are about the same thing, and name what is gone', async () => {
     put('RA-1');
     for (const gone of ['RA-10', 'RA-11', 'RA-12', 'RA-13', 'RA-14']) await stage.deliver(about(gone));
