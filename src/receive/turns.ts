@@ -15,7 +15,6 @@ export type Begin = () => unknown;
  */
 export function createTurns(perTurn: number) {
   const waiting = new Map<string, Begin[]>();
-  let begun = 0;
   /** A connection was accepted since the last turn. */
   let accepted = false;
   /** How often in a row new connections may put off the tasks, and how often they have. */
@@ -31,10 +30,10 @@ export function createTurns(perTurn: number) {
 
   function nextTurn(): void {
     isScheduled = false;
-    begun = 0;
     const waits = accepted && putOff < most;
     accepted = false;
     putOff = waits ? putOff + 1 : 0;
+    let begun = 0;
     while (!waits && begun < perTurn) {
       const [next] = waiting;
       if (next === undefined) break;
@@ -44,26 +43,19 @@ export function createTurns(perTurn: number) {
       if (own.length > 0) waiting.set(network, own);
       if (begin() !== false) begun += 1;
     }
-    if (waiting.size > 0 || begun > 0) schedule();
+    if (waiting.size > 0) schedule();
   }
 
   return {
     accepted(network: string, isCostly = true): void {
       accepted = (waiting.get(network)?.length ?? 0) < MOST_WAITING;
       most = isCostly ? ACCEPTED_BEFORE_A_COSTLY_TURN : ACCEPTED_BEFORE_A_TURN;
-      schedule();
     },
     begin(network: string, begin: Begin): void {
-      schedule();
-      // At once only if no other task waits, so that tasks keep their order.
-      if (begun < perTurn && !accepted && waiting.size === 0) {
-        begun += 1;
-        begin();
-        return;
-      }
       const own = waiting.get(network);
       if (own === undefined) waiting.set(network, [begin]);
       else own.push(begin);
+      schedule();
     },
   };
 }

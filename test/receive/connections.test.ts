@@ -1,9 +1,10 @@
 import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { connect, createServer, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { type Connections, createConnections, dropPiece } from '../../src/receive/connections.ts';
+import { type Connections, createConnections, dropPiece, prove } from '../../src/receive/connections.ts';
 import { SERVER_LIMITS } from '../../src/receive/server.ts';
 
 it('remembers the connections that are open, and of those that have closed no more than twice as many', async () => {
@@ -53,11 +54,42 @@ function fakeSocket(remoteAddress: string) {
   return socket as typeof socket & Socket;
 }
 
+/** A request in chunks on a connection, and what reached it. */
+async function chunkedRequest(connections: Connections, remoteAddress: string) {
+  const socket = fakeSocket(remoteAddress);
+  await added(connections, socket);
+  const reached: unknown[] = [];
+  const push = (chunk: unknown) => reached.push(chunk);
+  const request = { socket, headers: { 'transfer-encoding': 'chunked' }, push };
+  const response = Object.assign(socket, { _httpMessage: {} })._httpMessage as ServerResponse;
+  connections.used(request as unknown as IncomingMessage, response);
+  const chunks = (count: number) => {
+    for (let n = 0; n < count; n += 1) request.push('x');
+  };
+  return { socket, reached, request, chunks };
+}
+
 /** Adds one, and the turn of the event loop ends. */
 async function added(connections: Connections, socket: Socket): Promise<void> {
   connections.add(socket);
   await turn();
 }
+
+it('a sender may use more than a few chunks in turn while others send too many, whose bodies never count as whole', async () => {
+  const connections = createConnections(SERVER_LIMITS, () => false);
+  const sender = await chunkedRequest(connections, '192.0.2.1');
+  const stranger = await chunkedRequest(connections, '192.0.2.2');
+  for (let turns = 0; turns < 2; turns += 1) {
+    await turn();
+    stranger.chunks(2_048);
+    sender.chunks(8);
+  }
+  expect(sender.socket.destroyed).toBe(false);
+  stranger.chunks(1);
+  expect(stranger.socket.destroyed).toBe(true);
+  stranger.request.push(null);
+  expect(stranger.reached).not.toContain(null);
+});
 
 describe('a connection is read', () => {
   it.each([
@@ -78,6 +110,21 @@ describe('a connection is read', () => {
     }
     expect(sockets.filter((socket) => !socket.isReading && socket.destroyed)).toEqual([]);
     expect(sockets.filter((socket) => socket.isReading).length).toBeGreaterThan(790);
+  });
+
+  it.each([
+    ['three', 'costs little', 500, 25],
+    ['sixteen', 'costs much', 65_536, 6],
+  ])('after %s others were accepted, and not later, where what comes %s', async (_, _what, bytes, read) => {
+    const connections = createConnections(SERVER_LIMITS, () => false);
+    const sockets: ReturnType<typeof fakeSocket>[] = [];
+    for (let n = 0; n < 100; n += 1) {
+      sockets.push(fakeSocket('192.0.2.1'));
+      await added(connections, sockets[n]!);
+      for (const socket of sockets) if (socket.isReading) socket.bytesRead = bytes;
+    }
+    const reading = sockets.filter((socket) => socket.isReading).length;
+    expect(Math.abs(reading - read)).toBeLessThan(3);
   });
 
   it('in the order in which they came, also while its address has so many waiting that no more is accepted first', async () => {
@@ -110,6 +157,18 @@ describe('a connection is read', () => {
     for (const socket of others) socket.destroy();
     for (let turns = 0; turns < 5; turns += 1) await turn();
     expect(last.isReading).toBe(true);
+  });
+
+  it('at once where it has proven itself or its request is being answered, though others are held back', async () => {
+    const connections = createConnections(SERVER_LIMITS, () => false);
+    const [proven, busy, stranger, dear] = ['1', '2', '3', '4'].map((end) => fakeSocket(`192.0.2.${end}`));
+    for (const socket of [proven!, busy!, stranger!, dear!]) await added(connections, socket);
+    while (!dear!.isReading) await turn();
+    prove({ socket: proven! });
+    Object.assign(busy!, { _httpMessage: {} });
+    dear!.pause();
+    dropPiece(dear!);
+    expect([proven, busy, stranger].map((socket) => socket!.isReading)).toEqual([true, true, false]);
   });
 
   it('before it is held back for the second time', async () => {
