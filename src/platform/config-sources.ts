@@ -43,31 +43,32 @@ export function createReader(env: Environment, options: ReaderOptions = {}) {
     }
   }
 
+  /** The parsed value and its file; null: unset or unusable. An unusable text is noted as a problem; `show`: what of it may be seen. */
+  function parsed<Value>(name: string, parser: Parser<Value>, show: (text: string) => string) {
+    const found = source(name);
+    if (found === undefined) return null;
+    const { text, path } = found;
+    const value = parser.parse(text);
+    if (value !== null) return { value, path };
+    problems.push(`${name}: ${parser.flaw?.(text) ?? `got ${show(text)}`}; takes ${parser.takes}`);
+    return null;
+  }
+
   return {
     problems,
     names,
     problem: (line: string): void => void problems.push(line),
     /** Whether the setting is set, usable or not. */
     isSet: (name: string): boolean => given(name) !== undefined || given(`${name}_FILE`) !== undefined,
-    /** The parsed value, or `otherwise` if it is unset or unusable. An unusable one is noted as a problem. */
+    /** The parsed value, or `otherwise` if it is unset or unusable. */
     value<Value, Default>(name: string, parser: Parser<Value>, otherwise: Default): Value | Default {
-      const text = source(name)?.text;
-      const value = text === undefined ? null : parser.parse(text);
-      if (text !== undefined && value === null) {
-        problems.push(`${name}: ${parser.flaw?.(text) ?? `got ${shown(name, text)}`}; takes ${parser.takes}`);
-      }
-      return value ?? otherwise;
+      return parsed(name, parser, (text) => shown(name, text))?.value ?? otherwise;
     },
     /** The same for a secret. It is never shown, and read again when its file changes. Null: unset or unusable. */
     secret<Value>(name: string, parser: Parser<Value>): (() => Value) | null {
-      const found = source(name);
-      if (found === undefined) return null;
-      const { text, path } = found;
-      const value = parser.parse(text);
-      if (value === null) {
-        problems.push(`${name}: ${parser.flaw?.(text) ?? `got ${lengthOf(text)}`}; takes ${parser.takes}`);
-        return null;
-      }
+      const found = parsed(name, parser, lengthOf);
+      if (found === null) return null;
+      const { value, path } = found;
       if (path === undefined) return () => value;
       const complain = (why: string) =>
         options.onSecretProblem?.(`${name}_FILE: ${path} ${why}; the value read before stays in use`);
