@@ -2,7 +2,7 @@ import { pointersSettingOf } from '../compliance/pointers.ts';
 import type { KindStatus, OpenGaps, StoreSummary, VerdictName } from '../store/reports.ts';
 import type { PendingCount } from './api/schemas.ts';
 import type { LiveFacts } from './context.ts';
-import { GAP_TEXTS, gapText, isEndedByPerson, isUnreadable, oldestOf } from './gap-texts.ts';
+import { gapText, isEndedByPerson, isUnreadable, oldestOf } from './gap-texts.ts';
 import { age, count, kindNoun, kindPlural } from './words.ts';
 
 /** The rules of the verdict; `judge.ts` has their order. All are pure. */
@@ -35,7 +35,7 @@ export interface Verdict {
   sentence: string;
   /** What to do; null when there is nothing to do. */
   remedy: string | null;
-  /** The one button that may end it. */
+  /** The one button that may end it. Without an API the page has none for `sync`. */
   action: 'resume' | 'sync' | 'approve' | 'retry' | 'resolve' | null;
   /** ISO 8601; null: not known. */
   since: string | null;
@@ -262,48 +262,36 @@ export const backlogLate = slowBacklog(
   'They are processed as they come in; if their number does not fall, look at their errors and at the log.',
 );
 
-const syncUnlessEventsOnly = ({ live }: Facts) => (live.eventsOnly ? null : 'sync');
-
 /** Strangers can open such a gap at any time. A delivery that came in since shows that the sender's secret is known. */
-export const rejectedSignatures: Rule = (facts, reason) => {
-  const { summary, live } = facts;
-  const since = oldestOf(facts.gaps.filter((gap) => gap.reason === reason));
-  const last = summary.last_delivery_at;
-  const isHeard =
-    since !== null && last !== null && Date.parse(last) > Date.parse(since) && !live.rejectsSignatures;
-  return (
-    since !== null &&
-    !isHeard && {
-      sentence: 'Deliveries are rejected for their signature, so the mirror does not hear of changes.',
-      remedy: gapText(reason).remedy,
-      action: syncUnlessEventsOnly(facts),
-      since,
-    }
-  );
-};
+export const rejectedSignatures = openGap(
+  () => 'Deliveries are rejected for their signature, so the mirror does not hear of changes.',
+  {
+    only: (gap, { summary: { last_delivery_at: last }, live }) =>
+      last === null || Date.parse(last) <= Date.parse(gap.oldest_at) || live.rejectsSignatures,
+    action: 'sync',
+  },
+);
 
 /** Only the sender can sign such deliveries. Old ones that a stranger repeats count until the next delivery in time, or for a while. */
-export const rejectedTimestamp: Rule = (facts, reason) =>
-  facts.live.untimelySince !== null && {
+export const rejectedTimestamp: Rule = ({ live: { untimelySince: since } }, reason) =>
+  since !== null && {
     sentence: 'Deliveries are rejected for their time, so the mirror does not hear of changes.',
     remedy: gapText(reason).remedy,
-    action: syncUnlessEventsOnly(facts),
-    since: facts.live.untimelySince,
+    action: 'sync',
+    since,
   };
 
-export const silence: Rule = (facts) => {
-  const { summary, gaps, live, now } = facts;
-  const { last_delivery_at: since } = summary;
+export const silence: Rule = ({ summary: { last_delivery_at: since }, gaps, live, now }, reason) => {
   const quietSince = since === null ? live.startedAt : Math.max(Date.parse(since), live.startedAt);
   const isQuiet = live.silenceMs > 0 && now - quietSince > live.silenceMs;
-  if (!isQuiet && !gaps.some(({ reason }) => reason === 'silence')) return false;
+  if (!isQuiet && !gaps.some((gap) => gap.reason === reason)) return false;
   return {
     sentence:
       since === null
         ? 'No delivery has ever arrived.'
         : `No delivery has arrived for ${age(now - Date.parse(since))}.`,
-    remedy: GAP_TEXTS.silence.remedy,
-    action: syncUnlessEventsOnly(facts),
+    remedy: gapText(reason).remedy,
+    action: 'sync',
     since,
   };
 };

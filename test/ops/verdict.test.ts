@@ -552,10 +552,6 @@ test.each([
   expect(judge(given).action).toBe(action);
 });
 
-test('without credentials no button offers a full sync', () => {
-  expect(judge(input({ gaps: [gap('silence')] }, { eventsOnly: true })).action).toBeNull();
-});
-
 test('where the error of an unreadable answer names a setting, that comes before all else', () => {
   expect(GAP_TEXTS.unreadable_answer.remedy).toMatch(/^If its error names a setting, change that\. /);
 });
