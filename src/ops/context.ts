@@ -18,7 +18,6 @@ export type OpsStore = ReportStore &
     Store,
     | 'failedWithoutRecord'
     | 'discardEvent'
-    | 'releaseQuarantined'
     | 'resolveGap'
     | 'approveDeletions'
     | 'pendingDeletions'
@@ -28,8 +27,9 @@ export type OpsStore = ReportStore &
     | 'settleAudit'
     | 'checkWritable'
   > & {
-    /** The store's verb, called with the settings of the running service. */
+    /** The store's verbs, called with the settings of the running service. */
     retryEvent(id: string, now: Now): Promise<RetryOutcome>;
+    releaseQuarantined(id: number, now: Now): Promise<boolean>;
   };
 
 /** What an operator can start besides the store's verbs. Each resolves when the work is queued; only `dryRun` waits for its end. */

@@ -38,23 +38,24 @@ async function retryAllWithoutRecord(store: OpsStore, now: () => Now) {
       if (tried.outcome === 'processed') all.processed += 1;
       if (tried.outcome !== 'failed' && tried.outcome !== 'trimmed') continue;
       all.failed += 1;
-      if (all.errors.length < ERRORS_SHOWN) all.errors.push({ id, error: whyNot(tried) });
+      const [, error] = whyNot(tried);
+      if (all.errors.length < ERRORS_SHOWN) all.errors.push({ id, error });
     }
     if (batch.length < RETRY_BATCH) return all;
   }
 }
 
 /** Why a retry has not processed its event. */
-function whyNot(tried: Exclude<RetryOutcome, { outcome: 'processed' }>): string {
+function whyNot(
+  tried: Exclude<RetryOutcome, { outcome: 'processed' | 'unknown' }>,
+): [code: string, why: string] {
   switch (tried.outcome) {
     case 'failed':
-      return `It failed again: ${tried.error}.`;
+      return ['failed_again', `It failed again: ${tried.error}.`];
     case 'trimmed':
-      return 'Its body is not kept any more, so it cannot be read again.';
+      return ['body_trimmed', 'Its body is not kept any more, so it cannot be read again.'];
     case 'other_state':
-      return `The event is ${tried.state}.`;
-    case 'unknown':
-      return 'There is no such event.';
+      return ['event_state', `The event is ${tried.state}.`];
   }
 }
 
@@ -66,8 +67,6 @@ function whatEnds({ reason, kind }: GapReport): string {
   const { title, remedy } = gapText(reason);
   return `A person cannot resolve this gap. ${title}: ${remedy}`;
 }
-
-const CODES = { failed: 'failed_again', trimmed: 'body_trimmed', other_state: 'event_state' } as const;
 
 const deletionsChanged = () =>
   refusal(
@@ -110,7 +109,7 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
           outcome === 'processed' ? 'ok' : outcome === 'failed' ? 'failed_again' : 'not_possible',
       );
       if (tried.outcome === 'processed') return tried;
-      throw tried.outcome === 'unknown' ? notFound() : conflict(CODES[tried.outcome], whyNot(tried));
+      throw tried.outcome === 'unknown' ? notFound() : conflict(...whyNot(tried));
     },
     async retryWithoutRecord(actor: string) {
       return await audit.change(
@@ -192,8 +191,7 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
 
     releaseQuarantined: (actor: string, id: number): Promise<void> =>
       audit.change(actor, 'quarantine_release', String(id), async () => {
-        const { settleMs } = context.facts();
-        if (await store.releaseQuarantined(id, now(), { settleMs })) return;
+        if (await store.releaseQuarantined(id, now())) return;
         found(await store.show('quarantine', id));
         throw conflict('not_releasable', 'It has been released already.');
       }),

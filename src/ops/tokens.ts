@@ -1,5 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { closeSync, fchmodSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { OpsToken } from '../platform/config.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
@@ -75,14 +75,7 @@ function createExclusively(path: string, dir: string): string | null {
   try {
     mkdirSync(dir, { recursive: true });
     // `wx` and the mode in one call: never a moment in which another user could read or plant the file.
-    const file = openSync(path, 'wx', 0o600);
-    try {
-      // The umask can only have narrowed the mode; this makes it exact.
-      fchmodSync(file, 0o600);
-      writeSync(file, `${token}\n`);
-    } finally {
-      closeSync(file);
-    }
+    writeFileSync(path, `${token}\n`, { flag: 'wx', mode: 0o600 });
     return token;
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return null;

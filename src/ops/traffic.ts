@@ -147,11 +147,11 @@ export type TrafficSeries = ReturnType<typeof seriesOf>;
 
 const MINUTE_MS = 60_000;
 
-/** How many bars a chart has, how long each is, and how long the chart is cached: a longer one reads more rows. */
+/** How many bars a chart has, how long each is, both in words too, and how long the chart is cached: a longer one reads more rows. */
 export const RANGES = {
-  hour: { steps: 60, stepMs: MINUTE_MS, cachedMs: 1_000 },
-  day: { steps: 96, stepMs: 15 * MINUTE_MS, cachedMs: 5_000 },
-  week: { steps: 84, stepMs: 120 * MINUTE_MS, cachedMs: 60_000 },
+  hour: { steps: 60, stepMs: MINUTE_MS, step: 'one minute', from: '60 minutes ago', cachedMs: 1_000 },
+  day: { steps: 96, stepMs: 15 * MINUTE_MS, step: '15 minutes', from: '24 hours ago', cachedMs: 5_000 },
+  week: { steps: 84, stepMs: 120 * MINUTE_MS, step: 'two hours', from: '7 days ago', cachedMs: 60_000 },
 } as const;
 
 export type Range = keyof typeof RANGES;

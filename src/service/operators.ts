@@ -174,8 +174,8 @@ function operatorsStore({ store, rules, repairs }: OperatorsOptions): OpsContext
       if (tried.outcome === 'processed') repairs.backfill?.wake();
       return tried;
     },
-    async releaseQuarantined(id, at, timing) {
-      const done = await store.releaseQuarantined(id, at, timing);
+    async releaseQuarantined(id, at) {
+      const done = await store.releaseQuarantined(id, at, rules.timing);
       if (done) repairs.backfill?.wake();
       return done;
     },

@@ -143,7 +143,11 @@ export async function opsHarness(
     addresses: createAddresses(null),
     prove: () => undefined,
     sessionStore: sessionsInMemory(),
-    store: { ...store, retryEvent: (id, at) => store.retryEvent(id, rules, at) },
+    store: {
+      ...store,
+      retryEvent: (id, at) => store.retryEvent(id, rules, at),
+      releaseQuarantined: (id, at) => store.releaseQuarantined(id, at, rules.timing),
+    },
     actions,
     facts: () => ({ ...live }),
     credentials: async () => ({ auth: 'api_key', expiresAt: null, refusal: null }),

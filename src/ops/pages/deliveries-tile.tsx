@@ -13,12 +13,6 @@ import {
 import { codeWords, count, duration, figure } from '../words.ts';
 import { Ago, Tabs, Tile } from './pieces.tsx';
 
-const STEPS: Readonly<Record<Range, { step: string; from: string }>> = {
-  hour: { step: 'one minute', from: '60 minutes ago' },
-  day: { step: '15 minutes', from: '24 hours ago' },
-  week: { step: 'two hours', from: '7 days ago' },
-};
-
 /** From the bottom of a bar up; `className` has its colour. */
 const LAYERS = [
   { className: 'ok', name: 'accepted', of: ({ accepted }: TrafficCounts) => accepted },
@@ -106,7 +100,7 @@ const BAR_MIN = 2;
  * Dragging over bars leads to the deliveries of their time.
  */
 function Chart({ range, points, total }: TrafficSeries) {
-  const { step, from } = STEPS[range];
+  const { step, stepMs, from } = RANGES[range];
   const bars = points.map((point) => ({
     at: point.at,
     values: LAYERS.map(({ of }) => of(point)),
@@ -128,7 +122,7 @@ function Chart({ range, points, total }: TrafficSeries) {
         aria-label={`Deliveries of the last ${range}: ${countWords(total)}; ${peak}`}
         data-brush="/deliveries"
         data-from={bars[0]?.at}
-        data-step={RANGES[range].stepMs}
+        data-step={stepMs}
         data-bars={bars.length}
       >
         <rect class="base" x="0" y={HEIGHT - 1} width={width} height="1" />
