@@ -160,7 +160,7 @@ export function createReplicas(options: {
       signal: AbortSignal,
     ): Promise<void> {
       if (isAlone) return;
-      const ears = await store.listen((notice) => (notice === 'events' ? onEvents() : lookNow()));
+      const subscription = await store.listen((notice) => (notice === 'events' ? onEvents() : lookNow()));
       try {
         while (!signal.aborted) {
           const wasNotified = isNotified;
@@ -172,7 +172,7 @@ export function createReplicas(options: {
           await nap.sleep(LOOK_EVERY_MS, signal);
         }
       } finally {
-        await ears.stop();
+        await subscription.stop();
       }
     },
 

@@ -70,8 +70,8 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
   const { config, rules, store, metrics, logger } = base;
   const riskIds = await openRiskIds(config.riskIdsFile, stage(logger, 'service'));
 
-  const heart = createHeartbeat(base);
-  const telemetry = createTelemetry({ ...base, onRepaired: heart.hurry });
+  const heartbeat = createHeartbeat(base);
+  const telemetry = createTelemetry({ ...base, onRepaired: heartbeat.hurry });
   store.watchGaps(telemetry.gapChanged);
   const gaps = createGapKeeper(base);
   const replicas = createReplicas(base);
@@ -79,7 +79,7 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
   const interrupted = await recover({ ...base, ...rules, gaps, others });
 
   const shared = { ...base, gaps, replicas, telemetry };
-  const forRepairs = { interrupted, isFirst: others === 0, riskIds, onReachability: heart.hurry };
+  const forRepairs = { interrupted, isFirst: others === 0, riskIds, onReachability: heartbeat.hurry };
   const repairs = await createRepairs({ ...shared, ...forRepairs });
   const { backfill } = repairs;
   const worker = createWorker({
@@ -134,7 +134,7 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
     receiverUrl,
     signal,
   });
-  return { heart, telemetry, replicas, repairs, worker, state, inbox, watch, receiver, operators };
+  return { heartbeat, telemetry, replicas, repairs, worker, state, inbox, watch, receiver, operators };
 }
 
 type Built = Awaited<ReturnType<typeof build>>;
@@ -170,24 +170,21 @@ async function start(opened: Opened, built: Built, signal: AbortSignal): Promise
     await built.watch.check();
   }
   const about = { version: version(), operators: listeners.operatorsUrl };
-  const hearing = {
-    onEvents: worker.wake,
-    async look(isNotified: boolean) {
-      await readPauseAgain();
-      await repairs.leader?.look(isNotified);
-    },
-  };
+  async function look(isNotified: boolean): Promise<void> {
+    await readPauseAgain();
+    await repairs.leader?.look(isNotified);
+  }
   const runs = [
     worker.run(signal),
     repairs.backfill?.run(signal),
-    built.heart.run(beat, signal),
+    built.heartbeat.run(beat, signal),
     // Not in the heartbeat: that may wait for its turn to write.
     every(
       () => CLOCK_MEASURED_MS,
       async () => await clock.measure?.(),
     ),
     repairs.budget.run(signal),
-    replicas.listen(hearing, signal),
+    replicas.listen({ onEvents: worker.wake, look }, signal),
     every(() => (secrets.isAwaited() ? AWAITED_LOOK_MS : SECRETS_LOOK_MS), secrets.refresh),
     replicas.hold(
       'upkeep',
