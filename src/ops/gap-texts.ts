@@ -28,17 +28,17 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   downtime: {
     title: 'The service was down, or could not write',
     remedy:
-      'Deliveries may have been missed in that time. The next complete full sync resolves this by itself.',
+      'Deliveries may have been missed in that time. The next complete full sync resolves this automatically.',
     symptom:
       'For more than half a minute the service was down, or could not write to its database, or its clock was set back by as much. The sender may have given up on deliveries.',
     check: 'Are the full syncs that began after this time complete? The last of them resolves the gap.',
     command: `${CLI} sync-runs list`,
-    note: 'Nothing to do: a full sync follows by itself.',
+    note: 'Nothing to do: a full sync follows automatically.',
   },
   upstream_unavailable: {
     title: 'The compliance service did not answer for a while',
     remedy:
-      'Check its status page and the network in between. It is asked again by itself, with growing pauses. When it answers, a complete full sync of each kind resolves this.',
+      'Check its status page and the network in between. It is asked again automatically, with growing pauses. When it answers, a complete full sync of each kind resolves this.',
     symptom:
       'All reads have failed for half a minute or more. Deliveries are still received and shown; records stay unverified, and none is deleted.',
     check:
@@ -49,14 +49,14 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   credentials_rejected: {
     title: 'The compliance service rejects the credentials',
     remedy:
-      'Make new credentials in the compliance service, allow them to read, set COMPLIANCE_API_KEY (or the OAuth settings), and restart; a file that holds one is read again by itself. For a person’s consent: compliance-mirror login.',
+      'Make new credentials in the compliance service, allow them to read, set COMPLIANCE_API_KEY (or the OAuth settings), and restart; a file that holds one is read again automatically. For a person’s consent: compliance-mirror login.',
     needsPerson: true,
     symptom:
       'The compliance service answers 401 or 403, or no stored token can be used to ask it. Nothing is verified, and nothing is deleted.',
     check:
       'Was the key revoked, has it expired, or may it not read this kind? Does CREDENTIALS_KEY open the tokens? The audit says since when.',
     command: `${CLI} doctor`,
-    note: 'Put a new key into COMPLIANCE_API_KEY and restart, or into its file, which is read again by itself. With OAuth, a person signs in with “login”.',
+    note: 'Put a new key into COMPLIANCE_API_KEY and restart, or into its file, which is read again automatically. With OAuth, a person signs in with “login”.',
   },
   rejected_timestamp: {
     title: 'Correctly signed deliveries were rejected for their time',
@@ -67,19 +67,19 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     check:
       'The clocks on both sides (date -u, chronyc tracking). Does something in between delay deliveries?',
     command: `${CLI} doctor`,
-    note: 'A full sync follows by itself.',
+    note: 'A full sync follows automatically.',
   },
   rejected_signatures: {
     title: 'Deliveries were rejected for their signature',
     remedy:
-      'If the sender changed its secret, add the new one to WEBHOOK_SECRETS and restart; its file is read again by itself. Otherwise a stranger is sending them.',
+      'If the sender changed its secret, add the new one to WEBHOOK_SECRETS and restart; its file is read again automatically. Otherwise a stranger is sending them.',
     needsPerson: true,
     symptom:
       'Five or more deliveries in a row had a signature that fits no known secret: the sender changed its secret, or a stranger is sending them.',
     check:
       'The newest rejection from the sender’s address, on the page Rejections: a new secret, a changed body, or a stranger?',
     command: `${CLI} doctor --delivery rejection:NUMBER`,
-    note: 'Add a new secret to WEBHOOK_SECRETS beside the old one and restart, or to its file, which is read again by itself. The first accepted delivery starts a full sync and resolves the gap: at most once in 10 minutes, or in SYNC_FULL_MINUTES if that is longer, since strangers can cause it.',
+    note: 'Add a new secret to WEBHOOK_SECRETS beside the old one and restart, or to its file, which is read again automatically. The first accepted delivery starts a full sync and resolves the gap: at most once in 10 minutes, or in SYNC_FULL_MINUTES if that is longer, since strangers can cause it.',
   },
   no_signing_secret: {
     title: 'Deliveries came before a signing secret was known',
@@ -188,17 +188,17 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
       'A second delivery had the id of an earlier event and other content. The first counts, the second is in quarantine.',
     check: 'Both bodies: the first on the event’s page, the second in quarantine.',
     command: `${CLI} quarantine list`,
-    note: 'The record is read again by itself. Tell the sender that its ids are not unique.',
+    note: 'The record is read again automatically. Tell the sender that its ids are not unique.',
   },
   total_mismatch: {
     title: 'A list and its own total disagree',
     remedy:
-      'Until they agree, no record counts as deleted. The full sync is repeated by itself. If they never agree, a filter or a permission hides records from our credentials.',
+      'Until they agree, no record counts as deleted. The full sync is repeated automatically. If they never agree, a filter or a permission hides records from our credentials.',
     symptom:
       'A list has more or fewer records than its own total says, so no record that is missing from it counts as deleted.',
     check: 'Does it stay over several full syncs? Then a filter or a permission hides records.',
     command: `${CLI} sync --kind KIND --wait`,
-    note: 'The full sync is also repeated by itself.',
+    note: 'The full sync is also repeated automatically.',
   },
   silence: {
     title: 'No delivery for a long time',
@@ -212,11 +212,11 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   },
   list_incomplete: {
     title: 'A full sync could not be completed',
-    remedy: 'What it read is in the mirror, and nothing was deleted. It is repeated by itself.',
+    remedy: 'What it read is in the mirror, and nothing was deleted. It is repeated automatically.',
     symptom: 'A full sync could not read everything, so the rest is not known.',
     check: 'The error on the full sync’s page: a page that failed or came twice, or an unusable answer.',
     command: `${CLI} sync --kind KIND --wait`,
-    note: 'The full sync is also repeated by itself.',
+    note: 'The full sync is also repeated automatically.',
   },
   deletions_unproven: {
     title: 'Deletions could not be proven',

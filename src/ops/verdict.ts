@@ -191,7 +191,7 @@ export const blockedKind: Rule = ({ summary }) => {
 export const unreachable: Rule = ({ live: { unreachableSince: since, upstream } }) =>
   since !== null && {
     sentence: 'The compliance service gives no usable answer, so nothing can be verified.',
-    remedy: `Last error: ${upstream.last_error ?? 'not known'}. It is asked again by itself, and deliveries are still received. If it lasts, “doctor” says what to do about the error.`,
+    remedy: `Last error: ${upstream.last_error ?? 'not known'}. It is asked again automatically, and deliveries are still received. If it lasts, “doctor” says what to do about the error.`,
     since,
   };
 
@@ -337,7 +337,7 @@ const causeText = (cause: OpenGaps | undefined): string | null =>
 /** Null: it answers. */
 const upstreamNote = ({ live: { upstream } }: Facts): string | null =>
   upstream.ok === false
-    ? 'The compliance service does not answer right now; it is asked again by itself.'
+    ? 'The compliance service does not answer right now; it is asked again automatically.'
     : null;
 
 export const firstFullSync: Rule = ({ summary, gaps, live }) => {
@@ -346,7 +346,7 @@ export const firstFullSync: Rule = ({ summary, gaps, live }) => {
   const isRunning = live.runningSyncRuns.length > 0;
   const why =
     causeText(firstGap(gaps, unsynced)) ??
-    'It starts by itself; the last full syncs below say what kept it from finishing.';
+    'It starts automatically; the last full syncs below say what kept it from finishing.';
   return {
     sentence: `The first full sync of the ${namesOf(unsynced)} ${isRunning ? 'is under way' : 'is not finished yet'}.`,
     remedy: isRunning ? null : why,
@@ -361,7 +361,7 @@ export const nothingRead: Rule = (facts) => {
       sentence: `The ${namesOf(unread)} have not been read with the present credentials yet.`,
       remedy:
         upstreamNote(facts) ??
-        'They are asked for by themselves. If this lasts, the last full syncs below and “doctor” say what came of it.',
+        'They are asked for automatically. If this lasts, the last full syncs below and “doctor” say what came of it.',
       since: facts.live.startedAt,
     }
   );

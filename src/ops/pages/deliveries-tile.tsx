@@ -177,7 +177,7 @@ function FirstSteps(live: LiveFacts) {
       'Set the signing secret',
       <>
         <code>WEBHOOK_SECRETS</code>, as the compliance service shows it. The secret that a registration
-        brings is stored by itself.
+        brings is stored automatically.
       </>,
       live.secrets.length > 0,
     ],
