@@ -33,6 +33,7 @@ it('lines that nobody reads are kept up to a bound, and then lost and counted', 
 it('what was kept comes out in order once it is read, and a line says how many were lost', async () => {
   const { output, take, text } = stuckReader();
   const logger = createLogger({ level: 'info', destination: output });
+  output.reportLost(logger);
   for (let n = 0; n < 70_000; n += 1) logger.info({ seq: n }, 'delivery');
   await turn();
   const lost = output.lost();

@@ -29,6 +29,7 @@ export function serveCommand(cli: Cli): Command {
       const output = standardOutput();
       const secrets = () => secretTexts(config);
       logger = createLogger({ level: config.logLevel, secrets, destination: output });
+      output.reportLost(logger);
       // Both to the person who starts the service and to its log.
       const exposure = await (await engines()).databaseExposure(config.databaseUrl, config.database);
       if (exposure !== null) {

@@ -1,4 +1,5 @@
 import { fstatSync, write, writeSync } from 'node:fs';
+import type { Logger } from './logger.ts';
 
 /** Lines that may wait for a reader of standard output: about ten thousand. */
 export const MAX_WAITING_BYTES = 4 * 1024 * 1024;
@@ -15,8 +16,8 @@ export interface LogOutput {
   write(line: string): void;
   /** Lines lost since the start. */
   lost(): number;
-  /** Calls `listener` with the number of lost lines each time that lines are read again. */
-  onLost(listener: (count: number) => void): void;
+  /** From now on this logger says how many lines were lost, each time that lines are read again. */
+  reportLost(logger: Logger): void;
   /** Resolves once nothing waits any more, or after `ms` milliseconds. */
   flush(ms: number): Promise<void>;
 }
@@ -32,7 +33,7 @@ export function createLogOutput(sink: LogSink): LogOutput & { takeWaiting(): str
   let isScheduled = false;
   let lost = 0;
   let reported = 0;
-  let report: ((count: number) => void) | null = null;
+  let reporter: Logger | null = null;
   const idle: (() => void)[] = [];
 
   function schedule(): void {
@@ -67,7 +68,7 @@ export function createLogOutput(sink: LogSink): LogOutput & { takeWaiting(): str
       else if (lost > reported) {
         const since = lost - reported;
         reported = lost;
-        report?.(since);
+        reporter?.warn({ outcome: 'lost', count: since }, 'log lines lost: standard output took no more');
       }
       next();
     });
@@ -85,8 +86,8 @@ export function createLogOutput(sink: LogSink): LogOutput & { takeWaiting(): str
       schedule();
     },
     lost: () => lost,
-    onLost(listener) {
-      report = listener;
+    reportLost(logger) {
+      reporter = logger;
     },
     flush(ms) {
       return new Promise((resolve) => {

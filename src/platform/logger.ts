@@ -1,13 +1,12 @@
 import pino from 'pino';
 import { describeError } from './errors.ts';
-import { type LogOutput, standardOutput } from './log-output.ts';
 
 export type Logger = pino.Logger;
 
 export interface LoggerOptions {
   level: string;
-  /** Default: standard output, with bounded memory if nobody reads it. */
-  destination?: pino.DestinationStream | LogOutput;
+  /** Default: pino's own. */
+  destination?: pino.DestinationStream;
   /** Texts that must never appear in a line. Called at most once a second. */
   secrets?: () => readonly string[];
 }
@@ -39,7 +38,6 @@ const REDACTED = '[redacted]';
 export function createLogger(options: LoggerOptions): Logger {
   const withStacks = options.level === 'debug' || options.level === 'trace';
   const filter = (fields: Record<string, unknown>) => allowed(fields, withStacks);
-  const destination = options.destination ?? standardOutput();
   const logger: Logger = pino(
     {
       level: options.level,
@@ -48,13 +46,8 @@ export function createLogger(options: LoggerOptions): Logger {
       formatters: { level: (label) => ({ level: label }), log: filter },
       hooks: { streamWrite: createScrubber(options.secrets ?? (() => [])) },
     },
-    destination,
+    options.destination,
   );
-  if (isOutput(destination)) {
-    destination.onLost((count) =>
-      logger.warn({ outcome: 'lost', count }, 'log lines lost: standard output took no more'),
-    );
-  }
   // pino does not pass its formatter for bindings on to children.
   const { child } = logger;
   const filteredChild = function (this: unknown, bindings: pino.Bindings, ...rest: unknown[]): unknown {
@@ -62,10 +55,6 @@ export function createLogger(options: LoggerOptions): Logger {
   };
   logger.child = filteredChild as unknown as Logger['child'];
   return logger;
-}
-
-function isOutput(destination: pino.DestinationStream | LogOutput): destination is LogOutput {
-  return 'onLost' in destination;
 }
 
 /** The logger of one stage. */
