@@ -3,9 +3,8 @@ import { describeError } from '../platform/errors.ts';
 import type { OpsContext } from './context.ts';
 import type { Compared, Operations } from './operations.ts';
 
-/** The last dry run started on the page. Instants are wall-clock milliseconds. */
+/** A dry run started on the page. Instants are wall-clock milliseconds. */
 export type DryRun =
-  | { state: 'none' }
   | { state: 'running'; kinds: readonly Kind[] }
   | { state: 'done'; endedAt: number; compared: readonly Compared[] }
   | { state: 'failed'; endedAt: number; error: string };
@@ -14,7 +13,7 @@ export type DryRuns = ReturnType<typeof createDryRuns>;
 
 /** A dry run may take longer than a browser waits, because of the request budget. So it runs by itself, and the page shows its result. */
 export function createDryRuns(operations: Operations, { clock, signal, logger }: OpsContext) {
-  let last: DryRun = { state: 'none' };
+  let last: DryRun | null = null;
 
   async function compare(kinds: readonly Kind[]): Promise<DryRun> {
     try {
@@ -27,10 +26,11 @@ export function createDryRuns(operations: Operations, { clock, signal, logger }:
   }
 
   return {
-    current: (): DryRun => last,
+    /** The last one; null: none was started. */
+    current: () => last,
     /** Does nothing while one is running. */
     start(kinds: readonly Kind[]): void {
-      if (last.state === 'running') return;
+      if (last?.state === 'running') return;
       last = { state: 'running', kinds };
       // `compare` never rejects.
       void compare(kinds).then((outcome) => {

@@ -1,11 +1,13 @@
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { type ClientResponse, hc } from 'hono/client';
+import type { z } from 'zod';
 import { parseJson } from '../../compliance/json.ts';
 import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError, UsageError } from '../../platform/errors.ts';
 import type { Api } from './app.ts';
 import { idInPath } from './ids.ts';
+import type { problemDetails } from './schemas.ts';
 
 /** The API, typed by its own declaration. */
 export type ApiClient = ReturnType<typeof hc<Api>>['api'];
@@ -112,11 +114,7 @@ export async function changed<R extends ClientResponse<unknown>>(
 
 const NO_PROBLEM = 'refused';
 
-interface Problem {
-  code: string;
-  title: string;
-  detail?: string;
-}
+type Problem = Pick<z.output<typeof problemDetails>, 'code' | 'title' | 'detail'>;
 
 /** The problem in an answer. The answer of a proxy may be none: then its text. */
 function problemIn(text: string): Problem {

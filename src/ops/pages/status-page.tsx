@@ -4,7 +4,7 @@ import type { OpsHandlerContext } from '../access.ts';
 import type { PendingCount } from '../api/schemas.ts';
 import { attentionOf } from '../attention.ts';
 import type { Snapshot, Snapshots } from '../snapshot.ts';
-import { type Charts, isRange, type TrafficSeries } from '../traffic.ts';
+import { type Charts, isRange } from '../traffic.ts';
 import { age, count, kindNoun, kindPlural } from '../words.ts';
 import { ActionButton, mayOperate } from './controls.tsx';
 import { DeliveriesTile, streamOf } from './deliveries-tile.tsx';
@@ -12,11 +12,6 @@ import { Frame } from './layout.tsx';
 import { Instant } from './pieces.tsx';
 import { SyncRunsTile } from './sync-runs.tsx';
 import { EventsTile, GapsTile, KindCards, ServiceTile, UpstreamTile, verdictWords } from './tiles.tsx';
-
-interface Shown {
-  snapshot: Snapshot;
-  series: TrafficSeries;
-}
 
 interface Sources {
   snapshots: Snapshots;
@@ -43,7 +38,7 @@ export async function statusStream(sources: Sources, c: OpsHandlerContext): Prom
   return <StatusParts {...(await read(sources, c))} />;
 }
 
-async function read({ snapshots, charts }: Sources, c: OpsHandlerContext): Promise<Shown> {
+async function read({ snapshots, charts }: Sources, c: OpsHandlerContext) {
   const asked = c.req.query('range') ?? '';
   const range = isRange(asked) ? asked : 'hour';
   const [snapshot, series] = await Promise.all([snapshots.current(), charts(range)]);
@@ -51,7 +46,7 @@ async function read({ snapshots, charts }: Sources, c: OpsHandlerContext): Promi
 }
 
 /** What the stream sends. Everything that changes is in a part. */
-function StatusParts({ snapshot, series }: Shown) {
+function StatusParts({ snapshot, series }: Awaited<ReturnType<typeof read>>) {
   return (
     <>
       <VerdictSection {...snapshot} />

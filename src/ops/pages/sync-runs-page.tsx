@@ -1,17 +1,16 @@
 import type { Child } from 'hono/jsx';
 import { KINDS } from '../../compliance/kinds.ts';
-import type { SyncRunReport } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { nextKey } from '../api/answers.ts';
 import type { OpsContext } from '../context.ts';
 import type { DryRun, DryRuns } from '../dry-runs.ts';
 import { pendingWords } from '../pending-deletions.ts';
-import type { Snapshot, Snapshots } from '../snapshot.ts';
+import type { Snapshots } from '../snapshot.ts';
 import { kindPlural } from '../words.ts';
 import { ActionForm, Button } from './controls.tsx';
 import { Frame } from './layout.tsx';
 import { Ago, Empty, Pager, Title } from './pieces.tsx';
-import { type Links, linksOf, PAGE_ROWS, pageQuery, queryByNumber } from './query.ts';
+import { linksOf, PAGE_ROWS, pageQuery, queryByNumber } from './query.ts';
 import { DifferencesDetails, EndedSyncRuns, Running } from './sync-runs.tsx';
 
 export async function syncRunsPage(sources: Sources, c: OpsHandlerContext): Promise<Child> {
@@ -36,13 +35,9 @@ interface Sources extends OpsContext {
   dryRuns: DryRuns;
 }
 
-interface Shown extends Links {
-  snapshot: Snapshot;
-  syncRuns: readonly SyncRunReport[];
-  dryRun: DryRun;
-}
+type Shown = Awaited<ReturnType<typeof read>>;
 
-async function read(sources: Sources, c: OpsHandlerContext, after?: string): Promise<Shown> {
+async function read(sources: Sources, c: OpsHandlerContext, after?: string) {
   const { store, snapshots, dryRuns } = sources;
   const syncRuns = await store.list('sync_runs', { limit: PAGE_ROWS, after });
   const next = nextKey(syncRuns, PAGE_ROWS, ({ id }) => id);
@@ -66,7 +61,7 @@ function SyncRunsParts({ snapshot: { live, pending }, syncRuns, dryRun, next, fi
           </Empty>
         )}
         <Running syncRuns={live.runningSyncRuns} />
-        <LastDryRun dryRun={dryRun} />
+        {dryRun === null ? null : <LastDryRun dryRun={dryRun} />}
       </section>
       <section class="group" data-part="ended" aria-label="Ended">
         <h2>Ended</h2>
@@ -105,7 +100,6 @@ function Start() {
 }
 
 function LastDryRun({ dryRun }: { dryRun: DryRun }) {
-  if (dryRun.state === 'none') return null;
   if (dryRun.state === 'running') {
     const kinds = dryRun.kinds.map(kindPlural).join(', ');
     return (
