@@ -1,13 +1,13 @@
-import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { routeOf } from '../compliance/client.ts';
 import { UnaddressableError, UpstreamError } from '../compliance/errors.ts';
 import { loadConfig } from '../platform/config.ts';
-import { describeError, UsageError } from '../platform/errors.ts';
+import { UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
 import { withStore } from './database.ts';
+import { readBody } from './options.ts';
 import { printableLines } from './text.ts';
 
 type Method = 'GET' | 'POST';
@@ -24,7 +24,6 @@ const OPERATIONS: readonly (readonly [Method, route: string])[] = [
 ];
 
 const REGISTRATION = '/webhooks';
-const STANDARD_INPUT = '-';
 
 export function apiCommand(cli: Cli): Command {
   return new Command('api')
@@ -104,12 +103,7 @@ function bodyFor(method: Method, file: string | undefined): string | undefined {
 
 /** The file's text without a byte order mark, which some editors write and JSON does not allow. */
 function textIn(file: string): string {
-  let bytes: Buffer;
-  try {
-    bytes = readFileSync(file === STANDARD_INPUT ? 0 : file);
-  } catch (error) {
-    throw new UsageError(`--body cannot be read: ${describeError(error)}`);
-  }
+  const bytes = readBody(file);
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {

@@ -1,11 +1,11 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { Command } from 'commander';
 import { bodyCause, explainEvent, explainQuarantined } from '../doctor/accepted.ts';
 import { allAtOnce, type Diagnosis, diagnose, diagnoseRejection } from '../doctor/diagnosis.ts';
 import type { CandidateSecret } from '../doctor/diagnosis-search.ts';
 import { type Check, judge } from '../doctor/judge.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
-import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
 import { candidateSecrets } from '../service/signing-secrets.ts';
 import { PAGE_LIMIT_MAX, type RejectionReport } from '../store/reports.ts';
 import type { Store, StoredRegistration } from '../store/store.ts';
@@ -13,7 +13,7 @@ import { type Cli, writeJson } from './cli.ts';
 import { configHere, databasePath, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { examine } from './findings.ts';
-import { helpNote, instantOf, jsonOption } from './options.ts';
+import { helpNote, instantOf, jsonOption, readBody } from './options.ts';
 import { printable } from './text.ts';
 
 interface DoctorOptions {
@@ -39,7 +39,7 @@ export function doctorCommand(cli: Cli): Command {
       'the signature header, its value or "Name: value"; once more for each other header that is signed',
       several,
     )
-    .option('--body <file>', 'the body of one delivery, byte for byte as it arrived')
+    .option('--body <file>', 'the body of one delivery, byte for byte as it arrived; - reads standard input')
     .option(
       '--secret <secret>',
       'a signing secret to try besides the configured ones; can be given several times',
@@ -127,12 +127,7 @@ async function explainRecorded(cli: Cli, options: DoctorOptions): Promise<Diagno
   if (options.body === undefined) {
     throw new UsageError('--header needs --body FILE beside it', 'a signature is over the bytes of the body');
   }
-  let body: Buffer;
-  try {
-    body = readFileSync(options.body);
-  } catch (error) {
-    throw new UsageError(`--body cannot be read: ${describeError(error)}`);
-  }
+  const body = readBody(options.body);
   const headers = headersIn(options.header ?? [], config.webhook.header);
   const specimen = {
     headers,

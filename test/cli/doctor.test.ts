@@ -9,7 +9,7 @@ import type { Store } from '../../src/store/store.ts';
 import { CLIENT_ID, CLIENT_SECRET, startOauthServer } from '../compliance/oauth-server.ts';
 import { json, startUpstream, type Upstream } from '../compliance/upstream.ts';
 import { SPECIMENS } from '../doctor/specimens.ts';
-import { cli, inTemporaryDirectory } from './executable.ts';
+import { cli, inTemporaryDirectory, start } from './executable.ts';
 
 const FIXTURES = fileURLToPath(new URL('../fixtures/doctor/', import.meta.url));
 const SECRET = 'correct-horse-battery-staple';
@@ -41,6 +41,13 @@ describe('doctor on one recorded delivery', () => {
       expect(out).toContain('{t}.{body}');
       expect(out).not.toContain(SECRET);
     });
+  });
+
+  it('takes the body from standard input', async () => {
+    const piped = start(['doctor', '--header', HEADER, '--body', '-', '--secret', SECRET, ...ARRIVED]);
+    piped.child.stdin!.end(readFileSync(`${FIXTURES}healthy.body`));
+    await piped.line('{t}.{body}');
+    expect(await piped.exited).toBe(0);
   });
 
   it.each([
