@@ -1,52 +1,153 @@
 import { expect, it } from 'vitest';
+import { createCandidateProof } from '../../src/backfill/candidate-search.ts';
 import { createUnnamedEvents } from '../../src/backfill/unnamed-events.ts';
-import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
+import { UpstreamError } from '../../src/compliance/errors.ts';
+import {
+  DEFAULT_ID_POINTERS,
+  type LearnedPointer,
+  payloadIn,
+  recordIdIn,
+  withLearned,
+} from '../../src/compliance/pointers.ts';
 import { StoreUnavailable } from '../../src/platform/errors.ts';
 import type { RepairStore, UnreadEvent } from '../../src/store/store.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
 
-it('failed events that the present settings understand are read again also if the database failed at the first attempt', async () => {
-  const body = JSON.stringify({ data: { riskAssessmentId: 'ra_7' } });
-  const event: UnreadEvent = {
-    seq: 3,
-    id: 'evt_1',
-    type: 'risk.assessed',
-    kind: 'risk_assessment',
-    attempts: 1,
-    body,
+const eventOf = (seq: number, data: object): UnreadEvent => ({
+  seq,
+  id: `evt_${seq}`,
+  type: 'risk.assessed',
+  kind: 'risk_assessment',
+  attempts: 1,
+  body: JSON.stringify({ data }),
+});
+
+/** Failed events in a store that retries them as the real one does, and an API that shows what a test says. */
+function scene(failed: UnreadEvent[]) {
+  const clock = new HeldClock();
+  const api = { shown: new Set<string>(), asked: [] as string[], failing: /^$/ };
+  const mirror = {
+    learned: [] as LearnedPointer[],
+    retried: [] as string[],
+    records: new Map<string, string>(),
+    putOff: new Map<string, string>(),
+    failure: null as Error | null,
+    refuses: '',
   };
-  const failures = [new StoreUnavailable('the disk is full')];
-  const retried: string[] = [];
+  const isLeft = ({ id }: UnreadEvent) => !mirror.records.has(id);
   const store = {
     seekAnew: async () => undefined,
-    learnedPointers: async () => [],
-    failedWithoutRecord: async () => {
-      const failure = failures.pop();
-      if (failure !== undefined) throw failure;
-      return [event];
+    learnedPointers: async () => mirror.learned,
+    learnPointer: async ({ isUsed, kind, path }) => {
+      if (isUsed) mirror.learned.push({ kind, path });
     },
-    retryEvent: async (id) => {
-      retried.push(id);
-      return { outcome: 'processed', kind: 'risk_assessment', recordId: 'ra_7' };
+    async failedWithoutRecord(after, limit) {
+      const { failure } = mirror;
+      mirror.failure = null;
+      if (failure !== null) throw failure;
+      return failed.filter((event) => isLeft(event) && event.seq > after).slice(0, limit);
     },
-    unreadEvents: async () => [],
+    async retryEvent(id, { pointers }) {
+      mirror.retried.push(id);
+      const { body, kind } = failed.find((event) => event.id === id)!;
+      const recordId = recordIdIn(payloadIn(body), kind, withLearned(pointers, mirror.learned));
+      if (recordId === null || mirror.refuses === id) return { outcome: 'failed', error: 'cannot be read' };
+      mirror.records.set(id, recordId);
+      return { outcome: 'processed', kind, recordId };
+    },
+    unreadEvents: async (_now, limit) =>
+      failed.filter((event) => isLeft(event) && !mirror.putOff.has(event.id)).slice(0, limit),
+    putOffUnread: async ({ id }, error) => void mirror.putOff.set(id, error),
+    shownIds: async () => [],
   } as Partial<RepairStore> as RepairStore;
+  const shows = async (_kind: string, id: string) => {
+    api.asked.push(id);
+    if (api.failing.test(id)) throw new UpstreamError('server', 'answered 500');
+    return api.shown.has(id);
+  };
+  const rules = {
+    pointers: DEFAULT_ID_POINTERS,
+    timing: { settleMs: 10 },
+    toleranceMs: 0,
+    eventsOnly: false,
+  };
   const events = createUnnamedEvents({
     store,
-    clock: new HeldClock(),
-    random: () => 0,
+    clock,
+    random: () => 1,
     signal: new AbortController().signal,
-    rules: {
-      pointers: DEFAULT_ID_POINTERS,
-      timing: { settleMs: 10 },
-      toleranceMs: 0,
-      eventsOnly: false,
-    },
-    proof: { left: () => 1 } as never,
+    rules,
+    proof: createCandidateProof({ store, clock, upstream: { shows }, requestsPerMinute: 600 }),
     onFound: () => undefined,
   });
+  return { api, mirror, clock, events };
+}
+
+it('failed events that the present settings understand are read again also if the database failed at the first attempt', async () => {
+  const { mirror, events } = scene([eventOf(3, { riskAssessmentId: 'ra_7' })]);
+  mirror.failure = new StoreUnavailable('the disk is full');
   await expect(events.look()).rejects.toThrow(StoreUnavailable);
   expect(await events.look()).toBe(false);
   expect(await events.look()).toBe(false);
-  expect(retried).toEqual(['evt_1']);
+  expect(mirror.retried).toEqual(['evt_3']);
+});
+
+it('a start reads again all failed events that the settings understand, however many, and leaves the others', async () => {
+  const all = Array.from({ length: 250 }, (_, n) =>
+    eventOf(n + 1, n % 2 === 0 ? { riskAssessmentId: `ra_${n}` } : { says: 'nothing' }),
+  );
+  const { mirror, events } = scene(all);
+  await events.look();
+  expect(mirror.retried).toEqual(all.filter((_, n) => n % 2 === 0).map(({ id }) => id));
+});
+
+it('a place that was learned settles all failed events that have an id there, without a request for each', async () => {
+  const { api, mirror, events } = scene([
+    eventOf(3, { risk: { ref: 'ra_3' } }),
+    eventOf(4, { risk: { ref: 'ra_4' } }),
+  ]);
+  api.shown.add('ra_4');
+  // Nothing is known of the first one yet.
+  await events.look();
+  expect([api.asked, [...mirror.records]]).toEqual([['ra_3', 'ra_4'], [['evt_4', 'ra_4']]]);
+  await events.look();
+  expect(api.asked).toEqual(['ra_3', 'ra_4']);
+  expect(mirror.records.get('evt_3')).toBe('ra_3');
+});
+
+it('an event is about the record that was proven for it, also where a place learned before shows another value', async () => {
+  const { api, mirror, events } = scene([eventOf(3, { risk: { ref: 'gone' }, about: { ref: 'ra_7' } })]);
+  await events.look();
+  mirror.putOff.clear();
+  mirror.learned.push({ kind: 'risk_assessment', path: 'risk.ref' });
+  api.shown.add('ra_7');
+  await events.look();
+  expect([...mirror.records]).toEqual([['evt_3', 'ra_7']]);
+});
+
+it('an event that cannot be processed once its record is found is put off with the reason', async () => {
+  const { api, mirror, events } = scene([eventOf(3, { risk: { ref: 'ra_3' } })]);
+  api.shown.add('ra_3');
+  mirror.refuses = 'evt_3';
+  await events.look();
+  expect([...mirror.putOff]).toEqual([['evt_3', 'cannot be read']]);
+});
+
+it('after a failed search the next one waits, the longer the more have failed in a row', async () => {
+  const { api, clock, events } = scene([3, 4, 5].map((seq) => eventOf(seq, { risk: { ref: `ra_${seq}` } })));
+  api.failing = /./;
+  await expect(events.look()).rejects.toThrow('answered 500');
+  expect(await events.look()).toBe(false);
+  await clock.advance(1_000);
+  await expect(events.look()).rejects.toThrow('answered 500');
+  await clock.advance(1_000);
+  expect(await events.look()).toBe(false);
+  expect(api.asked).toHaveLength(2);
+  await clock.advance(1_000);
+  api.failing = /5/;
+  await expect(events.look()).rejects.toThrow('answered 500');
+  expect(api.asked).toHaveLength(5);
+  // Others have succeeded meanwhile, so this is the first failure in a row.
+  await clock.advance(1_000);
+  await expect(events.look()).rejects.toThrow('answered 500');
 });
