@@ -105,6 +105,16 @@ it('a service that answers a number before its first page with that page does no
   await expect(read(shownOf)).rejects.toThrow('the list changes too fast');
 });
 
+it('a list is whole where the page before its first is no page, and not where nobody knows whether it is', async () => {
+  const without = (kind: 'server' | 'malformed' | 'network' | 'unauthorized') => (page: number) => {
+    if (page === 0) throw new UpstreamError(kind, 'no useful answer');
+    return { ids: page === 1 ? ALL : [], total: null };
+  };
+  for (const kind of ['server', 'malformed'] as const) expect(await read(without(kind))).toEqual([3, 0]);
+  for (const kind of ['network', 'unauthorized'] as const)
+    await expect(read(without(kind))).rejects.toThrow('no useful answer');
+});
+
 it('one that begins behind the first page learns of no whole list', async () => {
   const whole = { ids: ALL, total: 3 };
   await expect(read([whole, whole, whole], 1)).rejects.toThrow('repeats the one before it');
