@@ -129,11 +129,11 @@ export function createPages(
     /** Rows without a usable id: how many, and a text about the first. */
     let unusable = 0;
     let firstUnusable: string | null = null;
-    const isAllSeen = () => request.skip === 0 && seen.size > 0 && seen.size + unusable === total;
+    const isAllSeen = () => request.skip === 0 && seen.size + unusable === total;
     const ask = (page: number) => {
       const number = byOffset ? offset : paging.firstPage + page;
       // By its rows and not by their ids: a record that has moved stands on two pages, or was on none.
-      const how = { isBehindLast: request.skip === 0 && offset > 0 && total !== null && offset >= total };
+      const how = { isBehindLast: offset > 0 && total !== null && offset >= total };
       const askOnce = () => upstream.page(request.kind, number, request.lane, how);
       const asked = retried(askOnce, options, READ_TRIES, isReading);
       // It may fail while the page before it is still being saved.

@@ -22,10 +22,12 @@ const policySyncRuns = async () =>
     .filter(({ kind }) => kind === 'policy')
     .reverse();
 
-it('a resumed full sync that fails is tried again after a pause, like any other', async () => {
+const isPolicies = (path: string) => path.includes('/policies?');
+const pageOf = (path: string) => Number(/[?&]page=(\d+)/.exec(path)?.[1]);
+
+/** Of fifteen. */
+async function stopAfterTwelvePages(): Promise<void> {
   stage = await createStage({ COMPLIANCE_PAGE_SIZE: '2', SYNC_FULL_MINUTES: '0' });
-  const isPolicies = (path: string) => path.includes('/policies?');
-  const pageOf = (path: string) => Number(/[?&]page=(\d+)/.exec(path)?.[1]);
   stage.upstream.faultOf = ({ path }) =>
     isPolicies(path) && pageOf(path) === 13 ? { fault: 'hang', ms: 60_000 } : null;
   await stage.start();
@@ -34,7 +36,10 @@ it('a resumed full sync that fails is tried again after a pause, like any other'
   const hanging = () => stage.upstream.seen.some(({ path }) => isPolicies(path) && pageOf(path) === 13);
   await stage.leapUntil('the page that hangs', hanging, 0);
   await stage.stop();
+}
 
+it('a resumed full sync that fails is tried again after a pause, like any other', async () => {
+  await stopAfterTwelvePages();
   const asked: number[] = [];
   stage.upstream.faultOf = ({ path }) => {
     if (!isPolicies(path)) return null;
@@ -50,4 +55,18 @@ it('a resumed full sync that fails is tried again after a pause, like any other'
   expect(next?.reason).toBe('again');
   const pauseMs = Date.parse(next!.started_at) - Date.parse(String(resumed!.finished_at));
   expect(pauseMs).toBeGreaterThanOrEqual(SHORTEST_PAUSE_MS);
+});
+
+it('a resumed full sync ends with the list also where the service answers 404 behind its last page', async () => {
+  await stopAfterTwelvePages();
+  stage.upstream.faultOf = ({ path }) =>
+    isPolicies(path) && pageOf(path) > 15 ? { fault: 'status', status: 404 } : null;
+  await stage.start();
+  await stage.leapUntil(
+    'the whole full sync',
+    async () => (await policySyncRuns())[2]?.outcome === 'complete',
+  );
+  const [, resumed, next] = await policySyncRuns();
+  const gaps = (await stage.gaps()).map(({ reason }) => reason);
+  expect([gaps, resumed?.pages, next?.reason]).toEqual([[], 16, 'resumed']);
 });
