@@ -2,12 +2,13 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
 import { configWarnings, loadConfig, requireHttpsOrLoopback, secretTexts } from '../src/platform/config.ts';
 import type { Environment } from '../src/platform/config-sources.ts';
 import { UsageError } from '../src/platform/errors.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'config-'));
+afterEach(() => void vi.restoreAllMocks());
 afterAll(() => rmSync(folder, { recursive: true }));
 
 let files = 0;
@@ -352,9 +353,10 @@ describe('NAME_FILE', () => {
     const tokens = file(`a:read:${TOKEN}`);
     const told: string[] = [];
     let now = 0;
+    vi.spyOn(performance, 'now').mockImplementation(() => now);
     const config = loadConfig(
       { WEBHOOK_SECRETS_FILE: path, OPS_TOKENS_FILE: tokens },
-      { monotonicMs: () => now, onSecretProblem: (message) => told.push(message) },
+      { onSecretProblem: (message) => told.push(message) },
     );
     const texts = () => config.webhook.secrets().map((each) => Buffer.from(each).toString());
     const first = config.webhook.secrets();
@@ -400,9 +402,10 @@ describe('NAME_FILE', () => {
     const path = file(SECRET);
     const told: string[] = [];
     let now = 0;
+    vi.spyOn(performance, 'now').mockImplementation(() => now);
     const { webhook } = loadConfig(
       { WEBHOOK_SECRETS_FILE: path },
-      { monotonicMs: () => now, onSecretProblem: (message) => told.push(message) },
+      { onSecretProblem: (message) => told.push(message) },
     );
     const first = webhook.secrets();
     writeFileSync(path, '\n');

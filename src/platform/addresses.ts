@@ -34,14 +34,11 @@ export function createAddresses(proxies: BlockList | null) {
  */
 function believedAddress(peer: string, forwardedFor: string, isProxy: (address: string) => boolean): string {
   let believed = peer;
-  let end = forwardedFor.length;
-  while (end > 0) {
-    const comma = forwardedFor.lastIndexOf(',', end - 1);
-    const address = addressIn(forwardedFor.slice(comma + 1, end));
+  for (const element of forwardedFor.split(',').reverse()) {
+    const address = addressIn(element);
     if (address === null) return believed;
     believed = address;
     if (!isProxy(address)) return believed;
-    end = comma;
   }
   return believed;
 }

@@ -11,7 +11,6 @@ const SHOWN_CHARACTERS = 60;
 export interface ReaderOptions {
   /** Called when a secret's file has changed and its content cannot be used. The last good value stays. */
   onSecretProblem?: (message: string) => void;
-  monotonicMs?: () => number;
 }
 
 export type Reader = ReturnType<typeof createReader>;
@@ -21,7 +20,6 @@ export function createReader(env: Environment, options: ReaderOptions = {}) {
   const problems: string[] = [];
   /** Every name that was read so far. */
   const names = new Set<string>();
-  const monotonicMs = options.monotonicMs ?? (() => performance.now());
   const given = (name: string) => env[name] || undefined;
 
   /** The text and the path of the file that it came from; undefined: unset or unreadable. */
@@ -72,7 +70,7 @@ export function createReader(env: Environment, options: ReaderOptions = {}) {
       if (path === undefined) return () => value;
       const complain = (why: string) =>
         options.onSecretProblem?.(`${name}_FILE: ${path} ${why}; the value read before stays in use`);
-      return watchedFile(path, value, parser, complain, monotonicMs);
+      return watchedFile(path, value, parser, complain);
     },
   };
 }
@@ -82,13 +80,12 @@ function watchedFile<Value>(
   first: Value,
   parser: Parser<Value>,
   complain: (why: string) => void,
-  monotonicMs: () => number,
 ): () => Value {
   let value = first;
   let seen = fingerprint(path);
-  let checkedAt = monotonicMs();
+  let checkedAt = performance.now();
   return () => {
-    const now = monotonicMs();
+    const now = performance.now();
     if (now - checkedAt < SECRET_FILE_CHECK_MS) return value;
     checkedAt = now;
     const current = fingerprint(path);
