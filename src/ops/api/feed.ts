@@ -71,8 +71,8 @@ export function createFeed({ store, clock, signal }: ApiContext) {
         }
         const until = clock.steady() + (isWaiting ? wait * 1000 : 0);
         using _ = isWaiting ? places.take(name) : null;
-        using gone = isWaiting ? clientGone(c) : null;
-        const ended = gone === null ? signal : AbortSignal.any([signal, gone.signal]);
+        using gone = clientGone(c);
+        const ended = AbortSignal.any([signal, gone.signal]);
         for (let from = start; ; ) {
           // Read before the changes: a change that is made in between ends the wait at once.
           const seen = isWaiting ? await counter.current() : 0;

@@ -1,7 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import { isKind, KINDS, type Kind } from '../../compliance/kinds.ts';
 import { isUsableId, MAX_ID_LENGTH } from '../../compliance/pointers.ts';
-import { eventState, listedOutcome } from '../../store/report-rows.ts';
+import { eventState, kind, listedOutcome } from '../../store/report-rows.ts';
 import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
 
 const PAGE_LIMIT_DEFAULT = 50;
@@ -29,7 +29,6 @@ const limit = z.coerce
   .describe(`More than ${PAGE_LIMIT_MAX} count as ${PAGE_LIMIT_MAX}. A page of large rows has fewer.`);
 const numberWords = 'the number of a sync run';
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
-const kind = z.enum(KINDS);
 /** The id of a row that the database numbered. */
 export const rowId = z
   .string()

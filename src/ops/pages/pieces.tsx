@@ -5,7 +5,7 @@ import type { Waiting } from '../attention.ts';
 import { NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import { age, kindNoun } from '../words.ts';
 import { noticeOf, type Outcome } from './forms.ts';
-import { causeHref, eventHref, recordHref } from './query.ts';
+import { eventHref, recordHref } from './query.ts';
 
 /** What every piece of a page may need. */
 export interface Visit {
@@ -270,12 +270,10 @@ export function EventLink({ id }: { id: string }) {
 
 /** What wrote a row: the event or the full sync, as a link. */
 export function Cause({ cause }: { cause: string }) {
-  const href = causeHref(cause);
-  const [what = '', ...rest] = cause.split(':');
-  const name = rest.join(':');
-  if (href === null) return <span>{cause === 'refetch' ? 'a refetch through the API' : cause}</span>;
+  const [, what, name = ''] = /^(event|sync):(.+)$/s.exec(cause) ?? [];
+  if (what === undefined) return <span>{cause === 'refetch' ? 'a refetch through the API' : cause}</span>;
   return (
-    <a href={href}>
+    <a href={what === 'event' ? eventHref(name) : `/sync-runs/${name}`}>
       {what} <code>{name}</code>
     </a>
   );

@@ -69,10 +69,3 @@ export function pathWith(path: string, query: Readonly<Record<string, string | u
 export const eventHref = (id: string) => `/events/${idInPath(id)}`;
 
 export const recordHref = (kind: Kind, id: string) => `/records/${kind}/${idInPath(id)}`;
-
-/** The page of the event or full sync that wrote a change; null: there is none. */
-export function causeHref(cause: string): string | null {
-  if (cause.startsWith('event:')) return eventHref(cause.slice('event:'.length));
-  const fullSync = /^sync:(\d{1,15})$/.exec(cause)?.[1];
-  return fullSync === undefined ? null : `/sync-runs/${fullSync}`;
-}
