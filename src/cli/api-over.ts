@@ -7,7 +7,7 @@ import { createSnapshots } from '../ops/snapshot.ts';
 import { noDeliveries } from '../ops/traffic.ts';
 import { momentOf } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
-import { UsageError } from '../platform/errors.ts';
+import { describeError, UsageError } from '../platform/errors.ts';
 import { version } from '../platform/package.ts';
 import { rulesOf } from '../service/opening.ts';
 import { beginPause, endPause, readPause } from '../service/state.ts';
@@ -95,7 +95,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     unreachableSince: null,
     deliveries: { last_minute: noDeliveries(), last_hour: noDeliveries() },
   });
-  const complain = (what: { error?: unknown }) => cli.err.write(`${printable(String(what.error))}\n`);
+  const complain = (what: { error?: unknown }) => cli.err.write(`${printable(describeError(what.error))}\n`);
   const context: ApiContext = {
     store: {
       ...store,

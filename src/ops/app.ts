@@ -2,7 +2,7 @@ import { OpenAPIHono } from '@hono/zod-openapi';
 import { bodyLimit } from 'hono/body-limit';
 import { HTTPException } from 'hono/http-exception';
 import { methodNotAllowed } from 'hono/method-not-allowed';
-import { describeError, MirrorError, StoreUnavailable } from '../platform/errors.ts';
+import { MirrorError, StoreUnavailable } from '../platform/errors.ts';
 import { problem } from '../platform/problem.ts';
 import { createAccess, type OpsEnv } from './access.ts';
 import { createApi, openApiDocument } from './api/app.ts';
@@ -110,7 +110,7 @@ function problemOf(error: unknown, { logger, lines }: OpsContext): Response {
   if (error instanceof HTTPException && error.res !== undefined) return error.res;
   const reason = error instanceof MirrorError ? error.code : null;
   if (lines.admits(logger, 'error', 'operators’ request failed', { outcome: 'failed', reason }))
-    logger.error({ outcome: 'failed', error: describeError(error) }, 'operators’ request failed');
+    logger.error({ outcome: 'failed', error }, 'operators’ request failed');
   if (error instanceof StoreUnavailable) {
     return problem(503, error.code, 'The database cannot be used now.', error.remedy, { 'retry-after': '5' });
   }
@@ -134,7 +134,7 @@ function createReadiness({ facts, store, clock, logger }: OpsContext): () => Pro
       goodAt = at;
       return true;
     } catch (error) {
-      logger.warn({ outcome: 'not_ready', error: describeError(error) }, 'database cannot commit');
+      logger.warn({ outcome: 'not_ready', error }, 'database cannot commit');
       goodAt = Number.NEGATIVE_INFINITY;
       return false;
     }

@@ -1,6 +1,5 @@
 import { HTTPException } from 'hono/http-exception';
 import { momentOf } from '../platform/clock.ts';
-import { describeError } from '../platform/errors.ts';
 import { AUDIT_ASKED } from '../store/reports.ts';
 import type { ApiContext } from './context.ts';
 
@@ -15,7 +14,7 @@ export function createAuditLog({ store, clock, logger }: ApiContext) {
       try {
         await store.audit({ actor, action, outcome, target }, now());
       } catch (error) {
-        logger.error({ reason: action, outcome, error: describeError(error) }, 'audit entry lost');
+        logger.error({ reason: action, outcome, error }, 'audit entry lost');
       }
     },
 
@@ -37,7 +36,7 @@ export function createAuditLog({ store, clock, logger }: ApiContext) {
           await store.settleAudit(id, outcome);
         } catch (error) {
           // The change is made, and its entry still says `asked`.
-          logger.error({ reason: action, outcome, error: describeError(error) }, 'audit entry not settled');
+          logger.error({ reason: action, outcome, error }, 'audit entry not settled');
         }
       };
       const result = await work().catch(async (error: unknown) => {

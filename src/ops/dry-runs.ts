@@ -20,7 +20,7 @@ export function createDryRuns(operations: Operations, { clock, signal, logger }:
       const compared = await operations.dryRun(kinds, signal);
       return { state: 'done', endedAt: clock.wall(), compared };
     } catch (error) {
-      logger.warn({ outcome: 'failed', error: describeError(error) }, 'dry run');
+      logger.warn({ outcome: 'failed', error }, 'dry run');
       return { state: 'failed', endedAt: clock.wall(), error: describeError(error) };
     }
   }

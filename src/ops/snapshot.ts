@@ -1,4 +1,3 @@
-import { describeError } from '../platform/errors.ts';
 import type { GapReport, StoreSummary, SyncRunReport } from '../store/reports.ts';
 import type { PendingCount } from './api/schemas.ts';
 import { cached, inTime } from './cached.ts';
@@ -66,7 +65,7 @@ export function createSnapshots(
     try {
       return await inTime(clock, read());
     } catch (error) {
-      logger.error({ outcome: 'failed', error: describeError(error) }, `${what} could not be read`);
+      logger.error({ outcome: 'failed', error }, `${what} could not be read`);
       return otherwise;
     }
   };

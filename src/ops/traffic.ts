@@ -1,5 +1,4 @@
 import type { Clock } from '../platform/clock.ts';
-import { describeError } from '../platform/errors.ts';
 import type { TrafficReport, TrafficStep } from '../store/reports.ts';
 import type { Store } from '../store/store.ts';
 import type { DeliveryCounts } from './api/schemas.ts';
@@ -215,7 +214,7 @@ export function createCharts({ traffic, clock, logger }: OpsContext) {
         const rows = await inTime(clock, reading);
         return seriesOf(rows, range, now);
       } catch (error) {
-        logger.error({ outcome: 'failed', error: describeError(error) }, 'traffic could not be read');
+        logger.error({ outcome: 'failed', error }, 'traffic could not be read');
         return seriesOf([], range, now);
       }
     });

@@ -17,11 +17,10 @@ export interface LoggerOptions {
  */
 const ALLOWED_FIELDS: ReadonlySet<string> = new Set(
   [
-    'stage kind record_id event_id type seq outcome reason cause error err stack code remedy attempts',
-    'duration_ms delay_ms lag_ms retry_at count pending bytes status route method host port address path',
-    'sync_run_id pages seen total records_per_second left_ms budget_left inserted updated deleted unchanged verified unverified differences',
-    'missing extra different repaired',
-    'gap_id opened resolved t signal version node pid engine level setting url actor action target position',
+    'stage kind record_id event_id type seq outcome reason cause error err stack attempts count bytes',
+    'duration_ms delay_ms left_ms version url host path setting target',
+    'sync_run_id pages seen total records_per_second budget_left inserted updated deleted unchanged',
+    'differences missing extra different repaired',
   ].flatMap((line) => line.split(' ')),
 );
 

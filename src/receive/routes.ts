@@ -7,7 +7,7 @@ import type { Inbox } from '../inbox/group-commit.ts';
 import { type Addresses, networkOf } from '../platform/addresses.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
-import { describeError, StoreUnavailable } from '../platform/errors.ts';
+import { StoreUnavailable } from '../platform/errors.ts';
 import type { LogLimit } from '../platform/log-limit.ts';
 import { type Logger, stage } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
@@ -267,7 +267,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   app.notFound(() => problem(404, 'not_found', 'Not found.'));
   app.onError((error) => {
     if (options.lines.admits(log, 'error', 'request', { outcome: 'failed', reason: null }))
-      log.error({ outcome: 'failed', error: describeError(error) }, 'request');
+      log.error({ outcome: 'failed', error }, 'request');
     return internalError();
   });
   return app;

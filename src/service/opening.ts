@@ -2,7 +2,7 @@ import { secured } from '../ops/headers.ts';
 import { type Addresses, createAddresses } from '../platform/addresses.ts';
 import { type Clock, systemClock } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
-import { describeError, MirrorError, StoreUnavailable } from '../platform/errors.ts';
+import { MirrorError, StoreUnavailable } from '../platform/errors.ts';
 import { createLogLimit } from '../platform/log-limit.ts';
 import { type Logger, stage } from '../platform/logger.ts';
 import { createMetrics } from '../platform/metrics.ts';
@@ -99,7 +99,7 @@ async function openWithPatience(
       // Waiting does not help a file that cannot be opened.
       const mayCome = isPostgres(config.databaseUrl) && error instanceof StoreUnavailable && !error.fatal;
       if (!mayCome || clock.steady() >= until) throw error;
-      log.warn({ outcome: 'failed', error: describeError(error) }, 'waiting for the database');
+      log.warn({ outcome: 'failed', error }, 'waiting for the database');
       await clock.sleep(DATABASE_AGAIN_MS, signal);
       signal?.throwIfAborted();
     }
@@ -134,7 +134,7 @@ function baseOn(
       if (error instanceof Error && error.name === 'AbortError') return;
       const reason = error instanceof MirrorError ? error.code : null;
       if (lines.admits(log, 'error', 'stage failed', { outcome: 'failed', reason }))
-        log.error({ outcome: 'failed', error: describeError(error) }, 'stage failed');
+        log.error({ outcome: 'failed', error }, 'stage failed');
       if (error instanceof StoreUnavailable && error.fatal) fail(error);
     },
   };

@@ -137,7 +137,7 @@ export async function openRiskIds(
     try {
       last = await readRiskIds(path);
     } catch (error) {
-      log.warn({ error: describeError(error) }, 'RISK_IDS_FILE cannot be read');
+      log.warn({ error }, 'RISK_IDS_FILE cannot be read');
     }
     return last;
   };

@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createAuditLog } from '../../src/ops/audit.ts';
 import { StoreUnavailable } from '../../src/platform/errors.ts';
+import { createLogger } from '../../src/platform/logger.ts';
 import { bearer, type Harness, OPERATE, opsHarness } from './harness.ts';
 
 let h: Harness;
@@ -41,4 +43,14 @@ test('what was asked for and failed is in the audit as failed', async () => {
   h.context.actions.pause = () => Promise.reject(new StoreUnavailable('disk full', { remedy: '' }));
   expect((await pause()).status).toBe(503);
   expect(await entries()).toEqual(['olga pause failed']);
+});
+
+test('the log says why an entry was lost, at debug with the stack', async () => {
+  const lines: Record<string, unknown>[] = [];
+  const destination = { write: (line: string) => void lines.push(JSON.parse(line)) };
+  const error = new StoreUnavailable('disk full', { remedy: '' });
+  h.context.store.audit = () => Promise.reject(error);
+  const { note } = createAuditLog({ ...h.context, logger: createLogger({ level: 'debug', destination }) });
+  await note('olga', 'sign_in', 'ok', null);
+  expect(lines).toMatchObject([{ msg: 'audit entry lost', error: 'disk full', stack: error.stack }]);
 });
