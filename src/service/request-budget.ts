@@ -61,8 +61,13 @@ export function createSharedBudget(options: {
     // Places that are about to be given back are not used any more.
     budget.setPlaces(Math.min(given.places, part.takes, uses));
     const askedAt = clock.steady();
-    given = await store.sharePlaces({ replica, limit, ...part, leaseMs, goodForMs: GOOD_FOR_MS }, now());
+    const answer = await store.sharePlaces(
+      { replica, limit, ...part, leaseMs, goodForMs: GOOD_FOR_MS },
+      now(),
+    );
     goodUntil = askedAt + GOOD_FOR_MS;
+    // After a late answer other processes may have these places already.
+    given = clock.steady() < goodUntil ? answer : { ...answer, places: 0 };
     budget.setPlaces(Math.min(given.places, uses));
     if (given.pausedUntil !== null) budget.pauseUntil(given.pausedUntil);
   }

@@ -54,6 +54,8 @@ async function processes(
     end: (name: string) => void;
     sent: { name: string; at: number }[];
     pause: (name: string, ms: number) => void;
+    /** The database goes on answering after the returned function is called; what was asked until then takes effect at once. */
+    unanswered: (name: string) => () => void;
   }) => Promise<void>,
 ): Promise<void> {
   const clock = new HeldClock();
@@ -63,11 +65,16 @@ async function processes(
   const running = names.map((name) => {
     const end = new AbortController();
     let isFailed = false;
+    let answers: Promise<void> = Promise.resolve();
     const budget = createSharedBudget({
       store: {
         // A process that was killed says nothing at its end.
-        sharePlaces: async (...asked) =>
-          isFailed ? new Promise(() => undefined) : store.sharePlaces(...asked),
+        async sharePlaces(...asked) {
+          if (isFailed) return await new Promise(() => undefined);
+          const given = await store.sharePlaces(...asked);
+          await answers;
+          return given;
+        },
         pausePlaces: store.pausePlaces,
       },
       replica: name,
@@ -84,6 +91,11 @@ async function processes(
       die: () => {
         isFailed = true;
         end.abort();
+      },
+      unanswered: () => {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        answers = promise;
+        return resolve;
       },
     };
   });
@@ -107,6 +119,7 @@ async function processes(
       },
       end: (name) => named(name).die(),
       pause: (name, ms) => named(name).budget.pauseUntil(clock.steady() + ms),
+      unanswered: (name) => named(name).unanswered(),
     });
     expect(errors).toEqual([]);
   } finally {
@@ -171,6 +184,24 @@ describe('one budget among several processes', () => {
       await clock.advance(5 * WINDOW_MS);
       expect(mostInAnyMinute(sent)).toBeLessThanOrEqual(8);
       expect(sent.filter(({ name }) => name === 'b').length).toBeGreaterThanOrEqual(12);
+    });
+  });
+
+  it('is not used by one that is told only after a minute what it was given then', async () => {
+    await processes(['a', 'b'], 8, async ({ clock, want, sent, unanswered }) => {
+      const answer = unanswered('a');
+      want('a', 100);
+      await clock.advance(70_000);
+      want('b', 100);
+      await clock.advance(10_000);
+      const before = sent.length;
+      expect(before).toBeGreaterThan(3);
+      answer();
+      await clock.advance(1);
+      expect(sent).toHaveLength(before);
+      await clock.advance(3 * WINDOW_MS);
+      expect(mostInAnyMinute(sent)).toBeLessThanOrEqual(8);
+      expect(sent.some(({ name }) => name === 'a')).toBe(true);
     });
   });
 
