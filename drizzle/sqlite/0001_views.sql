@@ -249,6 +249,7 @@ WITH kinds AS (
 SELECT kind, verdict, CASE WHEN verdict = 'in_sync' THEN coalesce(since, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) END AS in_sync_since, records, deleted, known, unverified,
   oldest_unverified_at, last_full_sync_at, last_full_sync_seconds, complete_through, readable_since, open_gaps,
   CASE WHEN events_only THEN 'payloads of events only' WHEN readable_since IS NULL THEN 'not read with the present credentials yet'
+    WHEN last_full_sync <= last_run_before_access THEN 'not read in full with the present credentials yet'
     WHEN reach IS NOT NULL THEN reach
     WHEN listed IS NULL THEN 'what the API lists, not read in full yet'
     ELSE listed || ' listed by the API at the last full sync' END AS coverage

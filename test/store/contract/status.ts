@@ -127,7 +127,10 @@ export function describeStatus(open: OpenEngine): void {
           const old = await scene.store.startSyncRun('policy', 'timer', scene.now());
           await beat(scene, { access: 'a new key' });
           await readAll(scene, 'a new key');
-          expect((await status(scene)).verdict).toBe('catching_up');
+          expect(await status(scene)).toMatchObject({
+            verdict: 'catching_up',
+            coverage: 'not read in full with the present credentials yet',
+          });
           const end = { outcome: 'complete', error: null, progress, differences: {} } as const;
           await scene.store.finishSyncRun(old.id, end, scene.now());
           expect((await status(scene)).verdict).toBe('catching_up');
