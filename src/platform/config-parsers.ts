@@ -155,7 +155,7 @@ export function isHttpsOrLoopback(url: URL): boolean {
 }
 
 /** Null if a brace is no part of a placeholder: a misspelt placeholder, taken as text, would make every signature fail. */
-export function templateParts(template: string): TemplatePart[] | null {
+export function templateParts(template: string): readonly TemplatePart[] | null {
   const parts: TemplatePart[] = [];
   for (const piece of template.split(/(\{[^{}]*\})/)) {
     if (piece === '') continue;
@@ -170,7 +170,7 @@ export function templateParts(template: string): TemplatePart[] | null {
 }
 
 /** `WEBHOOK_SIGNED_CONTENT`. */
-export const signedContent: Parser<TemplatePart[]> = {
+export const signedContent: Parser<readonly TemplatePart[]> = {
   parse(template) {
     const parts = templateParts(template);
     const has = (kind: TemplatePart['kind']) => parts?.some((part) => part.kind === kind) ?? false;

@@ -36,13 +36,6 @@ const MIN_POOL_SIZE = 3;
 /** A hundred years. More is a typing error. */
 const MAX_DAYS = 36_500;
 
-/** `{t}.{body}`. */
-const DEFAULT_TEMPLATE: readonly TemplatePart[] = [
-  { kind: 'timestamp' },
-  { kind: 'text', text: '.' },
-  { kind: 'body' },
-];
-
 /**
  * Reads every setting from `env` or the files that it names. Throws one UsageError with a line for each problem. A secret from a
  * file changes with that file, so its value must be read when it is needed, and not kept.
@@ -109,7 +102,7 @@ function readConfig(read: Reader) {
       /** The signing keys, in the order of the setting. Called for each delivery, because their file may change. */
       secrets: signingSecrets ?? (() => NO_SECRETS),
       secretEncoding,
-      template: read.value('WEBHOOK_SIGNED_CONTENT', parse.signedContent, DEFAULT_TEMPLATE),
+      template: read.value('WEBHOOK_SIGNED_CONTENT', parse.signedContent, parse.templateParts('{t}.{body}')!),
       algorithm: read.value('WEBHOOK_SIGNATURE_ALGORITHM', SIGNATURE_ALGORITHM, 'sha256'),
       /** Lower case. */
       header: read.value('WEBHOOK_SIGNATURE_HEADER', parse.headerName, 'x-webhook-signature'),

@@ -1,5 +1,5 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
-import { type NumberedTable, type Paging, type Period, pendingDeletionKey } from '../../store/reports.ts';
+import { type ListPaging, type NumberedTable, pendingDeletionKey } from '../../store/reports.ts';
 import type { OpsEnv } from '../access.ts';
 import type { ApiContext } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
@@ -14,10 +14,7 @@ import * as routes from './routes.ts';
  * still have a `next`; `looked_back_to` then says when the oldest row that it looked at came in.
  */
 export function createReads({ store, clock, answerTimes }: ApiContext, snapshots: Snapshots) {
-  const listed = async <Name extends NumberedTable>(
-    table: Name,
-    paging: Paging & Period & { open?: boolean | undefined },
-  ) => {
+  const listed = async <Name extends NumberedTable>(table: Name, paging: ListPaging) => {
     const items = await store.list(table, paging);
     return { items, next: nextKey(items, paging.limit, ({ id }) => id) };
   };
