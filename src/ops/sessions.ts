@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../platform/clock.ts';
 import type { Store } from '../store/store.ts';
 import type { KnownToken } from './tokens.ts';
@@ -91,9 +91,7 @@ export function sessionsInMemory(): SessionStore {
   };
 }
 
-function digest(...texts: readonly string[]): string {
-  return createHash('sha256').update(texts.join('\0')).digest('base64url');
-}
+const digest = (...texts: readonly string[]) => hash('sha256', texts.join('\0'), 'base64url');
 
 function isSame(one: string, two: string): boolean {
   return one.length === two.length && timingSafeEqual(Buffer.from(one), Buffer.from(two));

@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { OpsToken } from '../platform/config.ts';
@@ -21,15 +21,15 @@ export interface KnownToken extends Pick<OpsToken, 'name' | 'role'> {
 /** Compares hashes of equal length in constant time, and always against every token. */
 export function createTokens(current: () => readonly OpsToken[]) {
   let hashedOf: readonly OpsToken[] | null = null;
-  let hashed: (KnownToken & { hash: Buffer })[] = [];
+  let hashed: (KnownToken & { digest: Buffer })[] = [];
 
   const known = () => {
     const tokens = current();
     if (tokens !== hashedOf) {
       hashedOf = tokens;
       hashed = tokens.map(({ name, role, token }) => {
-        const hash = sha256(token);
-        return { name, role, hash, key: hash.toString('base64url') };
+        const digest = sha256(token);
+        return { name, role, digest, key: digest.toString('base64url') };
       });
     }
     return hashed;
@@ -41,16 +41,14 @@ export function createTokens(current: () => readonly OpsToken[]) {
     /** Null: there is no such token. */
     match(presented: string): KnownToken | null {
       if (presented.length === 0 || presented.length > MAX_TOKEN_LENGTH) return null;
-      const hash = sha256(presented);
-      const matching = known().filter((each) => timingSafeEqual(each.hash, hash));
+      const digest = sha256(presented);
+      const matching = known().filter((each) => timingSafeEqual(each.digest, digest));
       return matching[0] ?? null;
     },
   };
 }
 
-function sha256(text: string): Buffer {
-  return createHash('sha256').update(text, 'utf8').digest();
-}
+const sha256 = (text: string) => hash('sha256', text, 'buffer');
 
 /** A link that signs in. The token is after the `#`, which browsers do not send. */
 export function signInLink(baseUrl: string, token: string): string {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { MiddlewareHandler } from 'hono';
 import type { Child, PropsWithChildren } from 'hono/jsx';
 import { PROBLEM_CONTENT_TYPE } from '../../platform/problem.ts';
@@ -171,10 +171,9 @@ export function page(content: Child, visit: Visit): string {
 
 /** The hash in the name changes with the content, so that browsers may cache it forever. */
 function asset(name: string, extension: string, contentType: string, text: string) {
-  const hash = createHash('sha256').update(text).digest('hex').slice(0, 12);
   const headers = { 'content-type': contentType, 'cache-control': 'public, max-age=31536000, immutable' };
   return {
-    path: `/assets/${name}.${hash}.${extension}`,
+    path: `/assets/${name}.${hash('sha256', text).slice(0, 12)}.${extension}`,
     serve: () => new Response(text, { headers }),
   };
 }
