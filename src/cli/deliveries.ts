@@ -29,37 +29,31 @@ export function deliveriesCommand(cli: Cli): Command {
     'all that came in, with its outcome: list, show, follow',
   );
 
-  listing(
-    cli,
-    filtered(deliveries.command('list').description('deliveries, newest first')).addOption(untilOption()),
-    {
-      read: (api, query, options: Filter) =>
-        answered(api.deliveries.$get({ query: { ...query, ...filterOf(options) } })),
-      columns: [
-        'received_at',
-        'outcome',
-        'state',
-        ['ID', idOf],
-        'record_id',
-        'type',
-        'reason',
-        ['FROM', 'address'],
-        'answer',
-        ['TOOK', ({ answered_in_ms: ms }) => (ms === null ? null : `${ms} ms`)],
-        ['TIMES', 'deliveries'],
-      ],
-    },
-  );
+  const list = filtered(deliveries.command('list').description('deliveries, newest first'));
+  listing(cli, list.addOption(untilOption()), {
+    read: (api, query, options: Filter) =>
+      answered(api.deliveries.$get({ query: { ...query, ...filterOf(options) } })),
+    columns: [
+      'received_at',
+      'outcome',
+      'state',
+      ['ID', idOf],
+      'record_id',
+      'type',
+      'reason',
+      ['FROM', 'address'],
+      'answer',
+      ['TOOK', ({ answered_in_ms: ms }) => (ms === null ? null : `${ms} ms`)],
+      ['TIMES', 'deliveries'],
+    ],
+  });
 
-  showing(
-    cli,
-    deliveries
-      .command('show')
-      .description('one delivery with its body; "doctor --delivery" explains it')
-      .argument('<id>', 'as listed: of an event, or quarantine:NUMBER, or rejection:NUMBER'),
-    { group: 'deliveries', missing: (id: string) => `no delivery ${id} is kept` },
-    showDelivery,
-  );
+  const show = deliveries
+    .command('show')
+    .description('one delivery with its body; "doctor --delivery" explains it')
+    .argument('<id>', 'as listed: of an event, or quarantine:NUMBER, or rejection:NUMBER');
+  const missing = (id: string) => `no delivery ${id} is kept`;
+  showing(cli, show, { group: 'deliveries', missing }, showDelivery);
 
   filtered(deliveries.command('follow').description('show deliveries as they come in, until Ctrl-C'))
     .option('--json', 'print a line of JSON for each')

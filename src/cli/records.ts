@@ -32,70 +32,62 @@ interface RecordFilter {
 export function recordsCommand(cli: Cli): Command {
   const records = new Command('records').description('mirrored records: list, show, history');
 
-  listing(
-    cli,
-    records
-      .command('list')
-      .description('records of a kind')
-      .addArgument(kindArgument())
-      .option('--search <text>', 'only ids that begin with it, and names that contain it')
-      .option('--status <status>', 'only those with this status')
-      .option('--field <name=value>', 'only those with this value in a field of their data: owner.team=Legal')
-      .addOption(
-        new Option('--order <order>', 'changed: the last change first').choices(['id', 'name', 'changed']),
-      )
-      .option('--unverified', 'only those that the API has not confirmed yet')
-      .option('--deleted', 'only the deleted')
-      .addOption(
-        new Option('--at <instant>', 'as they were then, from the history: 2026-11-01T12:00:00Z')
-          .argParser(parseInstant)
-          .conflicts(['search', 'status', 'field', 'order', 'unverified']),
-      ),
-    {
-      async read(
-        api,
-        { limit, after },
-        options: RecordFilter,
-        kind: Kind,
-      ): Promise<ListPage<Partial<RecordReport>>> {
-        const { search, status, field, order, unverified, deleted, at } = options;
-        if (at !== undefined) return await recordsAt(api, kind, at, { limit, after, deleted });
-        const flag = (isSet?: true): 'true' | undefined => (isSet ? 'true' : undefined);
-        const filter = { search, status, field, order, unverified: flag(unverified), deleted: flag(deleted) };
-        const query = { ...filter, limit, after };
-        return await answered(api.records[':kind'].$get({ param: { kind }, query }));
-      },
-      columns: ({ at }) =>
-        at === undefined
-          ? ['id', 'name', 'status', 'verified_at', 'deleted_at', 'unverified_since', 'synced_at', 'cause']
-          : ['id', 'name', 'version', 'status', 'deleted_at', 'data'],
+  const list = records
+    .command('list')
+    .description('records of a kind')
+    .addArgument(kindArgument())
+    .option('--search <text>', 'only ids that begin with it, and names that contain it')
+    .option('--status <status>', 'only those with this status')
+    .option('--field <name=value>', 'only those with this value in a field of their data: owner.team=Legal')
+    .addOption(
+      new Option('--order <order>', 'changed: the last change first').choices(['id', 'name', 'changed']),
+    )
+    .option('--unverified', 'only those that the API has not confirmed yet')
+    .option('--deleted', 'only the deleted')
+    .addOption(
+      new Option('--at <instant>', 'as they were then, from the history: 2026-11-01T12:00:00Z')
+        .argParser(parseInstant)
+        .conflicts(['search', 'status', 'field', 'order', 'unverified']),
+    );
+  listing(cli, list, {
+    async read(
+      api,
+      { limit, after },
+      options: RecordFilter,
+      kind: Kind,
+    ): Promise<ListPage<Partial<RecordReport>>> {
+      const { search, status, field, order, unverified, deleted, at } = options;
+      if (at !== undefined) return await recordsAt(api, kind, at, { limit, after, deleted });
+      const flag = (isSet?: true): 'true' | undefined => (isSet ? 'true' : undefined);
+      const filter = { search, status, field, order, unverified: flag(unverified), deleted: flag(deleted) };
+      const query = { ...filter, limit, after };
+      return await answered(api.records[':kind'].$get({ param: { kind }, query }));
     },
+    columns: ({ at }) =>
+      at === undefined
+        ? ['id', 'name', 'status', 'verified_at', 'deleted_at', 'unverified_since', 'synced_at', 'cause']
+        : ['id', 'name', 'version', 'status', 'deleted_at', 'data'],
+  });
+
+  const show = records.command('show').description('one record, whole').addArgument(kindArgument());
+  showing(cli, show.argument('<id>'), RECORD, (api, kind, id) =>
+    found(api.records[':kind'][':id'].$get(atRecord(kind, id))),
   );
 
-  showing(
-    cli,
-    records.command('show').description('one record, whole').addArgument(kindArgument()).argument('<id>'),
-    RECORD,
-    (api, kind, id) => found(api.records[':kind'][':id'].$get(atRecord(kind, id))),
-  );
-
-  listing(
-    cli,
-    records
-      .command('history')
-      .description('what changed in a record, and what caused it, newest first')
-      .addArgument(kindArgument())
-      .argument('<id>'),
-    {
-      async read(api, { limit, after }, _, kind: Kind, id: string) {
-        const query = { limit, after };
-        const page = await found(api.records[':kind'][':id'].history.$get({ ...atRecord(kind, id), query }));
-        if (page === null) throw notFound(RECORD.missing(kind, id), 'records list');
-        return page;
-      },
-      columns: ['seq', 'at', 'operation', 'cause', 'before', 'after'],
+  const history = records
+    .command('history')
+    .description('what changed in a record, and what caused it, newest first')
+    .addArgument(kindArgument())
+    .argument('<id>');
+  listing(cli, history, {
+    async read(api, { limit, after }, _, kind: Kind, id: string) {
+      const query = { limit, after };
+      const page = await found(api.records[':kind'][':id'].history.$get({ ...atRecord(kind, id), query }));
+      if (page === null) throw notFound(RECORD.missing(kind, id), 'records list');
+      return page;
     },
-  );
+    columns: ['seq', 'at', 'operation', 'cause', 'before', 'after'],
+  });
 
   return records;
 }

@@ -97,25 +97,22 @@ export function resumeCommand(cli: Cli): Command {
 export function deletionsCommand(cli: Cli): Command {
   const deletions = new Command('deletions').description('deletions that wait for a person: list, approve');
 
-  listing(
-    cli,
-    deletions
-      .command('list')
-      .description('pending deletions, and approved ones that wait for their proof, by kind and id'),
-    {
-      read: (api, { limit, after }) => answered(api.deletions.$get({ query: { limit, after } })),
-      columns: [
-        'sync_run_id',
-        'kind',
-        'id',
-        'name',
-        'status',
-        ['LAST CHANGE', 'synced_at'],
-        'pending_since',
-        'approved_until',
-      ],
-    },
-  );
+  const list = deletions
+    .command('list')
+    .description('pending deletions, and approved ones that wait for their proof, by kind and id');
+  listing(cli, list, {
+    read: (api, { limit, after }) => answered(api.deletions.$get({ query: { limit, after } })),
+    columns: [
+      'sync_run_id',
+      'kind',
+      'id',
+      'name',
+      'status',
+      ['LAST CHANGE', 'synced_at'],
+      'pending_since',
+      'approved_until',
+    ],
+  });
 
   deletions
     .command('approve')

@@ -27,28 +27,20 @@ export function auditCommand(cli: Cli): Command {
 
 export function rejectionsCommand(cli: Cli): Command {
   const rejections = group('rejections', 'deliveries that were rejected, by reason and sender: list, show');
-  listing(
-    cli,
-    timed(
-      rejections
-        .command('list')
-        .description(
-          'rejected deliveries, newest first; COUNT: how many of the same minute a row stands for',
-        ),
-    ),
-    {
-      read: (api, query) => answered(api.rejections.$get({ query })),
-      columns: ['id', 'at', 'reason', 'address', ['COUNT', 'times'], 'bytes', 't'],
-    },
-  );
-  showing(
-    cli,
-    rejections
-      .command('show')
-      .description('one rejected delivery with its body, as far as it was kept; "doctor" explains it')
-      .addArgument(rowId()),
-    { group: 'rejections', missing: (id: number) => `no rejected delivery with the id ${id} is kept` },
-    (api, id) => found(api.rejections[':id'].$get(at(id))),
+  const list = rejections
+    .command('list')
+    .description('rejected deliveries, newest first; COUNT: how many of the same minute a row stands for');
+  listing(cli, timed(list), {
+    read: (api, query) => answered(api.rejections.$get({ query })),
+    columns: ['id', 'at', 'reason', 'address', ['COUNT', 'times'], 'bytes', 't'],
+  });
+  const show = rejections
+    .command('show')
+    .description('one rejected delivery with its body, as far as it was kept; "doctor" explains it')
+    .addArgument(rowId());
+  const missing = (id: number) => `no rejected delivery with the id ${id} is kept`;
+  showing(cli, show, { group: 'rejections', missing }, (api, id) =>
+    found(api.rejections[':id'].$get(at(id))),
   );
   return rejections;
 }
@@ -60,19 +52,15 @@ const QUARANTINED = {
 };
 
 export function quarantineCommand(cli: Cli): Command {
-  const quarantine = group(
-    'quarantine',
-    'deliveries with a right signature and unusable content: list, show, release',
-  );
+  const description = 'deliveries with a right signature and unusable content: list, show, release';
+  const quarantine = group('quarantine', description);
   listing(cli, timed(quarantine.command('list').description('quarantined deliveries, newest first')), {
     read: (api, query) => answered(api.quarantine.$get({ query })),
     columns: ['id', 'received_at', 'reason', 'released_at', 't', ['SHA-256', 'body_sha256']],
   });
-  showing(
-    cli,
-    quarantine.command('show').description('one quarantined delivery with its body').addArgument(rowId()),
-    QUARANTINED,
-    (api, id) => found(api.quarantine[':id'].$get(at(id))),
+  const show = quarantine.command('show').description('one quarantined delivery with its body');
+  showing(cli, show.addArgument(rowId()), QUARANTINED, (api, id) =>
+    found(api.quarantine[':id'].$get(at(id))),
   );
   quarantine
     .command('release')
@@ -88,24 +76,21 @@ const GAP = { group: 'gaps', noun: 'gap', missing: (id: number) => `no gap with 
 
 export function gapsCommand(cli: Cli): Command {
   const gaps = group('gaps', 'what may have been missed, and whether it is resolved: list, show, resolve');
-  listing(
-    cli,
-    timed(gaps.command('list').description('gaps, newest first')).option('--open', 'only those not resolved'),
-    {
-      read: (api, query, { open }: { open?: true }) =>
-        answered(api.gaps.$get({ query: { ...query, open: open ? 'true' : undefined } })),
-      columns: [
-        'id',
-        'reason',
-        'kind',
-        'record_id',
-        'resolved_at',
-        'opened_at',
-        ['TIMES', 'attempts'],
-        'error',
-      ],
-    },
-  );
+  const list = timed(gaps.command('list').description('gaps, newest first'));
+  listing(cli, list.option('--open', 'only those not resolved'), {
+    read: (api, query, { open }: { open?: true }) =>
+      answered(api.gaps.$get({ query: { ...query, open: open ? 'true' : undefined } })),
+    columns: [
+      'id',
+      'reason',
+      'kind',
+      'record_id',
+      'resolved_at',
+      'opened_at',
+      ['TIMES', 'attempts'],
+      'error',
+    ],
+  });
   showing(cli, gaps.command('show').description('one gap').addArgument(rowId()), GAP, async (api, id) => {
     // The list runs from the newest id down, so the row, if there is one, is the first after its successor's key.
     const query = { limit: 1, after: String(id + 1) };
@@ -169,27 +154,19 @@ const EVENT = { group: 'events', noun: 'event', missing: (id: string) => `no eve
 
 export function eventsCommand(cli: Cli): Command {
   const events = group('events', 'accepted events: list, show, retry, discard');
-  listing(
-    cli,
-    timed(events.command('list').description('events, newest first'))
-      .addOption(new Option('--state <state>', 'only those in this state').choices(STATES))
-      .option('--type <type>', 'only this type')
-      .option('--kind <kind>', 'only about this kind of record', parseKind)
-      .option('--record <id>', 'only about this record'),
-    {
-      read: (api, query, { state, type, kind, record: record_id }: EventFilter) =>
-        answered(api.events.$get({ query: { ...query, state, type, kind, record_id } })),
-      columns: ['received_at', 'state', 'id', 'record_id', 'type', 'error', 'attempts', 'deliveries', 'seq'],
-    },
-  );
-  showing(
-    cli,
-    events
-      .command('show')
-      .description('one event with its body')
-      .argument('<id>', 'the id the sender gave it'),
-    EVENT,
-    (api, id) => found(api.events[':id'].$get(at(id))),
+  const list = timed(events.command('list').description('events, newest first'))
+    .addOption(new Option('--state <state>', 'only those in this state').choices(STATES))
+    .option('--type <type>', 'only this type')
+    .option('--kind <kind>', 'only about this kind of record', parseKind)
+    .option('--record <id>', 'only about this record');
+  listing(cli, list, {
+    read: (api, query, { state, type, kind, record: record_id }: EventFilter) =>
+      answered(api.events.$get({ query: { ...query, state, type, kind, record_id } })),
+    columns: ['received_at', 'state', 'id', 'record_id', 'type', 'error', 'attempts', 'deliveries', 'seq'],
+  });
+  const show = events.command('show').description('one event with its body');
+  showing(cli, show.argument('<id>', 'the id the sender gave it'), EVENT, (api, id) =>
+    found(api.events[':id'].$get(at(id))),
   );
   events
     .command('retry')
