@@ -24,17 +24,15 @@ export function sameText(expected: string, given: string): boolean {
 }
 
 /**
- * Without a token, rejects host names that are not of loopback. A page of another site could otherwise point its own name at this
- * machine (DNS rebinding) and read and write as if it were ours.
+ * Rejects host names that are not of loopback. A page of another site could otherwise point its own name at this machine (DNS
+ * rebinding) and read and write as if it were ours.
  */
-export function requireLoopbackName(token: string | null): MiddlewareHandler {
-  return async function requireLoopbackName(context, next) {
-    if (token === null && !isLoopbackHost(new URL(context.req.url).hostname)) {
-      throw new Problem(421, 'foreign_host', 'Without SANDBOX_TOKEN it answers to loopback names only.');
-    }
-    await next();
-  };
-}
+export const requireLoopbackName: MiddlewareHandler = async function requireLoopbackName(context, next) {
+  if (!isLoopbackHost(new URL(context.req.url).hostname)) {
+    throw new Problem(421, 'foreign_host', 'Without SANDBOX_TOKEN it answers to loopback names only.');
+  }
+  await next();
+};
 
 /** Rejects what a page of another site sends. Programs send no Origin, so their requests pass. */
 export const requireOwnOrigin: MiddlewareHandler = async function requireOwnOrigin(context, next) {
@@ -48,11 +46,11 @@ export const requireOwnOrigin: MiddlewareHandler = async function requireOwnOrig
   await next();
 };
 
-/** 401 unless the request has the token, as a bearer token or as a password with any user name. Null: every request passes. */
-export function requireToken(token: string | null): MiddlewareHandler {
+/** 401 unless the request has the token, as a bearer token or as a password with any user name. */
+export function requireToken(token: string): MiddlewareHandler {
   return async function requireToken(context, next) {
     const given = bearerOf(context) ?? auth(context.req.raw)?.password;
-    if (token !== null && (given === undefined || !sameText(token, given))) {
+    if (given === undefined || !sameText(token, given)) {
       const detail =
         'Send SANDBOX_TOKEN as Authorization: Bearer …, or as the password; the user name does not matter.';
       throw new Problem(401, 'unauthorized', detail, {

@@ -23,8 +23,6 @@ const OPERATIONS: readonly (readonly [Method, route: string])[] = [
   ['POST', '/webhooks'],
 ];
 
-const REGISTRATION = '/webhooks';
-
 export function apiCommand(cli: Cli): Command {
   return new Command('api')
     .description('one request to the compliance service with our credentials and limits; prints its JSON')
@@ -65,7 +63,7 @@ async function api(cli: Cli, given: string, path: string, options: { body?: stri
     }
     throw error;
   }
-  if (method === 'POST' && routeOf(path) === REGISTRATION) {
+  if (method === 'POST' && routeOf(path) === '/webhooks') {
     cli.err.write(
       'Note: if the answer holds a signing secret, it is stored nowhere but there; "register" keeps it encrypted.\n',
     );

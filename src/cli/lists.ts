@@ -134,14 +134,11 @@ function writeOne(cli: Cli, row: object): void {
   for (const [name, value] of Object.entries(row)) {
     // A body's bytes are for programs.
     if (name === 'body_base64') continue;
-    if (name === 'body' && typeof value === 'string') below.push(`${name}\n${bodyText(value)}\n`);
-    else if (isObject(value)) below.push(`${name}\n${printableJson(value)}\n`);
+    if (name === 'body' && typeof value === 'string') {
+      const text = isJson(value) ? indentedJson(value) : value;
+      below.push(`${name}\n${printableLines(text)}\n`);
+    } else if (isObject(value)) below.push(`${name}\n${printableJson(value)}\n`);
     else lines.push([name, value]);
   }
   cli.out.write([renderPairs(lines), ...below].join('\n'));
-}
-
-/** Indented if it is JSON, otherwise as it came. */
-function bodyText(body: string): string {
-  return printableLines(isJson(body) ? indentedJson(body) : body);
 }

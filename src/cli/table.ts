@@ -39,11 +39,6 @@ const COLOURS: Readonly<Record<string, 'green' | 'yellow' | 'red'>> = {
 const styled = (style: Parameters<typeof styleText>[0], text: string) =>
   styleText(style, text, { validateStream: false });
 
-function inItsColour(state: string): string {
-  const colour = COLOURS[state];
-  return colour === undefined ? state : styled(colour, state);
-}
-
 /**
  * Rows under aligned heads, one line each; numbers to the right. If the table is too wide for the terminal, empty columns are left
  * out and instants lose their year; then texts are cut, but no ids; at last columns are left out from the right, and the last line
@@ -67,7 +62,8 @@ export function renderTable(
       .map((column) => {
         const text = cut(textOf(column) ?? '', column.width);
         const padding = ' '.repeat(column.width - lengthOf(text));
-        const painted = colours && HEADS_OF_STATES.has(column.head) ? inItsColour(text) : text;
+        const colour = colours && HEADS_OF_STATES.has(column.head) ? COLOURS[text] : undefined;
+        const painted = colour === undefined ? text : styled(colour, text);
         return column.isRightward ? padding + painted : painted + padding;
       })
       .join(GAP)

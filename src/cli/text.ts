@@ -9,7 +9,7 @@ const UNPRINTABLE =
   /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\p{Surrogate}/gu;
 
 export function printable(text: string): string {
-  return text.replace(UNPRINTABLE, escaped);
+  return text.replace(UNPRINTABLE, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** The same for a text of several lines. */
@@ -23,8 +23,4 @@ export const linesForTerminal = (text: string): string => printableLines(text.re
 /** JSON for people and scripts: still valid JSON, and without what `printable` escapes. */
 export function printableJson(value: unknown): string {
   return printableLines(indentedJson(JSON.stringify(value)));
-}
-
-function escaped(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }

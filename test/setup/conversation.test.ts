@@ -16,6 +16,7 @@ import { setup } from '../../src/cli/setup.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { UsageError } from '../../src/platform/errors.ts';
+import type { KindStatus } from '../../src/store/reports.ts';
 import {
   ACCESS_PREFIX,
   CLIENT_ID,
@@ -384,7 +385,8 @@ describe('setting up against a compliance service', () => {
     ['a person has to act', { verdict: 'action_required' }, false],
     ['it does not answer', { verdict: 'unreachable' }, false],
   ] as const)('whether a kind keeps up, where %s', (_, differing, keepsUp) => {
-    expect(isKeepingUp({ ...keepingUp, ...differing }, '2026-11-22T10:00:05.000Z')).toBe(keepsUp);
+    const status = { ...keepingUp, ...differing } as KindStatus;
+    expect(isKeepingUp(status, '2026-11-22T10:00:05.000Z')).toBe(keepsUp);
   });
 
   it('what is wrong is said, and asked again', async () => {

@@ -119,21 +119,18 @@ export async function kindsSeen(
 
 /** Whether everything that was outstanding at `since` has been read, and only new changes of known records are outstanding. Pure. */
 export function isKeepingUp(
-  status: Pick<
-    KindStatus,
-    | 'verdict'
-    | 'readable_since'
-    | 'open_gaps'
-    | 'records'
-    | 'verified'
-    | 'unverified'
-    | 'oldest_unverified_at'
-  >,
+  {
+    verdict,
+    readable_since,
+    open_gaps,
+    records,
+    verified,
+    unverified,
+    oldest_unverified_at: oldest,
+  }: KindStatus,
   since: string,
 ): boolean {
-  const { records, verified, unverified, oldest_unverified_at: oldest } = status;
-  if (status.verdict !== 'catching_up' || status.readable_since === null || status.open_gaps > 0)
-    return false;
+  if (verdict !== 'catching_up' || readable_since === null || open_gaps > 0) return false;
   // An assessment that only an event has named has no row yet, and must be read once.
   const haveAllRows = unverified <= records - verified;
   return unverified === 0 || (haveAllRows && oldest !== null && oldest > since);
