@@ -63,7 +63,7 @@ describe('registering with the compliance service', () => {
       expect(await service.stop()).toBe(0);
       expect((await registrations()).filter((each) => each.description === 'together')).toHaveLength(1);
       expect(results.map(({ code }) => code)).toContain(0);
-      for (const { out, err } of results) expect(out + err).toMatch(/Registered|asked for before/);
+      for (const { out, err } of results) expect(out + err).toMatch(/Registered|requested before/);
     });
   });
 
