@@ -23,9 +23,12 @@ export function complianceSettings(config: Config): ComplianceSettings {
   );
 }
 
-/** CREDENTIALS_KEY. Required before the service is asked for `secret`, which could not be stored without it. */
-export function requireKey({ credentialsKey }: Config, secret: string): Uint8Array {
-  if (credentialsKey !== null) return credentialsKey;
+/**
+ * CREDENTIALS_KEY, read at each call, because its file may get another key. Required before the service is asked for `secret`, which
+ * could not be stored without it.
+ */
+export function requireKey(config: Config, secret: string): () => Uint8Array {
+  if (config.credentialsKey !== null) return () => config.credentialsKey!;
   throw new UsageError(
     `CREDENTIALS_KEY is not set, and ${secret} could not be stored`,
     'make one with: openssl rand -base64 32',

@@ -25,7 +25,7 @@ const isWrongKey = (error: unknown): boolean =>
   error instanceof MirrorError && (error.code === 'secret_unreadable' || isWrongKey(error.cause));
 
 /** The text for a failed command: the error, with a line for each problem, then the remedy, and with debug logs the stack. */
-export function explain(error: unknown, options: { debug: boolean }): string {
+export function explain(error: unknown, { debug = false } = {}): string {
   // Commander has written its own message already.
   if (error instanceof CommanderError) return '';
   // A list of wrong settings, or of differences, may be longer than one log line; it is not cut.
@@ -33,6 +33,6 @@ export function explain(error: unknown, options: { debug: boolean }): string {
   const message = printableLines(isList ? error.message : describeError(error));
   const remedy =
     error instanceof MirrorError && error.remedy !== undefined ? ` (${printable(error.remedy)})` : '';
-  const stack = options.debug && error instanceof Error ? `\n${printableLines(error.stack ?? '')}` : '';
+  const stack = debug && error instanceof Error ? `\n${printableLines(error.stack ?? '')}` : '';
   return `compliance-mirror: ${message}${remedy}${stack}\n`;
 }

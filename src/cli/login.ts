@@ -63,14 +63,7 @@ export async function login(cli: Cli, options: LoginOptions): Promise<void> {
     const attempt = signIn(cli, options, settings, store, clock);
     const tokens = await (isListening ? attempt.overListener() : attempt.overPaste());
     const entry = { actor: ACTOR, action: 'token_grant', outcome: 'ok', target: GRANT };
-    // Read again, because its file may have got another key while a person consented.
-    await store.saveTokens(
-      GRANT,
-      sealTokens(config.credentialsKey ?? key, tokens),
-      null,
-      entry,
-      momentOf(clock),
-    );
+    await store.saveTokens(GRANT, sealTokens(key(), tokens), null, entry, momentOf(clock));
     report(cli, tokens, options.write === true);
   });
 }

@@ -122,7 +122,7 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
       say.write(`Registered as ${printable(upstreamId)}: ${printable(url)}\n`);
       say.write(
         answer.secret === null
-          ? lackOfSecret(registration, placesOfUnsent(registration, config.credentialsKey ?? key))
+          ? lackOfSecret(registration, placesOfUnsent(registration, key()))
           : 'Its signing secret is stored, encrypted.\n',
       );
       warnOfAnswer(cli, request, answer);
@@ -133,7 +133,7 @@ export async function register(cli: Cli, options: RegisterOptions): Promise<void
     }
     await conclude(cli, store, registration, { json: options.json, secrets });
     if (registration.sealedSecret === null && config.webhook.secrets().length === 0) {
-      const isElsewhere = placesOfUnsent(registration, config.credentialsKey ?? key).length === 0;
+      const isElsewhere = placesOfUnsent(registration, key()).length === 0;
       throw new DifferenceFound(
         `no signing secret of ${printable(registration.upstreamId)} is known, so what it sends cannot be verified`,
         `${isElsewhere ? '' : 'take it from the answer with --secret-at, or '}set WEBHOOK_SECRETS to the one that the compliance service shows you`,
@@ -231,7 +231,7 @@ async function announce(config: Config, store: Store, clock: Clock): Promise<voi
 interface Attempt {
   cli: Cli;
   config: Config;
-  key: Uint8Array;
+  key: () => Uint8Array;
   store: Store;
   clock: Clock;
   request: Asked;
@@ -273,7 +273,7 @@ async function ask({ cli, config, key, store, clock, request, before, isAgain }:
     const { secret, text, events } = answer;
     const upstreamId = ownId(answer, request, before);
     const seal = (plain: string, table: SealedText['table']) =>
-      sealSecret(config.credentialsKey ?? key, plain, { table, row: upstreamId });
+      sealSecret(key(), plain, { table, row: upstreamId });
     const registration: StoredRegistration = {
       upstreamId,
       // As sent, not as answered: so the same request is recognised again.

@@ -127,7 +127,7 @@ function endQuietlyWithReader({ atOnce }: { atOnce: boolean }): void {
       const lost = new MirrorError('output', `standard output takes nothing: ${describeError(error)}`, {
         remedy,
       });
-      process.stderr.write(explain(lost, { debug: false }));
+      process.stderr.write(explain(lost));
       process.exit(EXIT.failed);
     });
   }

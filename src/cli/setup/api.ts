@@ -43,7 +43,7 @@ export async function reachApi(talk: Talk): Promise<void> {
       ask = blamed(error);
       // Settings of the environment are not asked for, so the same would fail again for ever.
       if (!asker.isPerson || ask.every((each) => draft.isFixed(nameOf(each, draft)))) throw error;
-      say(explain(error, { debug: false }).trimEnd());
+      say(explain(error).trimEnd());
     }
   }
 }

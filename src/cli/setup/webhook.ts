@@ -80,7 +80,7 @@ export async function registerHook(talk: Talk, trial: Trial, first: string): Pro
         return;
       }
       if (!(error instanceof MirrorError) || !asker.isPerson) throw error;
-      say(explain(error, { debug: false }).trimEnd());
+      say(explain(error).trimEnd());
       const text = `Another address, or ${BY_OTHER_MEANS} to go on without registering`;
       const answer = await asker.ask({ text, otherwise: BY_OTHER_MEANS, flag: '--url' });
       if (answer === '' || answer === BY_OTHER_MEANS) {
@@ -111,7 +111,7 @@ async function settleSecret(talk: Talk, url: string, failure: MirrorError): Prom
     const given = used.has(FLAG) || places.length === 0 ? undefined : options.secretAt;
     used.add(FLAG);
     if (given === undefined && !asker.isPerson) throw error;
-    say(explain(error, { debug: false }).trimEnd());
+    say(explain(error).trimEnd());
     const place = given ?? (await askForPlace(talk, places));
     try {
       if (place === null) return await askForText(talk);
