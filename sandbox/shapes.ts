@@ -135,18 +135,11 @@ export function changedShapes(shapes: Shapes, patch: ShapesPatch): Shapes {
 
 // What `drawShapes` draws from: the usual forms of such services.
 
+// biome-ignore format: names side by side
 const ID_PLACES = {
   policy: ['policyId', 'id', 'policy_id', 'uuid', 'policy.id', 'attributes.id'],
   risk_assessment: [
-    'id',
-    'riskAssessmentId',
-    'assessmentId',
-    'assessment_id',
-    'riskId',
-    'uuid',
-    'riskAssessment.id',
-    'assessment.ref',
-    'risk.riskId',
+    'id', 'riskAssessmentId', 'assessmentId', 'assessment_id', 'riskId', 'uuid', 'riskAssessment.id', 'assessment.ref', 'risk.riskId',
     'risk.id',
   ],
   vendor: ['id', 'vendorId', 'vendor_id', 'uuid', 'vendor.id', 'vendor.ref', 'company.vendorId'],
@@ -160,18 +153,10 @@ const PAGE_NAMES = [
   ['page', 'limit'],
   ['pageNumber', 'size'],
 ] as const;
+// biome-ignore format: names side by side
 const SECRET_PLACES = [
-  'data.secret',
-  'data.signingSecret',
-  'data.signing_secret',
-  'data.webhookSecret',
-  'data.signingKey',
-  'data.key',
-  'data.hook.token',
-  'data.webhook.secret',
-  'secret',
-  'signing_secret',
-  'webhook.secret',
+  'data.secret', 'data.signingSecret', 'data.signing_secret', 'data.webhookSecret', 'data.signingKey', 'data.key', 'data.hook.token',
+  'data.webhook.secret', 'secret', 'signing_secret', 'webhook.secret',
 ] as const;
 const REGISTRATION_ID_PLACES = ['data.id', 'data.webhookId', 'data.webhook_id'] as const;
 

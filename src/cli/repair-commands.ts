@@ -102,15 +102,9 @@ export function deletionsCommand(cli: Cli): Command {
     .description('pending deletions, and approved ones that wait for their proof, by kind and id');
   listing(cli, list, {
     read: (api, { limit, after }) => answered(api.deletions.$get({ query: { limit, after } })),
+    // biome-ignore format: names side by side
     columns: [
-      'sync_run_id',
-      'kind',
-      'id',
-      'name',
-      'status',
-      ['LAST CHANGE', 'synced_at'],
-      'pending_since',
-      'approved_until',
+      'sync_run_id', 'kind', 'id', 'name', 'status', ['LAST CHANGE', 'synced_at'], 'pending_since', 'approved_until',
     ],
   });
 

@@ -80,15 +80,9 @@ export function gapsCommand(cli: Cli): Command {
   listing(cli, list.option('--open', 'only those not resolved'), {
     read: (api, query, { open }: { open?: true }) =>
       answered(api.gaps.$get({ query: { ...query, open: open ? 'true' : undefined } })),
+    // biome-ignore format: names side by side
     columns: [
-      'id',
-      'reason',
-      'kind',
-      'record_id',
-      'resolved_at',
-      'opened_at',
-      ['TIMES', 'attempts'],
-      'error',
+      'id', 'reason', 'kind', 'record_id', 'resolved_at', 'opened_at', ['TIMES', 'attempts'], 'error',
     ],
   });
   showing(cli, gaps.command('show').description('one gap').addArgument(rowId()), GAP, async (api, id) => {
@@ -111,18 +105,10 @@ export function syncRunsCommand(cli: Cli): Command {
   const syncRuns = group('sync-runs', 'full syncs, and what each did: list, show');
   listing(cli, timed(syncRuns.command('list').description('full syncs, newest first')), {
     read: (api, query) => answered(api['sync-runs'].$get({ query })),
+    // biome-ignore format: names side by side
     columns: [
-      'id',
-      'kind',
-      'started_at',
-      ['OUTCOME', ({ outcome }) => outcome ?? 'running'],
-      'inserted',
-      'updated',
-      'deleted',
-      'seen',
-      'reason',
-      'pages',
-      'error',
+      'id', 'kind', 'started_at', ['OUTCOME', ({ outcome }) => outcome ?? 'running'], 'inserted', 'updated', 'deleted', 'seen',
+      'reason', 'pages', 'error',
     ],
   });
   showing(

@@ -20,27 +20,13 @@ export type DiagnosisSettings = Pick<
   'template' | 'algorithm' | 'header' | 'toleranceSeconds' | 'secretEncoding'
 >;
 
+// biome-ignore format: names side by side
 export type CauseCode =
   | BodyFault
-  | 'header_missing'
-  | 'header_named_otherwise'
-  | 'header_malformed'
-  | 'no_timestamp'
-  | 'timestamp_unreadable'
-  | 'timestamp_in_milliseconds'
-  | 'no_v1'
-  | 'signature_not_hex'
-  | 'signed_content_differs'
-  | 'timestamp_not_signed'
-  | 'hash_differs'
-  | 'secret_encoding_differs'
-  | 'secret_too_short'
-  | 'secret_not_in_use'
-  | 'wrong_secret'
-  | 'missing_signed_header'
-  | 'no_secret'
-  | 'clock_behind'
-  | 'clock_ahead';
+  | 'header_missing' | 'header_named_otherwise' | 'header_malformed'
+  | 'no_timestamp' | 'timestamp_unreadable' | 'timestamp_in_milliseconds' | 'clock_behind' | 'clock_ahead'
+  | 'no_v1' | 'signature_not_hex' | 'signed_content_differs' | 'timestamp_not_signed' | 'missing_signed_header' | 'hash_differs'
+  | 'secret_encoding_differs' | 'secret_too_short' | 'secret_not_in_use' | 'wrong_secret' | 'no_secret';
 
 export interface Cause {
   /** A CauseCode, or the recorded reason of a stored delivery. */
