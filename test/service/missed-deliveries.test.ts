@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest';
-import { createDeliveryWatch, noteDowntime } from '../../src/service/missed-deliveries.ts';
+import { createDeliveryWatch, noteDowntime, recover } from '../../src/service/missed-deliveries.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -14,6 +14,7 @@ function scene(
   let nowMs = Date.UTC(2026, 0, 1);
   const syncRuns: string[] = [];
   const open = new Set<string>();
+  const notes: string[] = [];
   const failures: unknown[] = [];
   let isBroken = false;
   const keep = async <T>(note: () => T): Promise<T> => {
@@ -23,7 +24,11 @@ function scene(
   const watch = createDeliveryWatch({
     store: { lastDelivery: async () => last },
     gaps: {
-      open: ({ reason }) => keep(() => void open.add(reason)),
+      open: ({ reason }) =>
+        keep(() => {
+          notes.push(reason);
+          open.add(reason);
+        }),
       resolve: ({ reason }) => keep(() => open.delete(reason)),
       auditCredentials: async () => undefined,
     },
@@ -42,6 +47,8 @@ function scene(
     watch,
     syncRuns,
     open,
+    /** The reason of each gap that was opened, as often as it was. */
+    notes,
     failures,
     lastDelivery: (to: typeof last) => {
       last = to;
@@ -88,6 +95,39 @@ it('fewer than five wrong signatures in a row are nobody’s trouble', () => {
     here.deliver();
   }
   expect(here.syncRuns).toEqual([]);
+});
+
+it('a stranger has each gap written once, however many deliveries he sends', () => {
+  const here = scene(MINUTE_MS);
+  for (let count = 0; count < 4; count += 1) {
+    here.forge();
+    here.watch.onDelivery('rejected', 'no_signing_secret');
+  }
+  expect(here.notes).toEqual(['rejected_signatures', 'no_signing_secret']);
+});
+
+it.each([
+  [undefined, ['full syncs', 'dirty marks']],
+  [0, ['dirty marks']],
+  [1, []],
+])('a start beside %s other replicas that are alive leaves them their work', async (others, taken) => {
+  const began: string[] = [];
+  await recover({
+    store: {
+      interruptSyncRuns: async () => {
+        began.push('full syncs');
+        return [];
+      },
+      markUnverifiedDirty: async () => began.push('dirty marks'),
+      readFact: async () => null,
+    } as never,
+    gaps: { open: async () => undefined },
+    clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
+    eventsOnly: false,
+    timing: { settleMs: 10 },
+    others,
+  });
+  expect(began).toEqual(taken);
 });
 
 it('a gap that the database does not take is reported, and one of a lost delivery is opened later', async () => {
