@@ -154,7 +154,9 @@ export function DifferencesDetails({ kind, differences, dry = false }: DetailsOf
     <>
       {incomplete === null ? null : (
         <p class="note">
-          <span class="warn">The list was not read completely, so no record that it lacks counts:</span>{' '}
+          <span class="warn">
+            The list was not read completely, so records that are missing from it are not counted:
+          </span>{' '}
           {incomplete}
         </p>
       )}
