@@ -244,7 +244,10 @@ export function createBackfill(options: BackfillOptions) {
       { total, pageSize, readable: plan.failures <= 1 },
       timing.settleMs,
     );
-    if (way === 'scan') scanForEvents(kind);
+    if (way === 'scan') {
+      const free = plan.running === null && clock.steady() >= plan.dirtyNotBefore;
+      if (free && (plan.retryAt ?? 0) <= clock.steady()) startSyncRun(kind, 'events');
+    }
     if (kind === 'policy') return [];
     return due.filter(({ asked }) => asked || way === 'refetch').map((record) => ({ ...record, kind }));
   }
@@ -271,26 +274,13 @@ export function createBackfill(options: BackfillOptions) {
     repairs.set(key, { asked, done });
   }
 
-  function scanForEvents(kind: Kind): void {
-    const plan = planOf(kind);
-    const free = plan.running === null && clock.steady() >= plan.dirtyNotBefore;
-    if (free && (plan.retryAt ?? 0) <= clock.steady()) startSyncRun(kind, 'events');
-  }
-
-  /**
-   * Deletes proven absences: those that an event announced at once, the others once no record of the kind waits for its proof. Some
-   * services list vendors that they do not show by themselves, so no other vendor is deleted before the list was read: its full sync
-   * deletes what the list lacks too.
-   */
+  /** Deletes proven absences: those that an event announced at once, the others once no record of the kind waits for its proof. */
   async function judgeProofs(kind: FetchedKind): Promise<void> {
     const { awaiting, proven } = await store.countProofs(kind);
     if (proven === 0) return;
-    const isEarly = awaiting > 0 || planOf(kind).running !== null;
-    const onlyAnnounced = isEarly || kind === 'vendor';
+    const onlyAnnounced = awaiting > 0 || planOf(kind).running !== null;
     const context = { cause: causeOf(null), syncRunId: null, onlyAnnounced };
     options.onConcluded(kind, await store.concludeDeletions(kind, null, context, now()), context.cause);
-    if (isEarly || kind !== 'vendor') return;
-    if ((await store.countProofs(kind)).proven > 0) scanForEvents(kind);
   }
 
   /** One at a time, beside everything else. */
