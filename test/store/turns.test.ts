@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { alternatingTurns } from '../../src/store/postgres/pool.ts';
-import { turns } from '../../src/store/sqlite/sqlite.ts';
+import { alternatingTurns, turns } from '../../src/store/turns.ts';
 
 it('each has its turn after the one before it, whatever became of that', async () => {
   const inTurn = turns();

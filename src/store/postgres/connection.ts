@@ -2,11 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { type Database, numbersFrom, type Sql, type Unit } from '../database.ts';
 import type { SQL, Table } from '../drizzle.ts';
+import { alternatingTurns } from '../turns.ts';
 import { sql } from '../units/sql.ts';
 import { CONNECT_TIMEOUT_MS, clientConfig, type PostgresSettings, STATEMENT_TIMEOUT_MS } from './address.ts';
 import { DIALECT, escapeText, pagesBy, write } from './dialect.ts';
 import { ConnectionLost, endsConnection, isRetryable, translate } from './failures.ts';
-import { alternatingTurns, createPool, endConnections, limiter } from './pool.ts';
+import { createPool, endConnections, limiter } from './pool.ts';
 
 const DEFAULT_SCHEMA = 'public';
 

@@ -141,40 +141,6 @@ export function limiter(places: number, waitMs: number): <T>(work: () => Promise
   };
 }
 
-/**
- * Runs one call after another. If one fails, only its own caller is told. There are two queues, which take turns while both have calls:
- * a long queue delays each call of the other by one of its calls at most.
- */
-export function alternatingTurns(): readonly [InTurn, InTurn] {
-  const queues: [Job[], Job[]] = [[], []];
-  let next = 0;
-  let isRunning = false;
-
-  async function run(): Promise<void> {
-    isRunning = true;
-    for (;;) {
-      const from = queues[next]!.length > 0 ? next : 1 - next;
-      const job = queues[from]!.shift();
-      if (job === undefined) break;
-      next = 1 - from;
-      await job();
-    }
-    isRunning = false;
-  }
-
-  const inTurn =
-    (queue: Job[]): InTurn =>
-    (work) =>
-      new Promise((resolve, reject) => {
-        queue.push(() => work().then(resolve, reject));
-        if (!isRunning) void run();
-      });
-  return [inTurn(queues[0]), inTurn(queues[1])];
-}
-
-type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
-type Job = () => Promise<void>;
-
 /** Never rejects. */
 export async function endConnections(connections: { end(): Promise<void> }): Promise<void> {
   await Promise.race([

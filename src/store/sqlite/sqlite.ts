@@ -3,6 +3,7 @@ import { MirrorError, NotMigrated, StoreUnavailable } from '../../platform/error
 import type { Database } from '../database.ts';
 import { facts } from '../schema.ts';
 import { createVerbs, type ReplicaStore, type Store } from '../store.ts';
+import { turns } from '../turns.ts';
 import { beginEpoch, EPOCH_FACT, withGapWatcher } from '../units/gaps.ts';
 import { readFact, sql, writeFact } from '../units/sql.ts';
 import { COPIED_FACT } from './backup.ts';
@@ -147,16 +148,3 @@ function oneAtATime<Verbs extends object>(
     ]),
   ) as Verbs;
 }
-
-/** Runs one call after another, in order. If one fails, only its own caller is told. */
-export function turns(): <T>(work: () => Promise<T>) => Promise<T> {
-  let last: Promise<void> = Promise.resolve();
-  return async (work) => {
-    const mine = last.then(work);
-    last = mine.then(nothing, nothing);
-    // A new promise: `mine` counts as handled, so Node would not report a failure that its caller ignores.
-    return await mine;
-  };
-}
-
-const nothing = () => undefined;
