@@ -11,8 +11,8 @@ import {
   type PendingEvent,
   waitsForProcessing,
 } from '../units/processing.ts';
-import { type Dirtied, hasNewState, loadRecords, TABLE_OF } from '../units/records.ts';
-import { sql, tally } from '../units/sql.ts';
+import { hasNewState, loadRecords, TABLE_OF } from '../units/records.ts';
+import { idsOf, sql } from '../units/sql.ts';
 import type { PostgresDatabase } from './connection.ts';
 import {
   bigintArray,
@@ -31,6 +31,22 @@ import { dirtyColumns, RECORDS, saveRecords } from './records.ts';
 const isNotProcessed = (event: IncomingEvent) => event.kind !== null && !waitsForProcessing(event);
 
 /**
+ * Stores events and marks their records dirty. They get the numbers after the counter, which the function locks. The result is the counter
+ * before; null, and nothing is done: one of the ids is known.
+ */
+function acceptedBy(events: readonly IncomingEvent[], now: Now, timing: DirtyTiming): SQL {
+  const dirtied = events.flatMap(({ kind, recordId }, index) =>
+    kind === null || recordId === null ? [] : [{ kind, id: recordId, number: index + 1 }],
+  );
+  return sql`accept_events(${textArray(events.map((event) => event.id))}, ${textArray(events.map((event) => event.type))},
+    ${timestampArray(events.map((event) => event.createdMs))}, ${bigintArray(events.map((event) => event.createdMs))},
+    ${textArray(events.map((event) => event.kind))}, ${textArray(events.map((event) => event.recordId))},
+    ${textArray(events.map((event) => (waitsForProcessing(event) ? 'pending' : 'ignored')))},
+    ${textArray(events.map((event) => event.body))}, ${dirtyColumns(dirtied)}, ${now.steady}, ${now.steady + timing.settleMs},
+    ${instantOf(now.wall)}, ${textArray(events.map((event) => event.address ?? null))})`;
+}
+
+/**
  * Accepts a group of new events with one statement and one round trip, because all replicas wait while the counter is locked.
  *
  * Null, with nothing done, for the few other groups: an id is known or twice in the group, or an event is not processed.
@@ -41,25 +57,17 @@ async function acceptNew(
   now: Now,
   timing: DirtyTiming,
 ): Promise<AcceptOutcome[] | null> {
-  const ids = events.map((event) => event.id);
-  if (events.length === 0 || new Set(ids).size < events.length || events.some(isNotProcessed)) return null;
-  const dirtied = events.flatMap(({ kind, recordId }, index) =>
-    kind === null || recordId === null ? [] : [{ kind, id: recordId, number: index + 1 }],
-  );
+  const ids = new Set(events.map((event) => event.id));
+  if (events.length === 0 || ids.size < events.length || events.some(isNotProcessed)) return null;
   const { result: before, durable } = await database.transactAtOnce<number | null>(
-    sql`accept_events(${textArray(ids)}, ${textArray(events.map((event) => event.type))},
-      ${timestampArray(events.map((event) => event.createdMs))}, ${bigintArray(events.map((event) => event.createdMs))},
-      ${textArray(events.map((event) => event.kind))}, ${textArray(events.map((event) => event.recordId))},
-      ${textArray(events.map((event) => (waitsForProcessing(event) ? 'pending' : 'ignored')))},
-      ${textArray(events.map((event) => event.body))}, ${dirtyColumns(dirtied)}, ${now.steady}, ${now.steady + timing.settleMs},
-      ${instantOf(now.wall)}, ${textArray(events.map((event) => event.address ?? null))})`,
+    acceptedBy(events, now, timing),
   );
   if (before === null) return null;
   await durable;
-  return ids.map((_, index) => ({ status: 'accepted', seq: before + index + 1 }));
+  return events.map((_, index) => ({ status: 'accepted', seq: before + index + 1 }));
 }
 
-/** While this transaction has the counter locked, no other one accepts events. */
+/** While this transaction has the counter locked, no other one accepts events. It has taken no number yet. */
 async function insertNew(
   unit: Unit,
   events: readonly IncomingEvent[],
@@ -67,51 +75,20 @@ async function insertNew(
   timing: DirtyTiming,
 ): Promise<(number | null)[]> {
   if (events.length === 0) return [];
-  const firstById = new Map<string, IncomingEvent>();
-  for (const event of events) if (!firstById.has(event.id)) firstById.set(event.id, event);
-  const rows = [...firstById.values()].map(
-    ({ id, type, createdMs, kind, recordId, known, address, body }, place) => ({
-      place,
-      id,
-      type,
-      createdMs,
-      kind,
-      recordId,
-      address,
-      body,
-      state: waitsForProcessing({ known, kind, recordId }) ? 'pending' : 'ignored',
-      created: instantOf(createdMs),
-    }),
+  const ids = textArray(events.map((event) => event.id));
+  const known = await idsOf(
+    unit,
+    sql`SELECT id FROM events WHERE id = ANY (${ids}::text[]) UNION ALL SELECT id FROM trimmed_events WHERE id = ANY (${ids}::text[])`,
   );
-  const inserted = await unit.query<{ seq: number; id: string; state: 'pending' | 'ignored' }>(
-    sql`INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state,
-       processed_at, address, body)
-     SELECT ${unit.numbers.current()}::bigint + row_number() OVER (ORDER BY place), id, type, created, "createdMs", kind, "recordId",
-       received.at, received.at, state, CASE state WHEN 'ignored' THEN received.at END, address, body
-     FROM (SELECT ${instantOf(now.wall)}::timestamptz AS at) AS received,
-       json_to_recordset(${rowsOf(rows)}::json) AS x (place int, id text, type text, created timestamptz, "createdMs" bigint,
-       kind text, "recordId" text, state text, address text, body text)
-     WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.id = x.id) AND NOT EXISTS (SELECT 1 FROM trimmed_events t WHERE t.id = x.id)
-     RETURNING seq, id, state`,
-  );
-  const counts = { pending: 0, ignored: 0 };
-  for (const { state } of inserted) {
-    unit.numbers.next();
-    counts[state] += 1;
-  }
-  tally(unit, counts);
-  const seqs = new Map(inserted.map(({ id, seq }) => [id, seq]));
-  const dirtied = inserted.flatMap(({ id, seq }): Dirtied[] => {
-    const { kind, recordId } = firstById.get(id)!;
-    return kind === null || recordId === null ? [] : [{ kind, id: recordId, number: seq }];
+  const seen = new Set(known);
+  const numbers = events.map(({ id }) => {
+    if (seen.has(id)) return null;
+    seen.add(id);
+    return unit.numbers.next();
   });
-  RECORDS.dirty(unit, dirtied, now, timing);
-  return events.map(({ id }) => {
-    const seq = seqs.get(id) ?? null;
-    // Only the first of a group has the number.
-    seqs.delete(id);
-    return seq;
-  });
+  const fresh = events.filter((_, nth) => numbers[nth] !== null);
+  if (fresh.length > 0) unit.send(sql`SELECT ${acceptedBy(fresh, now, timing)}`);
+  return numbers;
 }
 
 /**
