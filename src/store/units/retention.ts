@@ -54,14 +54,12 @@ interface Trimming {
   stops?: SQL;
   /** Where a step begins, instead of at the caller's `after`. */
   from?(unit: Sql): Promise<number>;
-  /** Trims the ready rows and returns how many; `last` is the last row that was old enough. */
-  trim(unit: Unit, keys: number[], last: Candidate): Promise<number>;
+  /** Trims the ready rows, which `isOld` finds, and returns how many; `last` is the last row that was old enough. Default: deletes them. */
+  trim?(unit: Unit, isOld: SQL, last: Candidate): Promise<number>;
 }
 
-const deleting =
-  (table: Table, key: Column): Trimming['trim'] =>
-  (unit, keys) =>
-    unit.change(sql`DELETE FROM ${table} WHERE ${unit.dialect.isAmong(key, keys)}`);
+const deleted = (unit: Unit, table: Table, isOld: SQL) =>
+  unit.change(sql`DELETE FROM ${table} WHERE ${isOld}`);
 
 /**
  * `searched` of an id that the API has not shown: an event that names it was trimmed before the other ids in it were asked for. The
@@ -70,15 +68,14 @@ const deleting =
 export const TRIMMED_UNSEARCHED = -1;
 
 /** Replaces bodies by their hashes, which recognise a late redelivery. Returns how many. */
-async function emptyBodies(unit: Unit, keys: readonly number[]): Promise<number> {
-  const { seq } = events;
+async function emptyBodies(unit: Unit, isOld: SQL): Promise<number> {
   const kept = await unit.query<{ seq: number; body: string }>(
-    sql`SELECT seq, body FROM events WHERE ${unit.dialect.isAmong(seq, keys)} AND body IS NOT NULL`,
+    sql`SELECT seq, body FROM events WHERE ${isOld} AND body IS NOT NULL`,
   );
   const hashed = kept.map((row) => ({ number: String(row.seq), hash: contentHashOf(row.body) }));
   unit.send(
     sql`UPDATE record_state SET searched = ${TRIMMED_UNSEARCHED} FROM events
-      WHERE ${unit.dialect.isAmong(seq, keys)} AND body IS NOT NULL AND events.kind = 'risk_assessment' AND state <> 'discarded'
+      WHERE ${isOld} AND body IS NOT NULL AND events.kind = 'risk_assessment' AND state <> 'discarded'
         AND record_state.kind = events.kind AND record_state.id = record_id AND NOT returned AND searched < seq`,
   );
   const contentHash = sql`coalesce(${events.contentHash}, given.hash)`;
@@ -114,7 +111,8 @@ function fromOldest(trimming: Trimming): Trim {
     const last = old.at(-1);
     if (last === undefined) return { trimmed: 0, next: null };
     const keys = old.filter((row) => row.ready).map((row) => row.key);
-    const trimmed = await trimming.trim(unit, keys, last);
+    const isOld = unit.dialect.isAmong(key, keys);
+    const trimmed = await (trimming.trim?.(unit, isOld, last) ?? deleted(unit, table, isOld));
     return { trimmed, next: isFull || taken === limit ? last.key : null };
   };
 }
@@ -139,9 +137,9 @@ const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
     // Trimming waits for a pending event. It goes past a failed one, and comes back when the event is no longer failed.
     stops: sql`state = 'pending'`,
     ready: sql`state <> 'failed'`,
-    async trim(unit, keys, { key }) {
+    async trim(unit, isOld, { key }) {
       await writeFact(unit, TRIMMED_BODIES_FACT, String(key));
-      return await emptyBodies(unit, keys);
+      return await emptyBodies(unit, isOld);
     },
   }),
   quarantine_bodies: fromOldest({
@@ -149,30 +147,16 @@ const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
     key: quarantine.id,
     at: quarantine.receivedAt,
     condition: sql`body IS NOT NULL`,
-    trim: (unit, keys) =>
-      unit.change(
-        update(quarantine, { address: null, body: null }, unit.dialect.isAmong(quarantine.id, keys)),
-      ),
+    trim: (unit, isOld) => unit.change(update(quarantine, { address: null, body: null }, isOld)),
   }),
-  duplicates: fromOldest({
-    table: duplicates,
-    key: duplicates.id,
-    at: duplicates.receivedAt,
-    trim: deleting(duplicates, duplicates.id),
-  }),
-  rejections: fromOldest({
-    table: rejections,
-    key: rejections.id,
-    at: rejections.at,
-    trim: deleting(rejections, rejections.id),
-  }),
+  duplicates: fromOldest({ table: duplicates, key: duplicates.id, at: duplicates.receivedAt }),
+  rejections: fromOldest({ table: rejections, key: rejections.id, at: rejections.at }),
   events: fromOldest({
     ...EVENTS,
     // The newest event stays: it shows when a delivery last came.
     ready: sql`state IN ('processed', 'ignored', 'discarded') AND seq < (SELECT max(seq) FROM events)`,
-    async trim(unit, keys) {
-      await emptyBodies(unit, keys);
-      const isOld = unit.dialect.isAmong(events.seq, keys);
+    async trim(unit, isOld) {
+      await emptyBodies(unit, isOld);
       await unit.change(
         sql`INSERT INTO trimmed_events (id, content_hash, received_at)
           SELECT id, content_hash, received_at FROM events WHERE ${isOld}`,
@@ -190,13 +174,13 @@ const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
     table: changes,
     key: changes.seq,
     at: changes.at,
-    async trim(unit, keys, last) {
+    async trim(unit, isOld, last) {
       // In the same commit: whoever follows the changes and misses the deleted rows must find this.
       await writeFact(unit, TRIMMED_CHANGES_FACT, JSON.stringify({ through: last.key, at: last.at }));
-      return await deleting(changes, changes.seq)(unit, keys, last);
+      return await deleted(unit, changes, isOld);
     },
   }),
-  audit: fromOldest({ table: audit, key: audit.id, at: audit.at, trim: deleting(audit, audit.id) }),
+  audit: fromOldest({ table: audit, key: audit.id, at: audit.at }),
   registrations: expire(registrations, registrations.upstreamId, registrations.expiresAt),
   event_ids: expire(trimmedEvents, trimmedEvents.id, trimmedEvents.receivedAt),
 };
