@@ -37,26 +37,18 @@ export function createReplicaVerbs(database: Database) {
 
     /** Takes the lease, or extends it if this owner has it. Null: another owner has it. */
     async takeLease(name: string, owner: string, leaseMs: number, now: Now): Promise<Lease | null> {
-      const leaseUntil = now.steady + leaseMs;
+      const taken = { name, owner, fence: 1, leaseUntil: now.steady + leaseMs };
+      const isOver = sql`${leases.leaseUntil} <= ${now.steady}`;
+      const nextFence = sql`${leases.fence} + CASE WHEN ${isOver} THEN 1 ELSE 0 END`;
       // Locks only the row of this lease: `concludeDeletions` locks it too, and other leases must be extended meanwhile.
-      return await database.transactApart(null, async (unit) => {
-        const kept = await singleValue<number>(
+      const fence = await database.transactApart(null, (unit) =>
+        singleValue<number>(
           unit,
-          sql`UPDATE leases SET lease_until = ${leaseUntil}
-            WHERE name = ${name} AND owner = ${owner} AND lease_until > ${now.steady} RETURNING fence`,
-        );
-        if (kept !== null) return { name, owner, fence: kept };
-        await unit.change(
-          sql`${insertInto(leases, { name, owner: '', fence: 0, leaseUntil: 0 })} ON CONFLICT (name) DO NOTHING`,
-        );
-        const [lease] = await unit.query<{ fence: number; leaseUntil: number }>(
-          sql`SELECT fence, lease_until AS "leaseUntil" FROM leases WHERE name = ${name} ${unit.dialect.forUpdate}`,
-        );
-        if (lease!.leaseUntil > now.steady) return null;
-        const fence = lease!.fence + 1;
-        await unit.change(update(leases, { owner, fence, leaseUntil }, sql`name = ${name}`));
-        return { name, owner, fence };
-      });
+          sql`${upsert(leases, ['name'], taken, { fence: nextFence })}
+            WHERE ${isOver} OR ${leases.owner} = ${owner} RETURNING ${leases.fence}`,
+        ),
+      );
+      return fence === null ? null : { name, owner, fence };
     },
 
     /** Releases the lease, if it still has this owner and fence. */
