@@ -91,19 +91,11 @@ export function createDatabase(
   const [deliveriesInTurn, inTurn] = alternatingTurns();
   const limitedStatements = limiter(Math.max(2, size - KEPT_FOR_UNITS), CONNECT_TIMEOUT_MS);
 
-  function sqlOn(client: pg.ClientBase): Sql {
-    const run = (statement: SQL) => {
-      const { text, params } = write(statement);
-      return wrapErrors(client.query({ name: names(text), text, values: params.map(parameter) }));
-    };
-    const query = async <Row>(statement: SQL) => (await run(statement)).rows as Row[];
-    return {
-      dialect: DIALECT,
-      query,
-      page: pagesBy(query),
-      change: async (statement) => (await run(statement)).rowCount ?? 0,
-    };
-  }
+  const runOn = (client: pg.ClientBase, statement: SQL): Promise<pg.QueryResult> => {
+    const { text, params } = write(statement);
+    return wrapErrors(client.query({ name: names(text), text, values: params.map(parameter) }));
+  };
+  const sqlOn = (client: pg.ClientBase) => sqlOver((statement) => runOn(client, statement));
 
   /**
    * Runs `work`. If its commit does not wait for the disk, so that no other writer does, `work` calls `flush` when it has sent the commit.
@@ -180,14 +172,8 @@ export function createDatabase(
 
   function statementsIn(limited: ReturnType<typeof limiter>): Required<Database>['reports'] {
     const alone: typeof pool.onConnection = (work) => retrying(() => limited(() => pool.onConnection(work)));
-    const query: Sql['query'] = (statement) => alone((client) => sqlOn(client).query(statement));
     return {
-      sql: {
-        dialect: DIALECT,
-        query,
-        page: pagesBy(query),
-        change: (statement) => alone((client) => sqlOn(client).change(statement)),
-      },
+      sql: sqlOver((statement) => alone((client) => runOn(client, statement))),
       currentNumber: () =>
         alone(async (client) => {
           const [row] = await sqlOn(client).query<{ value: number }>(COUNTER);
@@ -279,6 +265,16 @@ export function createDatabase(
         }
       }),
     close: () => pool.close(),
+  };
+}
+
+function sqlOver(run: (statement: SQL) => Promise<pg.QueryResult>): Sql {
+  const query = async <Row>(statement: SQL) => (await run(statement)).rows as Row[];
+  return {
+    dialect: DIALECT,
+    query,
+    page: pagesBy(query),
+    change: async (statement) => (await run(statement)).rowCount ?? 0,
   };
 }
 
