@@ -27,8 +27,13 @@ export function schemaSteps(db: Connection): Steps {
 /** Brings the schema up to this version, in one transaction. Throws as `schemaSteps` does. */
 export function migrateSchema(db: Connection): void {
   const { taken, missing } = schemaSteps(db);
+  if (missing.length === 0) return;
+  // Not by drizzle's migrator: if SQLite has rolled back already, as on a full disk, that reports only that its ROLLBACK failed.
+  const takeSteps = db.transaction(() => {
+    for (const statement of missing) db.exec(statement);
+  });
   try {
-    guarded(() => takeSteps(db, missing));
+    guarded(takeSteps.immediate);
   } catch (error) {
     if (error instanceof StoreUnavailable) throw error;
     const reason = describeError(error);
@@ -39,19 +44,6 @@ export function migrateSchema(db: Connection): void {
           ? 'nothing was changed; let DATABASE_URL name a file of its own'
           : 'nothing was changed; free disk space or restore a backup, then start again',
     });
-  }
-}
-
-/** Not by drizzle's migrator: if SQLite has rolled back already, as on a full disk, that reports only that its ROLLBACK failed. */
-function takeSteps(db: Connection, statements: readonly string[]): void {
-  if (statements.length === 0) return;
-  db.exec('BEGIN IMMEDIATE');
-  try {
-    for (const statement of statements) db.exec(statement);
-    db.exec('COMMIT');
-  } catch (error) {
-    if (db.inTransaction) db.exec('ROLLBACK');
-    throw error;
   }
 }
 
