@@ -1,46 +1,35 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  CLASSES,
-  createLine,
-  nextTurn,
-  type VerbClass,
-  type Waiting,
-} from '../../src/store/sqlite/thread-worker.ts';
+import { CLASSES, createLine, type VerbClass } from '../../src/store/sqlite/thread-worker.ts';
+
+/** Whose turn it is while each of these classes always has an item that waits. */
+function turnsAmong(classes: readonly VerbClass[], count: number): VerbClass[] {
+  const line = createLine<VerbClass>();
+  for (const each of classes) line.add(each, each);
+  return Array.from({ length: count }, () => {
+    const turn = line.next()!;
+    line.add(turn, turn);
+    return turn;
+  });
+}
 
 describe('the next turn', () => {
-  it.each<[what: string, waiting: Waiting, turn: VerbClass | null]>([
-    ['is nobody’s where nobody waits', {}, null],
+  it('is nobody’s where nobody waits', () => {
+    expect(createLine().next()).toBeUndefined();
+  });
+
+  it.each<[what: string, waiting: readonly VerbClass[], turns: string]>([
+    ['is a delivery’s, and after three of what is processed', ['processing', 'deliveries'], 'dddpdddpdddp'],
+    ['is of an operator after four deliveries', ['operators', 'deliveries'], 'ddddoddddodddd'],
+    ['is of a page after seven deliveries', ['syncs', 'deliveries'], 'dddddddsddddddds'],
+    ['is of a report after seven pages', ['reports', 'syncs'], 'sssssssrsssssssr'],
     [
-      'is a delivery’s before all others',
-      { syncs: 0, processing: 0, deliveries: 0, operators: 0 },
-      'deliveries',
+      'is of what waits the longest beyond its patience, and of the first of those that wait as long',
+      CLASSES,
+      'dddpdodpsrdopdddposdrpdo',
     ],
-    [
-      'is in this order where there is none',
-      { reports: 0, syncs: 0, operators: 0, processing: 0 },
-      'processing',
-    ],
-    [
-      'is still a delivery’s while the others have patience',
-      { deliveries: 0, processing: 2, syncs: 6 },
-      'deliveries',
-    ],
-    ['is of what has waited for three deliveries', { deliveries: 0, processing: 3 }, 'processing'],
-    ['is of a page that has waited for seven', { deliveries: 0, processing: 2, syncs: 7 }, 'syncs'],
-    [
-      'is of what waits the longest beyond its patience',
-      { processing: 4, operators: 6, syncs: 8 },
-      'operators',
-    ],
-    ['is of the first of those that wait as long beyond it', { processing: 3, syncs: 7 }, 'processing'],
-    [
-      'is a delivery’s again after one of another class',
-      { deliveries: 1, processing: 3, syncs: 7 },
-      'deliveries',
-    ],
-  ])('%s', (_what, waiting, turn) => {
-    expect(nextTurn(waiting)).toBe(turn);
+  ])('%s', (_what, waiting, turns) => {
+    expect(turnsAmong(waiting, turns.length).map(([initial]) => initial)).toEqual([...turns]);
   });
 
   it('comes to every class that waits within its patience and a turn of each other, and within a class to the first', () => {

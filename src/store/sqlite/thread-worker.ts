@@ -27,7 +27,6 @@ async function serve(
   { path, isReader }: NonNullable<ThreadData['storeFile']>,
 ): Promise<void> {
   const tell = (answer: Answer) => port.postMessage(answer);
-  const line = createLine<Call>();
   /** Gaps that the running verb has opened or resolved. */
   let gaps: GapChange[] = [];
   let store: Store;
@@ -47,6 +46,7 @@ async function serve(
   store.watchGaps((change) => gaps.push(change));
   tell({ what: 'opened', verbs: Object.keys(verbs) as ThreadVerb[], gaps: noted() });
 
+  const line = createLine<Call>();
   let isWorking = false;
   let isClosing = false;
   port.on('message', (asked: Asked) => {
@@ -173,46 +173,24 @@ const PATIENCE: Readonly<Record<VerbClass, number>> = {
   reports: 7,
 };
 
-/** How many turns others have had while each waiting class waits. */
-export type Waiting = Readonly<Partial<Record<VerbClass, number>>>;
-
-/**
- * The class that has waited the longest beyond its patience; if none has, the first that waits; null if none waits.
- */
-export function nextTurn(waiting: Waiting): VerbClass | null {
-  let chosen: VerbClass | null = null;
-  let longest = -1;
-  for (const each of CLASSES) {
-    const passed = waiting[each];
-    if (passed === undefined) continue;
-    const beyond = Math.max(-1, passed - PATIENCE[each]);
-    if (chosen !== null && beyond <= longest) continue;
-    chosen = each;
-    longest = beyond;
-  }
-  return chosen;
-}
-
 /** A queue for each class, in order of arrival. `next` removes and returns the item whose turn it is. */
 export function createLine<Item>() {
-  const items = new Map<VerbClass, Item[]>();
-  const passed: Partial<Record<VerbClass, number>> = {};
+  /** `passed`: how many turns others have had while the class waits. */
+  const lines = CLASSES.map((name) => ({ name, items: [] as Item[], passed: 0 }));
+  /** How long beyond its patience; all that have patience are equal. */
+  const beyond = ({ name, passed }: (typeof lines)[number]) => Math.max(-1, passed - PATIENCE[name]);
   return {
-    add(ofClass: VerbClass, item: Item): void {
-      const waiting = items.get(ofClass);
-      if (waiting === undefined) items.set(ofClass, [item]);
-      else waiting.push(item);
-      passed[ofClass] ??= 0;
+    add(of: VerbClass, item: Item): void {
+      lines.find(({ name }) => name === of)!.items.push(item);
     },
+    /** The class that has waited the longest beyond its patience; if none has, the first that waits. */
     next(): Item | undefined {
-      const turn = nextTurn(passed);
-      if (turn === null) return undefined;
-      for (const each of CLASSES) if (passed[each] !== undefined) passed[each] += 1;
-      const waiting = items.get(turn)!;
-      const item = waiting.shift();
-      if (waiting.length > 0) passed[turn] = 0;
-      else delete passed[turn];
-      return item;
+      const waiting = lines.filter(({ items }) => items.length > 0);
+      const [turn] = waiting.toSorted((one, other) => beyond(other) - beyond(one));
+      if (turn === undefined) return undefined;
+      for (const each of waiting) each.passed += 1;
+      turn.passed = 0;
+      return turn.items.shift();
     },
   };
 }
