@@ -124,33 +124,23 @@ const STATUS_VIEW = 'sync_status';
 export async function checkPrivileges(database: PostgresDatabase, readOnly: boolean): Promise<void> {
   const schema = quoted(database.schema);
   const names = [...TABLE_NAMES, CLAIMS, COUNTER_INTACT, NOTES, ...(readOnly ? [STATUS_VIEW] : [])];
-  const wanted = readOnly ? 'SELECT' : 'SELECT, INSERT, UPDATE, DELETE';
-  const rows = await database.sql.query<{ table: string; user: string; isOpen: boolean }>(
-    sql`SELECT c.relname AS "table", current_user AS "user", has_schema_privilege(n.oid, 'USAGE') AS "isOpen"
+  const privileges = readOnly ? 'SELECT' : 'SELECT, INSERT, UPDATE, DELETE';
+  const rows = await database.sql.query<{ table: string; user: string; isOpen: boolean; wanted: string }>(
+    sql`SELECT c.relname AS "table", current_user AS "user", has_schema_privilege(n.oid, 'USAGE') AS "isOpen", wanted
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     CROSS JOIN LATERAL (SELECT CASE c.relname WHEN ${NOTES} THEN 'SELECT' ELSE ${privileges} END AS wanted) AS w
      WHERE n.nspname = ${database.schema} AND c.relname = ANY (${sql.param(names)}::text[]) AND NOT (has_schema_privilege(n.oid, 'USAGE') AND
-       (SELECT bool_and(has_table_privilege(c.oid, each))
-        FROM unnest(CASE c.relname WHEN ${NOTES} THEN '{SELECT}' ELSE ${sql.param(wanted.split(', '))}::text[] END) AS each))
+       (SELECT bool_and(has_table_privilege(c.oid, each)) FROM unnest(string_to_array(wanted, ', ')) AS each))
      ORDER BY c.relname = ${NOTES}, c.relname`,
   );
   const [first] = rows;
   if (first === undefined) return readOnly ? undefined : await checkFunctions(database);
   const user = quoted(first.user);
-  const grant = (what: string, tables: readonly { table: string }[]) =>
-    tables.length === 0
-      ? []
-      : [`GRANT ${what} ON ${tables.map(({ table }) => `${schema}.${quoted(table)}`).join(', ')} TO ${user}`];
-  const grants = [
-    ...(first.isOpen ? [] : [`GRANT USAGE ON SCHEMA ${schema} TO ${user}`]),
-    ...grant(
-      wanted,
-      rows.filter(({ table }) => table !== NOTES),
-    ),
-    ...grant(
-      'SELECT',
-      rows.filter(({ table }) => table === NOTES),
-    ),
-  ];
+  const grants = [...Map.groupBy(rows, ({ wanted }) => wanted)].map(([wanted, tables]) => {
+    const on = tables.map(({ table }) => `${schema}.${quoted(table)}`).join(', ');
+    return `GRANT ${wanted} ON ${on} TO ${user}`;
+  });
+  if (!first.isOpen) grants.unshift(`GRANT USAGE ON SCHEMA ${schema} TO ${user}`);
   throw new UsageError(
     `the user ${first.user} lacks privileges on ${rows.length} tables of the schema ${database.schema}, among them ${first.table}`,
     `run ${grants.join('; ')}`,
