@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { MirrorError, NotMigrated, StoreUnavailable } from '../../platform/errors.ts';
+import { MirrorError, NotMigrated } from '../../platform/errors.ts';
 import type { Database } from '../database.ts';
 import { facts } from '../schema.ts';
 import { createVerbs, type ReplicaStore, type Store } from '../store.ts';
@@ -65,10 +65,8 @@ async function openCurrent(path: string, options: { readOnly: boolean; isOpen: b
 
 function namingBackup(error: unknown, backup: string): unknown {
   if (!(error instanceof MirrorError)) return error;
-  const remedy = `${error.remedy === undefined ? '' : `${error.remedy}; `}what it was before the migration is in ${backup}`;
-  return error instanceof StoreUnavailable
-    ? new StoreUnavailable(error.message, { fatal: error.fatal, remedy, cause: error })
-    : new MirrorError(error.code, error.message, { retryable: error.retryable, remedy, cause: error });
+  const before = error.remedy === undefined ? '' : `${error.remedy}; `;
+  return Object.assign(error, { remedy: `${before}what it was before the migration is in ${backup}` });
 }
 
 /** Begins a new epoch if a backup was put back, or if the epoch is missing: a person removes it from a copy made in another way. */
