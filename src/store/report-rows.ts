@@ -93,6 +93,9 @@ export const change = z
   })
   .meta({ id: 'Change' });
 
+/** The last change that is not kept any more. All before it are gone too. */
+export const trimmedChanges = z.object({ through: whole, at: instant });
+
 export const gap = z
   .object({
     id: whole,
@@ -211,4 +214,17 @@ export const pendingDeletion = z.object({
   synced_at: instant.nullable().describe('When its row was last written; null: it has none.'),
   pending_since: instant,
   approved_until: instant.nullable().describe('Null: nobody has approved it.'),
+});
+
+/** A place in payloads where ids of a kind were found, and which no setting names. */
+export const learnedPointer = z.object({
+  kind,
+  // Dotted, as in a setting.
+  path: text,
+  // The event that proved it, and the record that the event named.
+  event_id: text,
+  record_id: text,
+  learned_at: instant,
+  // Events are read with it.
+  used: z.boolean(),
 });

@@ -19,6 +19,8 @@ export type AuditReport = z.output<typeof rows.auditEntry>;
 export type KindStatus = z.output<typeof rows.kindStatus>;
 export type DeliveryReport = z.output<typeof rows.delivery>;
 export type PendingDeletionReport = z.output<typeof rows.pendingDeletion>;
+export type TrimmedChanges = z.output<typeof rows.trimmedChanges>;
+export type LearnedPointerReport = z.output<typeof rows.learnedPointer>;
 
 /** The columns of a record that people see, in the order of the tables. The tables also have internal columns. */
 // biome-ignore format: names side by side
@@ -26,26 +28,6 @@ export const recordColumns = (kind: Kind): readonly (keyof RecordReport)[] => [
   'id', 'name', ...(kind === 'policy' ? (['version'] as const) : []), 'status', 'data', 'first_seen_at', 'synced_at', 'verified_at',
   'unverified_since', 'deleted_at', 'last_event_id', 'last_event_at', 'cause',
 ];
-
-export interface TrimmedChanges {
-  /** Changes up to this number are gone. */
-  through: number;
-  /** When the last of them was made. */
-  at: string;
-}
-
-/** A place in payloads where ids of a kind were found, and which no setting names. */
-export interface LearnedPointerReport {
-  kind: Kind;
-  /** Dotted, as in a setting. */
-  path: string;
-  /** The event that proved it, and the record that the event named. */
-  event_id: string;
-  record_id: string;
-  learned_at: string;
-  /** Events are read with it. */
-  used: boolean;
-}
 
 export interface StoreSummary {
   kinds: KindStatus[];

@@ -53,16 +53,6 @@ const deliveryCounts = z.object({
   rejected: z.record(z.string(), whole).describe('By reason; only those that occurred.'),
 });
 
-const learnedPointer = z.object({
-  kind,
-  path: text,
-  setting: text,
-  event_id: text,
-  record_id: text,
-  learned_at: instant,
-  used: z.boolean(),
-});
-
 const runningSyncRun = z.object({
   id: whole,
   kind,
@@ -129,7 +119,7 @@ export const status = z
       })
       .nullable(),
     learned_pointers: z
-      .array(learnedPointer)
+      .array(rows.learnedPointer.extend({ setting: text }))
       .nullable()
       .describe('Where ids were found by asking the API, which no setting names yet.'),
     pending_deletions: z.array(pendingCount),
@@ -219,8 +209,7 @@ export const snapshot = z.object({
   epoch: text.describe('Changes when a backup is put back.'),
   seq: whole.describe('The number at which the rows stand; the same on every page.'),
   after: text.describe('Follow /api/changes from here: the epoch and the number.'),
-  trimmed: z
-    .object({ through: whole, at: instant })
+  trimmed: rows.trimmedChanges
     .nullable()
     .describe('The last change that is not kept any more; null when all are.'),
   items: z.array(rows.record.and(z.object({ kind }))),
