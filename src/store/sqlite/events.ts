@@ -24,7 +24,7 @@ type Arrival = Omit<PendingEvent, 'owner'>;
  * again was a sixth of the cost of processing. It is only a cache: any event may be missing.
  */
 export function createArrivals() {
-  const kept = new Map<number, Arrival & { data: JsonObject | undefined }>();
+  const kept = new Map<number, Arrival & Pick<IncomingEvent, 'data'>>();
   let characters = 0;
   return {
     /** Called after the commit, because the number of a transaction that is rolled back goes to another event. */
@@ -35,24 +35,12 @@ export function createArrivals() {
     ): void {
       for (const [index, event] of events.entries()) {
         const outcome = outcomes[index];
-        const { id, type, created, createdMs, kind, recordId, body, data, known } = event;
+        const { body, known } = event;
         if (!known || outcome?.status !== 'accepted') continue;
         if (kept.size >= ARRIVALS_KEPT) return;
         if (characters + body.length > CHARACTERS_KEPT) continue;
         characters += body.length;
-        kept.set(outcome.seq, {
-          seq: outcome.seq,
-          id,
-          type,
-          created,
-          createdMs,
-          kind: kind!,
-          recordId,
-          receivedWall,
-          attempts: 0,
-          body,
-          data,
-        });
+        kept.set(outcome.seq, { ...event, seq: outcome.seq, kind: event.kind!, receivedWall, attempts: 0 });
       }
     },
     get: (seq: number): Arrival | undefined => kept.get(seq),
