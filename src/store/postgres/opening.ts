@@ -64,12 +64,6 @@ export async function checkServer(database: PostgresDatabase, readOnly: boolean)
   );
 }
 
-/** Throws UsageError for a pooler of transactions: it shares connections and their settings, so mirrors would write each other's tables. */
-export async function checkPooler(database: PostgresDatabase): Promise<void> {
-  const pools = await poolerMode(database);
-  if (pools !== null) throw poolerError(pools);
-}
-
 const poolerError = (pools: 'transactions' | 'statements') =>
   new UsageError(
     `DATABASE_URL leads to a pooler of ${pools}, which would mix up connections`,
@@ -89,8 +83,8 @@ export function poolerErrorFor(error: unknown): UsageError | null {
 /** What PgBouncer says at the first BEGIN, when it ends the connection. */
 const STATEMENTS_ALONE = /not allowed in statement pooling/;
 
-/** Null: there is no pooler, or it pools sessions. */
-async function poolerMode(database: PostgresDatabase): Promise<'transactions' | 'statements' | null> {
+/** Throws UsageError for a pooler of transactions: it shares connections and their settings, so mirrors would write each other's tables. */
+export async function checkPooler(database: PostgresDatabase): Promise<void> {
   const client = await database.dedicated();
   try {
     const serverProcess = async () => {
@@ -106,11 +100,10 @@ async function poolerMode(database: PostgresDatabase): Promise<'transactions' | 
       await tx.query(sql`SELECT 1`);
       return await serverProcess();
     });
-    return before === during ? null : 'transactions';
+    if (before !== during) throw poolerError('transactions');
   } catch (error) {
-    if (error instanceof StoreUnavailable && STATEMENTS_ALONE.test(reasonOf(error.cause)))
-      return 'statements';
-    throw error;
+    const isAlone = error instanceof StoreUnavailable && STATEMENTS_ALONE.test(reasonOf(error.cause));
+    throw isAlone ? poolerError('statements') : error;
   } finally {
     await endConnections(client);
   }
