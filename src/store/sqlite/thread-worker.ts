@@ -28,7 +28,7 @@ async function serve(
 ): Promise<void> {
   const tell = (answer: Answer) => port.postMessage(answer);
   /** Gaps that the running verb has opened or resolved. */
-  let gaps: GapChange[] = [];
+  const gaps: GapChange[] = [];
   let store: Store;
   try {
     // The writing thread has opened the file before, so the reader finds the schema migrated.
@@ -44,7 +44,7 @@ async function serve(
   }
   const verbs = { ...store, ...compactVerbs(store) } as unknown as Verbs;
   store.watchGaps((change) => gaps.push(change));
-  tell({ what: 'opened', verbs: Object.keys(verbs) as ThreadVerb[], gaps: noted() });
+  tell({ what: 'opened', verbs: Object.keys(verbs) as ThreadVerb[], gaps: gaps.splice(0) });
 
   const line = createLine<Call>();
   let isWorking = false;
@@ -83,14 +83,8 @@ async function serve(
       (error: unknown) => ({ error: errorToMessage(error) }),
     );
     const done: Done = { what: 'done', id, ...result };
-    const changes = noted();
+    const changes = gaps.splice(0);
     tell(changes.length === 0 ? done : { ...done, gaps: changes });
-  }
-
-  function noted(): GapChange[] {
-    const changes = gaps;
-    if (changes.length > 0) gaps = [];
-    return changes;
   }
 }
 

@@ -52,7 +52,7 @@ export async function openInThread(path: string, options: ThreadOptions = {}): P
   try {
     opened = await writer.opened;
   } catch (error) {
-    await writer.end();
+    await writer.close();
     throw error;
   }
   // Not awaited: calls that come meanwhile are answered when it is open.
@@ -157,15 +157,12 @@ function startThread(
   function answered(answer: Answer): void {
     if (answer.what === 'done') done(answer);
     else if (answer.what === 'opened') opening.resolve(answer);
-    else if (answer.what === 'not opened') refused(errorFromMessage(answer.error));
-    else if (answer.what === 'migrating') options.onMigrating?.();
+    else if (answer.what === 'not opened') {
+      // The thread ends now, for a reason that the caller of `opened` gets.
+      isRefused = true;
+      opening.reject(errorFromMessage(answer.error));
+    } else if (answer.what === 'migrating') options.onMigrating?.();
     else options.onBackup?.(answer.to);
-  }
-
-  /** The store could not be opened: the thread ends now, for a reason that the caller of `opened` gets. */
-  function refused(error: Error): void {
-    isRefused = true;
-    opening.reject(error);
   }
 
   function done(answer: Done): void {
@@ -223,11 +220,6 @@ function startThread(
       for (const each of queued.splice(0)) send(each);
       send({ what: 'close' });
       await ended.promise;
-    },
-    /** Ends the thread at once; its calls get no answer. */
-    end(): Promise<unknown> {
-      endReason ??= new Error('the store is closed');
-      return worker.terminate();
     },
   };
 }
