@@ -133,21 +133,19 @@ function schemaToMigrate(path: string): number | null {
 export function superseded(names: readonly string[], database: string, newest: string): string[] {
   const backups = names.flatMap((name) => {
     if (!name.startsWith(`${database}.schema-`)) return [];
-    const match = /^(\d+)\.(\d{8}T\d{6}Z)\.bak(\.partial-\d.*)?$/.exec(
+    const match = /^(\d+)\.\d{8}T\d{6}Z\.bak(\.partial-\d.*)?$/.exec(
       name.slice(`${database}.schema-`.length),
     );
     if (match === null) return [];
-    return [{ name, schema: Number(match[1]), at: match[2] ?? '', isPartial: match[3] !== undefined }];
+    return [{ name, schema: Number(match[1]), isPartial: match[2] !== undefined }];
   });
-  const whole = backups.filter((backup) => !backup.isPartial);
+  const whole = backups.filter(({ isPartial }) => !isPartial);
+  const bySchema = Map.groupBy(whole, ({ schema }) => schema);
   const kept = new Set([newest]);
-  const schemas = [...new Set(whole.map((backup) => backup.schema))].sort((a, b) => b - a);
-  for (const schema of schemas.slice(0, SCHEMAS_KEPT)) {
-    const ofSchema = whole
-      .filter((backup) => backup.schema === schema)
-      .sort((a, b) => (a.at < b.at ? 1 : -1));
-    const hasNewest = ofSchema.some((backup) => backup.name === newest);
-    if (!hasNewest && ofSchema[0] !== undefined) kept.add(ofSchema[0].name);
+  for (const schema of [...bySchema.keys()].sort((a, b) => b - a).slice(0, SCHEMAS_KEPT)) {
+    const ofSchema = bySchema.get(schema)!.map(({ name }) => name);
+    // They differ only in their instants, so their order as text is their order in time.
+    if (!ofSchema.includes(newest)) kept.add(ofSchema.sort().at(-1)!);
   }
-  return backups.filter((backup) => !kept.has(backup.name)).map((backup) => backup.name);
+  return backups.flatMap(({ name }) => (kept.has(name) ? [] : [name]));
 }
