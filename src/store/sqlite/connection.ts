@@ -81,7 +81,7 @@ function whereRead(path: string): string | Buffer {
   const problem = `${path} is on a read-only file system`;
   const remedy = 'to a folder that can be written to, and let DATABASE_URL name the copy';
   const log = `${path}-wal`;
-  if ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) > 0) {
+  if (sizeOf(log) > 0) {
     if (existsSync(`${path}-shm`)) return path;
     throw new UsageError(
       `${problem}, and its log, ${log}, cannot be read there without the file ${path}-shm`,
@@ -243,7 +243,7 @@ export function probePlaceFor(path: string): void {
  */
 function refuseLogOfAnother(path: string): void {
   const log = `${path}-wal`;
-  if ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) === 0) return;
+  if (sizeOf(log) === 0) return;
   const start = Buffer.alloc(20);
   const file = openSync(path, 'r');
   try {
@@ -321,6 +321,8 @@ function unusable(path: string, error: unknown): unknown {
   const why = code === 'EROFS' ? 'is on a read-only file system' : `cannot be made or written (${code})`;
   return new UsageError(`DATABASE_URL: ${path} ${why}`, REMEDY);
 }
+
+export const sizeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 
 /** Whether the file at `path` is on a file system that is mounted read-only. */
 export function isReadOnly(path: string): boolean {

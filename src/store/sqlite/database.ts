@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs';
 import type Database from 'better-sqlite3';
 import { parseJson } from '../../compliance/json.ts';
 import type { Kind } from '../../compliance/kinds.ts';
@@ -17,7 +16,7 @@ import { recordColumns } from '../reports.ts';
 import type { Field } from '../store.ts';
 import { tableName } from '../units/records.ts';
 import { LAST, sql, withDefaults } from '../units/sql.ts';
-import { type Connection, guardedVerb } from './connection.ts';
+import { type Connection, guardedVerb, sizeOf } from './connection.ts';
 
 const write = createWriter(new (drizzleModule('drizzle-orm/sqlite-core').SQLiteSyncDialect)(), () => '?');
 
@@ -244,8 +243,4 @@ async function numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]> {
     block = last + step;
   }
   return found;
-}
-
-function sizeOf(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
