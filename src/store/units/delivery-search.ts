@@ -115,8 +115,9 @@ export function createDeliverySearch(to: Sql) {
         found.push(await readLane(to, 'named', source, rest, namedRows, { limit, lookAt: limit }));
       }
       const { items, next } = merged(found, from, limit);
-      const reach = items.length === limit ? null : reachOf(found);
-      return { items, next, looked_back_to: next === null ? null : reach, newest };
+      const ends = found.flatMap(({ end }) => (end === null ? [] : [end.reach]));
+      const isComplete = items.length === limit || next === null;
+      return { items, next, looked_back_to: isComplete ? null : (ends.sort().at(-1) ?? null), newest };
     },
   };
 }
@@ -227,11 +228,6 @@ function merged(found: readonly Found[], from: Cursor, limit: number): Pick<Deli
     return lane.rest.length === 0 ? (lane.end?.place ?? 0) : lane.lastShown;
   });
   return { items: shown, next: places.every((place) => place === 0) ? null : places.join('.') };
-}
-
-function reachOf(found: readonly Found[]): string | null {
-  const ends = found.flatMap(({ end }) => (end === null ? [] : [end.reach]));
-  return ends.sort().at(-1) ?? null;
 }
 
 function cursorIn(text: string | undefined, otherwise: number): Cursor {
