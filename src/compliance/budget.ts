@@ -162,15 +162,13 @@ export function createBudget(options: {
 
     /** No request is sent before this time of the steady clock. The latest pause counts. */
     pauseUntil(steadyMs: number): void {
-      if (steadyMs <= pausedUntil) return;
-      pausedUntil = steadyMs;
-      advance();
+      pausedUntil = Math.max(pausedUntil, steadyMs);
     },
 
     /** Counts requests of a process before this one, the last at `steadyMs`, as requests of list scans, which most of them were. */
     alreadySent(requests: number, steadyMs: number): void {
       used.scan += requests;
-      arrivals.unshift(...Array.from({ length: requests }, () => ({ lane: 'scan' as const, at: steadyMs })));
+      arrivals.push(...Array.from({ length: requests }, () => ({ lane: 'scan' as const, at: steadyMs })));
     },
 
     /** Changes the size of the window. Requests that are in it stay in it. */

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createBudget, type Lane, type Ticket, WINDOW_MS } from '../../src/compliance/budget.ts';
@@ -90,6 +91,16 @@ describe('the bound', () => {
   });
 });
 
+test('what is told to be left is what is left by now, and never less than nothing', async () => {
+  const { clock, budget } = held(2);
+  (await budget.take('live', never)).arrived();
+  budget.setPlaces(0);
+  expect(budget.left()).toMatchObject({ left: 0 });
+  budget.setPlaces(2);
+  await clock.advance(WINDOW_MS + 1);
+  expect(budget.left()).toMatchObject({ left: 2 });
+});
+
 describe('sharing', () => {
   test('a burst of list scans leaves a quarter of the window, of list scans and repairs a tenth, and a person takes that', async () => {
     const { budget } = held(60);
@@ -98,6 +109,13 @@ describe('sharing', () => {
     expect(await burst(budget, 'person')).toBe(6);
     expect(budget.left()).toEqual({ limit: 60, left: 0, pausedForMs: 0, lost: [] });
     expect(budget.demand()).toEqual({ inUse: 60, waiting: 3 });
+  });
+
+  test('what a process before this one has sent is taken from the part of list scans', async () => {
+    const { clock, budget } = held(60);
+    budget.alreadySent(45, clock.steady());
+    expect(await burst(budget, 'scan')).toBe(0);
+    expect(await burst(budget, 'live')).toBe(9);
   });
 
   test('while all lanes want more than there is, each is served by its weight and none starves, at any limit', async () => {
@@ -168,6 +186,12 @@ describe('waiting', () => {
     expect(budget.left()).toMatchObject({ left: 60, pausedForMs: 1 });
     await clock.advance(1);
     expect([...out].sort()).toEqual(['live', 'person', 'scan']);
+  });
+
+  test("leaves nothing at its caller's signal, which lives as long as the service", async () => {
+    const { signal } = new AbortController();
+    await held(1).budget.take('live', signal);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   test('a waiter that gives up leaves the queue with its own reason, and no timer stays behind', async () => {

@@ -175,6 +175,18 @@ describe('one budget among several processes', () => {
     });
   });
 
+  it('is given back by one that has used it and is idle since', async () => {
+    await processes(['a', 'b'], 8, async ({ clock, want, sent }) => {
+      want('a', 6);
+      await clock.advance(WINDOW_MS);
+      expect(sent).toHaveLength(6);
+      await clock.advance(WINDOW_MS);
+      want('b', 6);
+      await clock.advance(10_000);
+      expect(sent).toHaveLength(12);
+    });
+  });
+
   it('is taken over from one that was killed, once nothing it sent can count any more', async () => {
     await processes(['a', 'b'], 8, async ({ clock, want, sent, end }) => {
       want('a', 100);
