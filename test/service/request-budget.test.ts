@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { WINDOW_MS } from '../../src/compliance/budget.ts';
+import { type Lane, WINDOW_MS } from '../../src/compliance/budget.ts';
 import { createSharedBudget, partOf } from '../../src/service/request-budget.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
@@ -50,12 +50,15 @@ async function processes(
   work: (scene: {
     clock: HeldClock;
     /** Wants to send so many; they leave as the budget lets them. */
-    want: (name: string, count: number) => void;
+    want: (name: string, count: number, how?: { lane?: Lane; flightMs?: number }) => void;
+    /** Kills it. */
     end: (name: string) => void;
+    stop: (name: string) => void;
     sent: { name: string; at: number }[];
     pause: (name: string, ms: number) => void;
-    /** The database goes on answering after the returned function is called; what was asked until then takes effect at once. */
-    unanswered: (name: string) => () => void;
+    left: (name: string) => number;
+    /** Until the returned function is called, the database does what it is asked but does not answer, or does nothing and fails. */
+    cut: (name: string, how: 'unanswered' | 'failing') => () => void;
   }) => Promise<void>,
 ): Promise<void> {
   const clock = new HeldClock();
@@ -66,11 +69,13 @@ async function processes(
     const end = new AbortController();
     let isFailed = false;
     let answers: Promise<void> = Promise.resolve();
+    let isCut = false;
     const budget = createSharedBudget({
       store: {
         // A process that was killed says nothing at its end.
         async sharePlaces(...asked) {
           if (isFailed) return await new Promise(() => undefined);
+          if (isCut) throw new Error('the database is gone');
           const given = await store.sharePlaces(...asked);
           await answers;
           return given;
@@ -81,7 +86,7 @@ async function processes(
       requestsPerMinute: limit,
       requestTimeoutMs: 1_000,
       clock,
-      onError: (error) => errors.push(error),
+      onError: (error) => isCut || errors.push(error),
     });
     void budget.run(end.signal);
     return {
@@ -92,10 +97,15 @@ async function processes(
         isFailed = true;
         end.abort();
       },
-      unanswered: () => {
+      stop: () => end.abort(),
+      cut: (how: 'unanswered' | 'failing') => {
         const { promise, resolve } = Promise.withResolvers<void>();
-        answers = promise;
-        return resolve;
+        if (how === 'unanswered') answers = promise;
+        else isCut = true;
+        return () => {
+          isCut = false;
+          resolve();
+        };
       },
     };
   });
@@ -105,11 +115,12 @@ async function processes(
     await work({
       clock,
       sent,
-      want(name, count) {
+      want(name, count, { lane = 'scan', flightMs = 0 } = {}) {
         for (let n = 0; n < count; n += 1) {
           const { budget, signal } = named(name);
-          budget.take('scan', signal).then(
-            (ticket) => {
+          budget.take(lane, signal).then(
+            async (ticket) => {
+              await clock.sleep(flightMs);
               sent.push({ name, at: clock.steady() });
               ticket.arrived();
             },
@@ -118,8 +129,10 @@ async function processes(
         }
       },
       end: (name) => named(name).die(),
+      stop: (name) => named(name).stop(),
       pause: (name, ms) => named(name).budget.pauseUntil(clock.steady() + ms),
-      unanswered: (name) => named(name).unanswered(),
+      left: (name) => named(name).budget.left().left,
+      cut: (name, how) => named(name).cut(how),
     });
     expect(errors).toEqual([]);
   } finally {
@@ -176,11 +189,13 @@ describe('one budget among several processes', () => {
   });
 
   it('is given back by one that has used it and is idle since', async () => {
-    await processes(['a', 'b'], 8, async ({ clock, want, sent }) => {
+    await processes(['a', 'b'], 8, async ({ clock, want, sent, left }) => {
       want('a', 6);
       await clock.advance(WINDOW_MS);
       expect(sent).toHaveLength(6);
       await clock.advance(WINDOW_MS);
+      // One is at hand for the other.
+      expect(left('b')).toBe(7);
       want('b', 6);
       await clock.advance(10_000);
       expect(sent).toHaveLength(12);
@@ -199,22 +214,65 @@ describe('one budget among several processes', () => {
     });
   });
 
-  it('is not used by one that is told only after a minute what it was given then', async () => {
-    await processes(['a', 'b'], 8, async ({ clock, want, sent, unanswered }) => {
-      const answer = unanswered('a');
-      want('a', 100);
-      await clock.advance(70_000);
-      want('b', 100);
-      await clock.advance(10_000);
-      const before = sent.length;
-      expect(before).toBeGreaterThan(3);
-      answer();
-      await clock.advance(1);
-      expect(sent).toHaveLength(before);
-      await clock.advance(3 * WINDOW_MS);
-      expect(mostInAnyMinute(sent)).toBeLessThanOrEqual(8);
+  it.each(['unanswered', 'failing'] as const)(
+    'is not used while the database is %s, once others may have it, but again afterwards',
+    async (how) => {
+      await processes(['a', 'b'], 8, async ({ clock, want, sent, cut }) => {
+        const mend = cut('a', how);
+        await clock.advance(70_000);
+        want('a', 100);
+        want('b', 100);
+        await clock.advance(10_000);
+        mend();
+        await clock.advance(1);
+        expect(sent.length).toBeGreaterThan(3);
+        expect(sent.filter(({ name }) => name === 'a')).toEqual([]);
+        await clock.advance(3 * WINDOW_MS);
+        expect(mostInAnyMinute(sent)).toBeLessThanOrEqual(8);
+        expect(sent.some(({ name }) => name === 'a')).toBe(true);
+      });
+    },
+  );
+
+  it('is not taken over before a minute after the last request that may arrive', async () => {
+    await processes(['a', 'b'], 8, async ({ clock, want, sent, cut }) => {
+      cut('a', 'failing');
+      want('b', 100, { lane: 'person' });
+      await clock.advance(5_990);
+      want('a', 1, { flightMs: 1_000 });
+      await clock.advance(2 * WINDOW_MS);
       expect(sent.some(({ name }) => name === 'a')).toBe(true);
+      expect(mostInAnyMinute(sent)).toBe(8);
     });
+  });
+
+  it('is given back by one that stops: at once what it has not used, and the rest after a minute', async () => {
+    await processes(['a', 'b'], 8, async ({ clock, want, sent, stop, left }) => {
+      want('a', 4);
+      await clock.advance(3_000);
+      stop('a');
+      await clock.advance(1);
+      want('b', 100, { lane: 'person' });
+      await clock.advance(10_000);
+      expect(sent).toHaveLength(8);
+      expect(left('b')).toBe(0);
+      await clock.advance(WINDOW_MS);
+      expect(mostInAnyMinute(sent)).toBe(8);
+    });
+  });
+
+  it('is not used any more from the moment that it is given back', async () => {
+    for (let afterMs = 0; afterMs < 5_000; afterMs += 500) {
+      await processes(['a', 'b'], 8, async ({ clock, want, sent, cut }) => {
+        want('a', 6);
+        await clock.advance(WINDOW_MS + afterMs);
+        cut('a', 'unanswered');
+        await clock.advance(3_000);
+        for (const name of ['a', 'b']) want(name, 100, { lane: 'person' });
+        await clock.advance(WINDOW_MS / 2);
+        expect(mostInAnyMinute(sent)).toBeLessThanOrEqual(8);
+      });
+    }
   });
 
   it('is left to the living when many are killed one after the other, each with much to do', async () => {
@@ -235,25 +293,29 @@ describe('one budget among several processes', () => {
   });
 
   it('of one request a minute is used in turns', async () => {
-    await processes(['a', 'b'], 1, async ({ clock, want, sent }) => {
+    await processes(['a', 'b', 'c'], 1, async ({ clock, want, sent }) => {
       want('a', 50);
       want('b', 50);
+      want('c', 50);
       await clock.advance(30 * WINDOW_MS);
       expect(mostInAnyMinute(sent)).toBe(1);
-      expect(new Set(sent.map(({ name }) => name))).toEqual(new Set(['a', 'b']));
+      expect(sent.length).toBeGreaterThan(25);
+      expect(new Set(sent.map(({ name }) => name))).toEqual(new Set(['a', 'b', 'c']));
     });
   });
 
   it('rests for all when the upstream asks one of them to wait', async () => {
     await processes(['a', 'b'], 20, async ({ clock, want, sent, pause }) => {
       pause('a', 30_000);
+      pause('a', 5_000);
+      want('a', 1);
       await clock.advance(4_000);
       const from = clock.steady();
       want('b', 5);
       await clock.advance(20_000);
       expect(sent).toEqual([]);
       await clock.advance(10_000);
-      expect(sent).toHaveLength(5);
+      expect(sent).toHaveLength(6);
       expect(sent[0]!.at - from).toBeGreaterThan(20_000);
     });
   });
