@@ -462,7 +462,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     expect((await openGaps()).map(({ reason }) => reason)).toEqual(['unresolved']);
   });
 
-  it('opens a gap of its own where what it names besides is known to be gone, and nothing else can be compared with', async () => {
+  it('opens a gap of its own where what it names besides is known to be gone, and nothing else can be compared with, until something can', async () => {
     put('RA-1');
     await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-1' }));
     await settledWhole();
@@ -472,6 +472,10 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     await settledWhole();
     await stage.deliver(about('RA-1', 'row-1'));
     await stage.leapUntil('the gap', () => isOpen('unproven_id'));
+    put('RA-2');
+    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-2' }));
+    await settledWhole();
+    expect((await openGaps()).map(({ reason }) => reason)).toEqual(['unresolved']);
   });
 
   it('mirrors all that it names where several are records', async () => {

@@ -123,3 +123,17 @@ it('what keeps new columns from coming is told once for as long as it lasts, as 
   await clock.advance(5_000);
   expect(errors).toHaveLength(2);
 });
+
+it('a new field is learned once, and not again each second', async () => {
+  const seen = [{ kind: 'vendor', path: 'tier', type: 'text' }] as never[];
+  let times = 0;
+  const { clock } = await upkeep(() => ({
+    seeFields: async (look) => ({ ...(look ?? { through: 1, seen }), isOver: true }),
+    learnFields: async () => {
+      times += 1;
+      return [];
+    },
+  }));
+  await clock.advance(5_000);
+  expect(times).toBe(1);
+});
