@@ -56,6 +56,7 @@ export type Refetch = ReturnType<typeof createRefetch>;
 const STILL_ASKING = 'other ids in its events are still asked for';
 const UNASKABLE = 'no request path can carry this id';
 const NEVER_SHOWN = 'the API answers 404, and has never shown this id';
+const NOT_COMPARED = 'the API answers 404, and no other record can be read to compare with';
 
 /** The gap's text after the search beside an id that the API does not know. Pure. */
 function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
@@ -153,7 +154,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       await store.noteSearched(kind, id, { through, event: through, named: [] }, now(), timing);
     }
     await gaps.open({ reason: 'unaddressable', kind, recordId: id }, UNASKABLE);
-    return retryLater(request, 'unaddressable', seldomMs(request));
+    return retryLater(request, UNASKABLE, seldomMs(request));
   }
 
   /** The moment of a read that needs no request, because no path can carry the id. It counts as a 404. */
@@ -167,7 +168,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   /** Without any other record, only a person knows whether this one is gone or our access. It is read again later. */
   async function askForApproval(request: RefetchRequest): Promise<RefetchOutcome> {
     await store.addPendingDeletion(request.kind, request.id, request.syncRunId, now());
-    await retryLater(request, 'no witness', soonMs(request));
+    await retryLater(request, NOT_COMPARED, soonMs(request));
     return { outcome: 'missing', missing: 'pending' };
   }
 
@@ -244,7 +245,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       }
     }
     if (outcome === 'unwitnessed' || outcome === 'witnessed_before')
-      return retryLater(request, 'no witness', soonMs(request));
+      return retryLater(request, NOT_COMPARED, soonMs(request));
     if (outcome === 'unresolved_event') return await judgeNamed(request, read);
     if (outcome === 'unresolved_again') return await keepUnresolved(request, outcome, null);
     if (outcome === 'unresolved')
@@ -265,7 +266,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       // pointers may find wrong ids in all events.
       const sight = kind === 'vendor' ? await seekWitness(request) : await seesItsKind(request);
       if (sight === 'seen') return await refetch({ ...request, seeksWitness: false });
-      if (sight === 'failed') return retryLater(request, 'no witness', soonMs(request));
+      if (sight === 'failed') return retryLater(request, NOT_COMPARED, soonMs(request));
       // For a vendor, the gap below leads to a full sync, which shows what the 404 means.
       if (kind === 'risk_assessment') return await judgeUncompared(request, kind, read);
     }
@@ -297,13 +298,13 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     // Each found record is read soon. Then there is one to compare with, unless all of them are gone by then.
     const found = [...new Set(shown.map((one) => one.id))];
     if ((await store.shownIds(kind, found)).length < found.length)
-      return retryLater(request, 'its events name others', Math.max(2 * timing.settleMs, soonMs(request)));
+      return retryLater(request, STILL_ASKING, Math.max(2 * timing.settleMs, soonMs(request)));
     if (restInMs !== null) return retryLater(request, STILL_ASKING, restInMs);
     await gaps.open(
       { reason: 'unproven_id', kind, recordId: id },
       `an event names it, the API answers 404, and no other assessment is known to compare with: does ${pointersSettingOf(kind)} fit?`,
     );
-    await retryLater(request, 'unproven', seldomMs(request));
+    await retryLater(request, NEVER_SHOWN, seldomMs(request));
     return { outcome: 'missing', missing: 'unresolved_event' };
   }
 
@@ -316,7 +317,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     const { kind, id } = request;
     await gaps.resolve({ reason: 'unproven_id', kind, recordId: id });
     await gaps.open({ reason: isAddressable(id) ? 'unresolved' : 'unaddressable', kind, recordId: id }, text);
-    await retryLater(request, 'unresolved', seldomMs(request));
+    await retryLater(request, text ?? NEVER_SHOWN, seldomMs(request));
     return { outcome: 'missing', missing };
   }
 

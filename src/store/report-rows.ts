@@ -80,6 +80,10 @@ export const record = z
   // Not `Record`, which would hide TypeScript's own type in a client.
   .meta({ id: 'MirrorRecord' });
 
+export const shownRecord = record
+  .extend({ read_error: text.nullable().describe('Why its last read failed; null: it did not.') })
+  .meta({ id: 'ShownRecord' });
+
 export const change = z
   .object({
     seq: whole,

@@ -9,6 +9,7 @@ export type ListedOutcome = z.output<typeof rows.listedOutcome>;
 export type VerdictName = z.output<typeof rows.verdictName>;
 export type EventReport = z.output<typeof rows.event>;
 export type RecordReport = z.output<typeof rows.record>;
+export type ShownRecord = z.output<typeof rows.shownRecord>;
 export type ChangeReport = z.output<typeof rows.change>;
 export type GapReport = z.output<typeof rows.gap>;
 export type OpenGaps = z.output<typeof rows.openGaps>;

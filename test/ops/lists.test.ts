@@ -186,6 +186,16 @@ describe('the records', () => {
     expect(h.asked).toEqual(['refetch vendor v1']);
   });
 
+  test('say why the last read failed', async () => {
+    await h.mirror('vendor', 'v1', { name: 'Acme' });
+    expect((await page('/records/vendor/v1')).text).not.toContain('Last read');
+    const read = { since: h.now().steady, settleMs: 1 };
+    await h.store.recordReadFailure('vendor', 'v1', `answered 500: ${HOSTILE}`, h.now().steady, read);
+    const { text } = await page('/records/vendor/v1');
+    expect(text).toContain('failed: answered 500');
+    expect(text).not.toMatch(/<img|<script>/);
+  });
+
   /** As by full syncs, each a minute after the one before. */
   async function readAgain(...names: string[]): Promise<void> {
     let at = h.now().steady;

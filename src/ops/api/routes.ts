@@ -141,7 +141,7 @@ export const listRecords = read('listRecords', '/api/records/{kind}', {
 export const showRecord = read('showRecord', '/api/records/{kind}/{id}', {
   summary: 'One record',
   request: byRecord,
-  responses: answer(rows.record, 'The record.'),
+  responses: answer(rows.shownRecord, 'The record.'),
 });
 export const recordHistory = read('recordHistory', '/api/records/{kind}/{id}/history', {
   summary: 'What changed in one record',

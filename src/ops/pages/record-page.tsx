@@ -39,6 +39,7 @@ export async function recordPage({ store, facts }: OpsContext, c: OpsHandlerCont
         kind === 'policy' && ['Version', record.version ?? 'none'],
         record.deleted_at !== null && ['Deleted', <Instant at={record.deleted_at} />],
         ['Verified', <Verified {...record} />],
+        record.read_error !== null && ['Last read', `failed: ${shortened(record.read_error)}`],
         ['First seen', <Instant at={record.first_seen_at} />],
         ['Last written', written],
         record.last_event_id !== null && ['Last event', <EventLink id={record.last_event_id} />],

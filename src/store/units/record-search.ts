@@ -13,12 +13,13 @@ import {
   type RecordPaging,
   type RecordReport,
   recordColumns,
+  type ShownRecord,
   STATUS_COUNT_MAX,
   type StatusCount,
 } from '../reports.ts';
-import { changes } from '../schema.ts';
+import { changes, recordState as states } from '../schema.ts';
 import { type IndexScan, scanPage } from './lists.ts';
-import { TABLE_OF, tableName } from './records.ts';
+import { isRecord, TABLE_OF, tableName } from './records.ts';
 import { allOf, columnsAs, firstRow, LAST, limitOf, singleValue, sql } from './sql.ts';
 
 /** At most this many statuses of a kind are listed: nobody chooses from a longer list. */
@@ -77,10 +78,11 @@ export function createRecordSearch(to: Sql) {
       }
     },
 
-    async showRecord(kind: Kind, id: string): Promise<RecordReport | null> {
-      const row = await firstRow<RecordReport>(
+    async showRecord(kind: Kind, id: string): Promise<ShownRecord | null> {
+      const row = await firstRow<ShownRecord>(
         to,
-        sql`SELECT ${columns(kind)} FROM ${TABLE_OF[kind]} WHERE id = ${id}`,
+        sql`SELECT ${columns(kind)}, (SELECT error FROM ${states} WHERE ${isRecord(kind, id)}) AS read_error
+          FROM ${TABLE_OF[kind]} WHERE id = ${id}`,
       );
       return row === null ? null : reportOf(to, row);
     },
@@ -224,7 +226,7 @@ async function pageOf(to: Sql, kind: Kind, statement: SQL, limit: number) {
   return { items: rows.map((row) => reportOf(to, row)), isFull };
 }
 
-const reportOf = ({ dialect }: Sql, row: RecordReport): RecordReport => ({
+const reportOf = <Row extends RecordReport>({ dialect }: Sql, row: Row): Row => ({
   ...row,
   data: dialect.fromJson(row.data) as JsonObject,
 });

@@ -362,8 +362,9 @@ export function describeReads(open: OpenEngine): void {
     );
 
     it(
-      'remembers a read that told nothing, and tries again at its time',
+      'remembers a read that told nothing and why, and tries again at its time',
       inScene(open, async (scene) => {
+        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
         await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1', shows: {} }));
         await scene.work();
         scene.pass(SETTLE_MS);
@@ -374,11 +375,13 @@ export function describeReads(open: OpenEngine): void {
         });
         expect(await scene.store.nextDueAt('vendor')).toBe(again);
         expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(0);
+        expect((await scene.row('vendor', 'ven_1'))?.read_error).toBe('the API answered 503');
         scene.pass(7_000);
         const due = await scene.store.dueRecords('vendor', scene.now(), { settleMs: SETTLE_MS }, 10);
         expect(due).toMatchObject([{ id: 'ven_1', attempts: 1, asked: false }]);
         await scene.show('vendor', 'ven_1', { id: 'ven_1' });
         expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(0);
+        expect((await scene.row('vendor', 'ven_1'))?.read_error).toBeNull();
       }),
     );
   });
