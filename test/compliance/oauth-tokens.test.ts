@@ -100,6 +100,8 @@ describe('the answer to a consent', () => {
     expect(answer({ state: 'x', error: 'access_denied' })).toEqual(foreign);
     const twice = new URLSearchParams(`state=${attempt.state}&code=a&code=b`);
     expect(readConsent(twice, attempt)).toEqual(foreign);
+    const twoStates = new URLSearchParams(`state=${attempt.state}&state=x&code=c`);
+    expect(readConsent(twoStates, attempt)).toEqual(foreign);
     expect(answer({})).toEqual(foreign);
   });
 

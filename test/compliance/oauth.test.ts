@@ -142,6 +142,14 @@ describe('the token exchange', () => {
     ]);
   });
 
+  it('is asked for at the same address where the setting ends in a slash', async () => {
+    const { authUrl } = server.settings();
+    const settings = server.settings({ authUrl: new URL(`${authUrl!.href.replace(/\/*$/, '')}//`) });
+    const endpoint = createTokenEndpoint({ settings, clock });
+    await endpoint.exchangeCode({ ...request, code: server.issueCode(), verifier: null }, never);
+    expect(server.grants).toHaveLength(1);
+  });
+
   it('asks for consent with the parameters of the specification, a state, and a challenge or none', () => {
     const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
     const ask = { redirectUri: request.redirectUri, scopes: ['read', 'write'], state: 's' };
@@ -163,7 +171,10 @@ describe('the token exchange', () => {
     [400, { error: 'invalid_grant' }, 'unauthorized', 'login'],
     [401, { error: 'invalid_client' }, 'unauthorized', 'COMPLIANCE_CLIENT_SECRET'],
     [400, 'not what RFC 6749 says', 'unauthorized', 'COMPLIANCE_CLIENT_ID'],
+    [400, { error: `no client has the secret ${CLIENT_SECRET}` }, 'unauthorized', 'COMPLIANCE_CLIENT_ID'],
+    [404, { error: 'invalid_client' }, 'unauthorized', 'COMPLIANCE_CLIENT_SECRET'],
     [404, 'a page that is not there', 'unauthorized', 'COMPLIANCE_AUTH_URL'],
+    [405, 'a page that is only read', 'unauthorized', 'COMPLIANCE_AUTH_URL'],
     [503, {}, 'server', 'COMPLIANCE_AUTH_URL'],
     [429, {}, 'rate_limited', 'COMPLIANCE_AUTH_URL'],
     [200, { token: 'elsewhere' }, 'malformed', 'COMPLIANCE_AUTH_URL'],
