@@ -135,7 +135,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     check:
       'The record in the compliance service itself: the mirror knows only what the list shows. One that is gone from it stays alive here.',
     command: `${CLI} records show KIND ID`,
-    note: 'Only another id, given in the compliance service, resolves it.',
+    note: 'The gap stays, and the kind can be in sync all the same. A record that gets another id in the compliance service is mirrored under that one.',
   },
   failed_event: {
     title: 'An event could not be processed',
@@ -208,7 +208,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     symptom: 'No delivery has come for SYNC_SILENCE_HOURS, or for much longer than usual.',
     check: 'Is the webhook still registered with this address? Does a POST from outside get 401?',
     command: `${CLI} doctor`,
-    note: 'If the registration is gone, “register --again” makes a new one; “sync” finds what was not delivered.',
+    note: 'If the registration is gone, “register --url … --again” makes a new one; “sync” finds what was not delivered.',
   },
   list_incomplete: {
     title: 'A full sync could not be completed',
@@ -235,7 +235,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
       'Unusually many records, or the last one, are gone from the compliance service. Check there that they were really deleted, then approve the deletions here.',
     needsPerson: true,
     symptom:
-      'More than a fifth of a kind’s records, or the last one, are gone from the compliance service at once. It may be a fault there.',
+      'More than two and more than a fifth of a kind’s records, or the last one, are gone from the compliance service at once, and no event announced it. It may be a fault there.',
     check: 'The ids on the full sync’s page, all or some of them, in the compliance service itself.',
     command: `${CLI} deletions approve NUMBER`,
     note: 'It shows the ids and asks. In a script, add --yes DIGEST, with the digest that it prints. The approval is for exactly these ids and for one hour. It is rejected if other deletions wait by then. A full sync looks again after 1, 2, 4 … minutes: records that are back no longer wait.',
