@@ -244,10 +244,7 @@ export function createBackfill(options: BackfillOptions) {
       { total, pageSize, readable: plan.failures <= 1 },
       timing.settleMs,
     );
-    if (way === 'scan') {
-      const free = plan.running === null && clock.steady() >= plan.dirtyNotBefore;
-      if (free && (plan.retryAt ?? 0) <= clock.steady()) startSyncRun(kind, 'events');
-    }
+    if (way === 'scan') scanForEvents(kind);
     if (kind === 'policy') return [];
     return due.filter(({ asked }) => asked || way === 'refetch').map((record) => ({ ...record, kind }));
   }
@@ -274,13 +271,24 @@ export function createBackfill(options: BackfillOptions) {
     repairs.set(key, { asked, done });
   }
 
-  /** Deletes proven absences: those that an event announced at once, the others once no record of the kind waits for its proof. */
+  function scanForEvents(kind: Kind): void {
+    const plan = planOf(kind);
+    const free = plan.running === null && clock.steady() >= plan.dirtyNotBefore;
+    if (free && (plan.retryAt ?? 0) <= clock.steady()) startSyncRun(kind, 'events');
+  }
+
+  /**
+   * Deletes proven absences: those that need no approval at once, other assessments once none waits for its proof. Other vendors only a
+   * full sync deletes, since a service may list what it does not show at its own address.
+   */
   async function judgeProofs(kind: FetchedKind): Promise<void> {
     const { awaiting, proven } = await store.countProofs(kind);
     if (proven === 0) return;
-    const onlyAnnounced = awaiting > 0 || planOf(kind).running !== null;
-    const context = { cause: causeOf(null), syncRunId: null, onlyAnnounced };
+    const isEarly = awaiting > 0 || planOf(kind).running !== null;
+    const needsList = kind === 'vendor';
+    const context = { cause: causeOf(null), syncRunId: null, onlyAnnounced: isEarly || needsList };
     options.onConcluded(kind, await store.concludeDeletions(kind, null, context, now()), context.cause);
+    if (needsList && !isEarly && (await store.countProofs(kind)).proven > 0) scanForEvents(kind);
   }
 
   /** One at a time, beside everything else. */

@@ -171,7 +171,8 @@ export function createFullSyncer(
     totals.set(kind, first.total ?? first.ids.size);
     if (kind === 'vendor') {
       await refetchUnreadable(kind, run);
-      const { failed } = await readEach(kind, run, [...lacking]);
+      const read = await readEach(kind, run, [...lacking]);
+      const failed = read.failed + (await proveByReading(kind, run, read.missing, false));
       if (failed > 0) {
         return incomplete(
           `the list leaves out fields of ${lacking.size} records, and ${failed} of these could not be read at their own addresses`,
@@ -180,9 +181,11 @@ export function createFullSyncer(
     }
 
     const absent = await store.unseenBy(kind, run.shown.id, run.number);
-    if (absent.length === 0) return COMPLETE;
-    if (kind === 'policy') return await proveByLists(kind, run, absent, first, scanOnce);
-    const { failed } = await proveByReading(kind, run, absent, true);
+    if (kind === 'policy') {
+      return absent.length === 0 ? COMPLETE : await proveByLists(kind, run, absent, first, scanOnce);
+    }
+    const failed = await proveByReading(kind, run, absent, true);
+    await conclude(kind, run, null);
     if (run.unlisted.length > 0) {
       const error = `the list leaves out records that their own addresses still show: ${listed(run.unlisted)}`;
       return incomplete(error, { mismatch: first.total !== null });
@@ -254,13 +257,16 @@ export function createFullSyncer(
       await store.progressSyncRun(shown.id, shown);
       reportProgress(run);
     }
-    if (missing.length > 0) failed += (await proveByReading(kind, run, missing, false)).failed;
+    if (missing.length > 0) {
+      failed += await proveByReading(kind, run, missing, false);
+      await conclude(kind, run, null);
+    }
     if (failed === 0) return COMPLETE;
     return incomplete(`${failed} of ${shown.estimatedTotal} records could not be read`);
   }
 
   /**
-   * Reads records that seem gone until each is shown or proven gone. They are deleted together at the end, because many
+   * Reads records that seem gone until each is shown or proven gone. They are deleted together afterwards, because many
    * deletions at once wait for a person. Resolves with how many could not be read.
    */
   async function proveByReading(
@@ -268,7 +274,7 @@ export function createFullSyncer(
     run: Running,
     ids: readonly string[],
     absentFromList: boolean,
-  ): Promise<{ failed: number }> {
+  ): Promise<number> {
     let failed = 0;
     await reserving(kind, ids, async () => {
       let open = ids;
@@ -282,8 +288,7 @@ export function createFullSyncer(
         failed += read.failed;
       }
     });
-    await conclude(kind, run, null);
-    return { failed };
+    return failed;
   }
 
   /**

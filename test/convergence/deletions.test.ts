@@ -173,6 +173,22 @@ it('assessments that are found gone after events about them are judged together,
   expect(alive(stage.database, 'assessments')).toBe(12);
 });
 
+it('a vendor that the list shows is not deleted because its own address answers 404', async () => {
+  await startInSync();
+  const event = stage.touchVendor('ven-3');
+  stage.upstream.faultOf = ({ path }) => (path.endsWith('/ven-3') ? { fault: 'status', status: 404 } : null);
+  await stage.deliver(event);
+  await stage.leapUntil('the vendor’s verification', () => {
+    const unverified = idsIn("kind = 'vendor' AND unverified_since IS NOT NULL");
+    return stage.compare().differences.length === 0 && unverified.length === 0;
+  });
+  const changes = await stage.get<{ items: { operation: string; record_id: string }[] }>(
+    '/api/changes?limit=500',
+  );
+  const ofIt = changes.items.filter((change) => change.record_id === 'ven-3');
+  expect(ofIt.map(({ operation }) => operation)).toEqual(['insert', 'update']);
+});
+
 it('a record whose address answers 410 is proven gone as by a 404', async () => {
   await startInSync();
   const { records } = stage.upstream;

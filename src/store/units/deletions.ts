@@ -24,7 +24,7 @@ type Proof = { absent: readonly string[]; number: number } | null;
 interface Context {
   cause: string;
   syncRunId: number | null;
-  /** Leaves out deletions that no event announced: they are judged together, once all of them have their second 404. */
+  /** Leaves out living records whose deletion no event announced: they are judged together, once all have their second 404. */
   onlyAnnounced: boolean;
   /** If it is lost, nothing is deleted: rejects with MirrorError `lease_lost`. Absent: there is no other process. */
   lease?: Lease;
@@ -53,8 +53,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
     const verdict = decideDeletions(
       [...candidates.values()].map(({ id, state, row }) => ({
         id,
-        // A record without a live row needs no approval.
-        announced: state.deleteEvent !== null || row === null || row.deletedAt !== null,
+        announced: isAnnounced({ state, row }),
         approved: agreed.has(id),
       })),
       await countLive(unit, kind),
@@ -112,7 +111,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
     return new Map(
       candidates
         .map((id) => [id, loaded.get(id)!] as const)
-        .filter(([, { state }]) => !onlyAnnounced || state.deleteEvent !== null),
+        .filter(([, record]) => !onlyAnnounced || isAnnounced(record)),
     );
   }
 
@@ -221,6 +220,10 @@ export async function dropPending(
   if (left! > 0) return;
   await resolveGap(unit, { reason: 'deletion_pending', kind, recordId: null }, nowIso);
 }
+
+/** Or without a live row, so that there is nothing to lose. */
+const isAnnounced = ({ state, row }: Pick<LoadedRecord, 'state' | 'row'>) =>
+  state.deleteEvent !== null || row === null || row.deletedAt !== null;
 
 const isUntouchedSince = ({ state }: LoadedRecord, number: number | null) =>
   number !== null && state.dirty <= number && state.write <= number;
