@@ -186,7 +186,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'repeated-404',
-    tryFirst: 13,
+    tryFirst: 26,
     without: 'a single 404 is proof of absence',
     edits: [
       {
@@ -198,7 +198,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'witness',
-    tryFirst: 208,
+    tryFirst: 227,
     without: 'two 404s are proof of absence, whether or not anything else can be read',
     edits: [{ file: DELETIONS, find: 'if (needsWitness && !witnessed)', put: 'if (false)' }],
   },
