@@ -95,9 +95,9 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   unresolved: {
     title: 'The API does not know this record',
     remedy:
-      'An event named it, and the API has never shown it. Nothing was deleted; each full sync asks for it again. Its error says whether ID_POINTERS_* should be changed.',
+      'An event or a person named it, and the API has never shown it. Nothing was deleted; each full sync asks for it again. Its error says whether ID_POINTERS_* should be changed.',
     symptom:
-      'An event named this record, and the API answers 404 for it each time. Nothing was deleted. For an assessment, the other ids in the data of such events were asked for, and the records found are mirrored; the error names them and the setting.',
+      'An event, RISK_IDS_FILE or “refetch” named this record, and the API answers 404 for it each time. Nothing was deleted. For an assessment, the other ids in the data of such events were asked for, and the records found are mirrored; the error names them and the setting.',
     check:
       'May the credentials see it? Is the id in the event the record’s own, or the id of something else in a place where ID_POINTERS_* look first?',
     command: `${CLI} refetch KIND ID`,
@@ -125,7 +125,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     check:
       'The body of the event: is the id the assessment’s own, or another one in a place where ID_POINTERS_RISK_ASSESSMENT looks first?',
     command: `${CLI} events list --record ID`,
-    note: 'After a change of that setting, or of COMPLIANCE_BASE_URL, restart. If the assessment was deleted, the gap is resolved when any other assessment has been read: you can name one in RISK_IDS_FILE.',
+    note: 'After a change of that setting, or of COMPLIANCE_BASE_URL, restart. If the assessment was deleted, the gap is resolved when any other assessment has been read: you can name one in RISK_IDS_FILE and start a full sync.',
   },
   unaddressable: {
     title: 'This id cannot be asked for',

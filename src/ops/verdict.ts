@@ -408,7 +408,7 @@ function inSyncSince({ kinds }: StoreSummary): string | null {
 
 export const inSyncButUnresolved: Rule = ({ summary, gaps }) => {
   const unreadable = sumOf(gaps.filter(isUnreadable));
-  const sentence = `The mirror is in sync with all that the compliance service shows; it does not show ${count(unreadable, 'record')} that events named.`;
+  const sentence = `The mirror is in sync with all that the compliance service shows; it does not show ${count(unreadable, 'record')} that events or people named.`;
   return unreadable > 0 && { sentence, since: inSyncSince(summary) };
 };
 
