@@ -286,7 +286,8 @@ export function createBackfill(options: BackfillOptions) {
     if (proven === 0) return;
     const isEarly = awaiting > 0 || planOf(kind).running !== null;
     const needsList = kind === 'vendor';
-    const context = { cause: causeOf(null), syncRunId: null, onlyAnnounced: isEarly || needsList };
+    const unannounced = isEarly || needsList ? [] : null;
+    const context = { cause: causeOf(null), syncRunId: null, unannounced };
     options.onConcluded(kind, await store.concludeDeletions(kind, null, context, now()), context.cause);
     if (needsList && !isEarly && (await store.countProofs(kind)).proven > 0) scanForEvents(kind);
   }

@@ -185,7 +185,8 @@ export function createFullSyncer(
       return absent.length === 0 ? COMPLETE : await proveByLists(kind, run, absent, first, scanOnce);
     }
     const failed = await proveByReading(kind, run, absent, true);
-    await conclude(kind, run, null);
+    // Not those that seem gone only since the list has shown them: the next list decides.
+    await conclude(kind, run, null, [...lacking, ...absent]);
     if (run.unlisted.length > 0) {
       const error = `the list leaves out records that their own addresses still show: ${listed(run.unlisted)}`;
       return incomplete(error, { mismatch: first.total !== null });
@@ -377,9 +378,10 @@ export function createFullSyncer(
     kind: Kind,
     run: Running,
     proof: { absent: readonly string[]; number: number } | null,
+    unannounced: readonly string[] | null = null,
   ): Promise<void> {
     const syncRunId = run.shown.id;
-    const context = { cause: causeOf(syncRunId), syncRunId, onlyAnnounced: false };
+    const context = { cause: causeOf(syncRunId), syncRunId, unannounced };
     const conclusion = await store.concludeDeletions(kind, proof, context, momentOf(clock));
     options.onConcluded(kind, conclusion, context.cause);
     run.shown.deleted += conclusion.deleted.length;

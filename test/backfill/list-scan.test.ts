@@ -158,7 +158,7 @@ it('a record that was taken for gone is as new as one never seen: a list without
   expect(await mayLack('a', 'b', 'c')).toBe(true);
   expect(await mayLack('a', 'b')).toBe(false);
   const proof = { absent: ['c'], number: await store.currentNumber() };
-  const context = { cause: 'test', syncRunId: null, onlyAnnounced: false };
+  const context = { cause: 'test', syncRunId: null, unannounced: null };
   expect((await store.concludeDeletions('vendor', proof, context, ORIGIN)).deleted).toHaveLength(1);
   expect(await mayLack('a', 'b', 'c')).toBe(true);
   expect(await mayLack('a', 'b', 'c')).toBe(false);

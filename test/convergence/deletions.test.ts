@@ -189,6 +189,38 @@ it('a vendor that the list shows is not deleted because its own address answers 
   expect(ofIt.map(({ operation }) => operation)).toEqual(['insert', 'update']);
 });
 
+it('a vendor that the list of a running full sync has shown is not deleted because its own address answers 404 after that', async () => {
+  await startInSync();
+  const isOver = Promise.withResolvers<void>();
+  stage.upstream.faultOf = ({ path }) => {
+    if (path.endsWith('/ven-3')) return { fault: 'status', status: 404 };
+    return path.includes('/vendors?page=2') ? { fault: 'held', until: isOver.promise } : null;
+  };
+  await stage.post('/api/sync-runs', { kinds: ['vendor'] });
+  await stage.leapUntil(
+    'the list’s first page',
+    async () => {
+      const { items } = await stage.get<{ items: { pages: number; outcome: string | null }[] }>(
+        '/api/sync-runs',
+      );
+      return items.some(({ pages, outcome }) => outcome === null && pages === 1);
+    },
+    50,
+  );
+  await stage.deliver(stage.touchVendor('ven-3'));
+  await stage.leapUntil('the proof', () => idsIn('proven').length === 1, 50);
+  isOver.resolve();
+  await stage.leapUntil('the vendor’s verification', () => {
+    const unverified = idsIn("kind = 'vendor' AND unverified_since IS NOT NULL");
+    return stage.compare().differences.length === 0 && unverified.length === 0;
+  });
+  const changes = await stage.get<{ items: { operation: string; record_id: string }[] }>(
+    '/api/changes?limit=500',
+  );
+  const ofIt = changes.items.filter((change) => change.record_id === 'ven-3');
+  expect(ofIt.map(({ operation }) => operation)).toEqual(['insert', 'update']);
+});
+
 it('a record whose address answers 410 is proven gone as by a 404', async () => {
   await startInSync();
   const { records } = stage.upstream;

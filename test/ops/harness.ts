@@ -133,7 +133,7 @@ export async function opsHarness(
     await store.concludeDeletions(
       kind,
       { absent: ids, number: fullSync.number },
-      { cause: `sync:${fullSync.id}`, syncRunId: fullSync.id, onlyAnnounced: false },
+      { cause: `sync:${fullSync.id}`, syncRunId: fullSync.id, unannounced: null },
       now(),
     );
     return fullSync.id;

@@ -169,7 +169,7 @@ it('a leader syncs and deletes under its lease, and reads records later by what 
   const store = known.stores.at(-1)!;
   const now = { wall: clock.wall(), steady: clock.steady() };
   await store.startSyncRun('vendor', 'timer', now);
-  await store.concludeDeletions('vendor', null, { cause: '', syncRunId: null, onlyAnnounced: false }, now);
+  await store.concludeDeletions('vendor', null, { cause: '', syncRunId: null, unannounced: null }, now);
   await store.dueRecords('vendor', now, { settleMs: 10 }, 1);
   expect(told).toEqual(['sync run 1', 'deletions 1', `due by ${now.steady - 14}`]);
   expect([await store.nextDueAt('vendor'), await store.nextDueAt('policy')]).toEqual([5_014, null]);

@@ -176,7 +176,12 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
 
   async function conclude(
     kind: Kind,
-    over: { absent?: readonly string[]; number?: number; syncRunId?: number; onlyAnnounced?: boolean } = {},
+    over: {
+      absent?: readonly string[];
+      number?: number;
+      syncRunId?: number;
+      unannounced?: readonly string[];
+    } = {},
   ): Promise<Conclusion> {
     const { absent } = over;
     const proof =
@@ -184,7 +189,7 @@ export async function createScene(open: OpenEngine, start: { wall?: number } = {
     const context = {
       cause: 'sync:1',
       syncRunId: over.syncRunId ?? null,
-      onlyAnnounced: over.onlyAnnounced ?? false,
+      unannounced: over.unannounced ?? null,
     };
     return store.concludeDeletions(kind, proof, context, now());
   }

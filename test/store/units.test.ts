@@ -132,7 +132,7 @@ it('what is missing is found among what is missing, however many records there a
   await verbs.concludeDeletions(
     'vendor',
     null,
-    { cause: 'refetch', syncRunId: null, onlyAnnounced: false },
+    { cause: 'refetch', syncRunId: null, unannounced: null },
     NOW,
   );
   const walked = expect.stringContaining('INDEX record_state_missing');
@@ -149,7 +149,7 @@ it('deletions become pending by one statement, however many they are', async () 
   db.exec(`INSERT INTO vendors (id, data, first_seen_at, synced_at, cause)
     SELECT id, '{}', '', '', '' FROM record_state`);
   const verbs = createDeletionVerbs(database, records);
-  const context = { cause: 'scan', syncRunId: 7, onlyAnnounced: false };
+  const context = { cause: 'scan', syncRunId: 7, unannounced: null };
   const { pending } = await verbs.concludeDeletions('vendor', { absent: ids, number: 1 }, context, NOW);
   expect([...pending].sort()).toEqual(ids);
   expect(sent).toBe(1);
@@ -161,7 +161,7 @@ it('verbs of one file that are asked for together run each by itself, whichever 
   migrateSchema(db);
   const store = storeOver(db);
   const gap = (recordId: string): GapKey => ({ reason: 'unresolved', kind: 'vendor', recordId });
-  const context = { cause: 'refetch', syncRunId: null, onlyAnnounced: false };
+  const context = { cause: 'refetch', syncRunId: null, unannounced: null };
   const lease = { name: 'backfill', owner: 'nobody', fence: 1 };
   const asked = await Promise.allSettled([
     store.openGap(gap('v'), 'first', NOW),

@@ -24,8 +24,8 @@ type Proof = { absent: readonly string[]; number: number } | null;
 interface Context {
   cause: string;
   syncRunId: number | null;
-  /** Leaves out living records whose deletion no event announced: they are judged together, once all have their second 404. */
-  onlyAnnounced: boolean;
+  /** Of living records whose deletion no event announced only these are judged; null: all that are proven gone. */
+  unannounced: readonly string[] | null;
   /** If it is lost, nothing is deleted: rejects with MirrorError `lease_lost`. Absent: there is no other process. */
   lease?: Lease;
 }
@@ -94,7 +94,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
     unit: Unit,
     kind: Kind,
     proof: Proof,
-    onlyAnnounced: boolean,
+    unannounced: Context['unannounced'],
   ): Promise<Map<string, LoadedRecord>> {
     const proven = await idsOf(
       unit,
@@ -108,10 +108,11 @@ export function createDeletionVerbs(database: Database, records: Records) {
       ...proven.filter((id) => isUntouchedSince(loaded.get(id)!, loaded.get(id)!.state.missingNumber)),
       ...absent.filter((id) => isUntouchedSince(loaded.get(id)!, number)),
     ];
+    const judged = unannounced === null ? null : new Set(unannounced);
     return new Map(
       candidates
         .map((id) => [id, loaded.get(id)!] as const)
-        .filter(([, record]) => !onlyAnnounced || isAnnounced(record)),
+        .filter(([id, record]) => judged === null || judged.has(id) || isAnnounced(record)),
     );
   }
 
@@ -120,7 +121,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
     concludeDeletions: (kind: Kind, proof: Proof, context: Context, now: Now): Promise<Conclusion> =>
       database.transact(async (unit) => {
         await requireLease(unit, context.lease);
-        const candidates = await candidatesOf(unit, kind, proof, context.onlyAnnounced);
+        const candidates = await candidatesOf(unit, kind, proof, context.unannounced);
         if (candidates.size === 0) return { deleted: [], pending: [] };
         return await conclude(unit, kind, candidates, context, now);
       }),

@@ -326,7 +326,7 @@ export function describeAbsences(open: OpenEngine): void {
         await scene.work();
         scene.pass(SETTLE_MS);
         await prove(scene, 'vendor', ['ven_0', 'ven_1']);
-        expect(await scene.conclude('vendor', { onlyAnnounced: true })).toEqual({
+        expect(await scene.conclude('vendor', { unannounced: [] })).toEqual({
           deleted: [{ id: 'ven_0', cause: 'event' }],
           pending: [],
         });

@@ -53,7 +53,7 @@ export function describeReplicas(open: OpenEngine): void {
 
     it('is needed to conclude deletions, where one is named', async () => {
       await inScene(async ({ store, now, pass }) => {
-        const context = { cause: 'sync:1', syncRunId: null, onlyAnnounced: false };
+        const context = { cause: 'sync:1', syncRunId: null, unannounced: null };
         const conclude = (lease: Lease) =>
           store.concludeDeletions('policy', { absent: [], number: 0 }, { ...context, lease }, now());
         const lost = (await store.takeLease('backfill', 'a', LEASE_MS, now()))!;
