@@ -71,7 +71,8 @@ const newPlan = () => ({
 
 type FullSyncPlan = ReturnType<typeof newPlan>;
 
-type Repair = DueRecord & { kind: FetchedKind };
+/** `place`: in the order of its kind. */
+type Repair = DueRecord & { kind: FetchedKind; place: number };
 
 /** Whether a person asked for it, or set other credentials. Then no backoff applies. */
 const isAsked = (reason: string) => /^(operator|approval|credentials)\b/.test(reason);
@@ -246,12 +247,17 @@ export function createBackfill(options: BackfillOptions) {
     );
     if (way === 'scan') scanForEvents(kind);
     if (kind === 'policy') return [];
-    return due.filter(({ asked }) => asked || way === 'refetch').map((record) => ({ ...record, kind }));
+    return due
+      .filter(({ asked }) => asked || way === 'refetch')
+      .map((record, place) => ({ ...record, kind, place }));
   }
 
-  /** What events made due goes first, of all kinds the longest due; but one repair is always of a record that was asked for, if any is. */
+  /**
+   * What events made due goes first, of all kinds the longest due; but one repair is always of a record that was asked for, if any is.
+   * The kinds take turns with these.
+   */
   function startRepairs(due: readonly Repair[]): void {
-    const asked = due.filter((repair) => repair.asked);
+    const asked = due.filter((repair) => repair.asked).sort((a, b) => a.place - b.place);
     const others = due.filter((repair) => !repair.asked).sort((a, b) => a.dueAt - b.dueAt);
     const isOneAsked = [...repairs.values()].some((repair) => repair.asked);
     for (const repair of [...(isOneAsked ? [] : asked.slice(0, 1)), ...others, ...asked]) {

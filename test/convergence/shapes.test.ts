@@ -389,6 +389,25 @@ it.each(['vendor', 'risk_assessment'])(
   },
 );
 
+it('a vendor that a person asks for does not wait for the many assessments that a person asks for', async () => {
+  const ids = Array.from({ length: 300 }, (_, index) => `asked-${index}`);
+  const reads: string[] = [];
+  await against((path, query) => {
+    const [, resource, id] = path.split('/');
+    const page = query.get('page') === '1' ? [{ id: 'ven-1', name: 'A' }] : [];
+    if (resource === 'vendors' && id === undefined) return { body: { data: page, meta: { total: 1 } } };
+    if (id === undefined || !['ven-1', ...ids].includes(id)) return bare(path, query);
+    reads.push(id);
+    return { body: { data: { id, name: id } } };
+  });
+  await inSync('vendor');
+  await service!.post('/api/records/risk_assessment/refetch', { ids });
+  await eventually('the first of them', () => reads.length > 0);
+  await service!.post('/api/records/vendor/refetch', { ids: ['ven-1'] });
+  await eventually('all reads', () => new Set(reads).size === ids.length + 1);
+  expect(reads.indexOf('ven-1')).toBeLessThan(ids.length / 2);
+});
+
 it.each<[string, unknown]>([
   ['without an id', { data: { name: 'A', status: 'open' } }],
   ['in an array of one', { data: [{ id: 'ra-1', name: 'A', status: 'open' }] }],

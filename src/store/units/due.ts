@@ -34,9 +34,9 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       ),
 
     /**
-     * Due records: at most `limit` of those that were asked for, then as many that events or reads made due, the longest due first.
-     * Those that were marked dirty again are not returned, but put off. `isBeingRead`: a full sync of the kind is running. It reads
-     * first what is known by its id only, so such records are not returned either.
+     * Due records: at most `limit` of those that were asked for or are known by their ids only, in this order, then as many that events or
+     * reads made due, the longest due first. Those that were marked dirty again are not returned, but put off. `isBeingRead`: a full sync of
+     * the kind is running. It reads first what is known by its id only, so such records are not returned either.
      */
     async dueRecords(
       kind: Kind,
@@ -45,25 +45,35 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       limit: number,
       isBeingRead = false,
     ): Promise<DueRecord[]> {
-      const { attempts, missingSince, dirtyAt, firstDirtyAt } = states;
-      type Row = { id: string } & Record<'attempts' | 'dueAt', number> &
+      const { attempts, missingSince, dirty, dirtyAt, firstDirtyAt } = states;
+      type Row = { id: string } & Record<'attempts' | 'dirty' | 'dueAt', number> &
         Record<'missingSince' | 'dirtyAt' | 'firstDirtyAt', number | null>;
-      const columns = { id: states.id, dueAt: states.dueAt, attempts, missingSince, dirtyAt, firstDirtyAt };
-      const dueBetween = (from: number, to: number) =>
+      const columns = {
+        id: states.id,
+        dueAt: states.dueAt,
+        attempts,
+        missingSince,
+        dirty,
+        dirtyAt,
+        firstDirtyAt,
+      };
+      const dueBetween = (from: number, to: number, order: SQL) =>
         statements.query<Row>(
           sql`SELECT ${columnsAs(columns)} FROM ${states} WHERE kind = ${kind} AND due_at BETWEEN ${from} AND ${to}
-            ORDER BY due_at LIMIT ${limit}`,
+            ORDER BY due_at ${order} LIMIT ${limit}`,
         );
-      const asked = await dueBetween(isBeingRead ? DUE_ASKED : DUE_BY_ID_ONLY, DUE_ASKED);
+      const asked = await dueBetween(isBeingRead ? DUE_ASKED : DUE_BY_ID_ONLY, DUE_ASKED, sql`DESC`);
       const due: DueRecord[] = [];
       const puttingOff: SQL[] = [];
-      for (const row of [...asked, ...(await dueBetween(DUE_ASKED + 1, now.steady))]) {
+      for (const row of [...asked, ...(await dueBetween(DUE_ASKED + 1, now.steady, sql`ASC`))]) {
         const at = dueAt(row, timing);
         if (at === null || at <= now.steady || row.attempts > 0 || row.missingSince !== null) {
           const asked = row.dirtyAt === null || row.dueAt <= DUE_ASKED;
           due.push({ id: row.id, attempts: row.attempts, dueAt: row.dueAt, asked });
           continue;
         }
+        // A new id waits too, but no event is about it, and it must not go before what events made due later.
+        if (row.dirty === 0 && row.dueAt <= DUE_ASKED) continue;
         // Skipped if another dirty mark came meanwhile.
         puttingOff.push(
           sql`UPDATE record_state SET due_at = ${at}

@@ -192,6 +192,30 @@ export function describeDue(open: OpenEngine): void {
     );
 
     it(
+      'stays what a person asked for while a new id waits for the consistency window',
+      inScene(open, async (scene) => {
+        await scene.store.makeDue('vendor', ['ven_1'], scene.now());
+        expect(await due(scene)).toEqual([]);
+        scene.pass(SETTLE_MS);
+        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(0);
+        expect(await scene.store.dueRecords('vendor', scene.now(), TIMING, 10)).toMatchObject([
+          { id: 'ven_1', asked: true },
+        ]);
+      }),
+    );
+
+    it(
+      'is what a person asked for before the many that are known by their ids only',
+      inScene(open, async (scene) => {
+        await scene.store.makeKnown('risk_assessment', ['named_1', 'named_2', 'named_3'], scene.now());
+        await scene.show('risk_assessment', 'shown', { id: 'shown' });
+        await scene.store.makeDue('risk_assessment', ['shown'], scene.now());
+        scene.pass(SETTLE_MS);
+        expect((await due(scene, 'risk_assessment', 2))[0]).toBe('shown');
+      }),
+    );
+
+    it(
       'is laid anew after a restart, when no clock of before can be compared',
       inScene(open, async (scene) => {
         if (!scene.canReopen) return;
