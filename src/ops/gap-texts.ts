@@ -172,7 +172,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   },
   unusable_delivery: {
     title: 'A signed delivery is not a usable event',
-    remedy: 'It is in quarantine. Read why, and release it, or leave it there.',
+    remedy: 'It is in quarantine. Read why, and release it.',
     needsPerson: true,
     symptom:
       'A correctly signed delivery is not a usable event: not JSON, or a required field is missing or wrong.',

@@ -31,7 +31,7 @@ import type {
 } from '../values.ts';
 import { learnedPointers } from './backfill.ts';
 import { makeKnown } from './due.ts';
-import { gapOf, openGap, resolveGap, resolveRecords, resolveSettled } from './gaps.ts';
+import { gapOf, openGap, resolveGap, resolveRecords, resolveReleased, resolveSettled } from './gaps.ts';
 import { applyAll, type Engine, type PendingEvent, readEvent, waitsForProcessing } from './processing.ts';
 import { loadRecords, type Records, TABLE_OF } from './records.ts';
 import { TRIMMED_UNSEARCHED, trimBodiesAgainFrom } from './retention.ts';
@@ -177,6 +177,8 @@ export function createEventVerbs(database: Database, engine: Engine) {
         const { kind, recordId } = row;
         if (kind !== null && recordId !== null) {
           engine.records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
+          // Of an assessment that the API does not know, no read would ever resolve the gap.
+          if (kind === 'risk_assessment') await resolveReleased(unit, kind, recordId, nowIso);
         } else if (kind === 'risk_assessment') {
           // Assessments have no list: only a person can settle this.
           await resolveSettled(unit, kind, null, nowIso);
@@ -310,7 +312,11 @@ async function keepUnusable(
   };
   for (const event of conflicting) {
     const delivery = { ...event, reason: CONFLICTING, body: Buffer.from(event.body) };
-    await keep(delivery, CONFLICTING, `the id ${event.id} was received before with other content`);
+    await keep(
+      delivery,
+      CONFLICTING,
+      `the id ${event.id} was received before with other content; this one is in quarantine`,
+    );
   }
   for (const delivery of unusable) {
     const reason = delivery.reason.replaceAll('_', ' ');

@@ -136,6 +136,21 @@ export async function resolveSettled(
   if (left.length === 0) await resolveGap(unit, gapOfFailed(kind, recordId), nowIso);
 }
 
+/** Resolves the gaps of a record's deliveries that were not understood, once a person has released the last of them. */
+export async function resolveReleased(
+  unit: Unit,
+  kind: Kind,
+  recordId: string,
+  nowIso: string,
+): Promise<void> {
+  const left = await unit.query(
+    sql`SELECT 1 FROM quarantine WHERE released_at IS NULL AND kind = ${kind} AND record_id = ${recordId} LIMIT 1`,
+  );
+  if (left.length > 0) return;
+  for (const reason of ['unusable_delivery', 'conflicting_content'] as const)
+    await resolveGap(unit, gapOf(reason, kind, recordId), nowIso);
+}
+
 export async function setGapError(unit: Unit, gap: GapKey, error: string): Promise<void> {
   await unit.change(update(gaps, { error }, isOpen(gap)));
 }

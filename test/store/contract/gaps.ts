@@ -197,7 +197,7 @@ export function describeGaps(open: OpenEngine): void {
         await scene.accept(other, scene.event());
         await scene.accept(other);
         expect(scene.toldOfGaps()).toEqual([
-          'opened conflicting_content policy pol_1: the id evt_a was received before with other content',
+          'opened conflicting_content policy pol_1: the id evt_a was received before with other content; this one is in quarantine',
         ]);
       }),
     );
@@ -286,6 +286,22 @@ export function describeGaps(open: OpenEngine): void {
         await scene.work();
         await scene.store.discardEvent('b', scene.now());
         expect(await scene.openGaps()).toEqual([]);
+      }),
+    );
+
+    it(
+      'of an assessment that the API may not know is settled as the last delivery about it is released, and the record asked for',
+      inScene(open, async (scene) => {
+        const about = { kind: 'risk_assessment', recordId: 'ra_1' } as const;
+        await keep(scene, unusable(about), unusable(about));
+        const [one, other] = await scene.store.list('quarantine', { limit: 2 });
+        await scene.store.releaseQuarantined(one!.id, scene.now(), TIMING);
+        expect(await scene.openGaps()).toEqual(['unusable_delivery risk_assessment ra_1']);
+        await scene.store.releaseQuarantined(other!.id, scene.now(), TIMING);
+        expect(await scene.openGaps()).toEqual([]);
+        scene.pass(SETTLE_MS);
+        const due = await scene.store.dueRecords('risk_assessment', scene.now(), TIMING, 10);
+        expect(due.map((record) => record.id)).toEqual(['ra_1']);
       }),
     );
 
