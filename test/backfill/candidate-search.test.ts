@@ -84,7 +84,7 @@ it('what was answered while there was no record to compare with counts no more o
   expect(api.asked).toEqual(['ra_7', 'ra_8', 'ra_7', 'ra_8']);
 });
 
-it('nor does it count because another id in the event was a known record’s all along', async () => {
+it('what the API does not know beside an id does not count because another id in the event is a known record’s', async () => {
   const { api, mirror, search } = scene([eventOf(3, { id: 'row_17', ref: 'ra_7', other: 'ra_8' })]);
   mirror.known.push('ra_8');
   expect(await search(cannot)).toMatchObject({ restInMs: 60_000 });
@@ -94,7 +94,7 @@ it('nor does it count because another id in the event was a known record’s all
   expect([mirror.named, mirror.searched]).toEqual([['ra_7', 'ra_8'], [3]]);
 });
 
-it('nor because the API shows one in the next minute, when the budget has room for the rest of the event', async () => {
+it('what the API does not know beside an id does not count because it shows a record in the next minute, when the budget has room for the rest of the event', async () => {
   const { api, mirror, clock, search } = scene([eventOf(3, { id: 'row_17', ref: 'ra_7', other: 'ra_8' })], 4);
   expect(await search(cannot)).toEqual({ shown: [], restInMs: 60_000 });
   api.shown.add('ra_7');
@@ -105,7 +105,7 @@ it('nor because the API shows one in the next minute, when the budget has room f
   expect([mirror.named, mirror.searched]).toEqual([['ra_7'], [3]]);
 });
 
-it('nor because it shows one after a failure', async () => {
+it('what the API does not know beside an id does not count because it shows a record after a failure', async () => {
   const events = [eventOf(3, { id: 'row_17', ref: 'ra_7', other: 'ra_8' })];
   const { api, mirror, search } = scene(events);
   api.failing.set('ra_8', 'server');

@@ -69,7 +69,7 @@ function workUnder(answers: (Pick<Lease, 'fence'> | null | 'failure' | number)[]
       if (answer === null) return null;
       if (typeof answer === 'number') await clock.sleep(answer);
       const { fence } = typeof answer === 'number' ? { fence: 1 } : answer;
-      return { name, owner, fence, isTakeover: false };
+      return { name, owner, fence };
     },
     async releaseLease() {
       seen.released += 1;
@@ -123,7 +123,7 @@ it('equal notices are sent once in a while, never lost for later ones, and a fai
     engine: 'postgres',
     async listen(heard) {
       hear = heard;
-      return { stop: async () => void left.push('ears') };
+      return { stop: async () => void left.push('subscription') };
     },
     notify: async (notice) => {
       sent.push(notice);
@@ -156,7 +156,7 @@ it('equal notices are sent once in a while, never lost for later ones, and a fai
   expect(looks).toEqual([false, true, 'events', true, false]);
   stopping.abort();
   await listening;
-  expect(left).toEqual(['replicas', 'ears']);
+  expect(left).toEqual(['replicas', 'subscription']);
 });
 
 it('a turn is taken by one replica once, who may not take it again either; a process that is alone asks nobody', async () => {
@@ -165,7 +165,7 @@ it('a turn is taken by one replica once, who may not take it again either; a pro
   const takeLease: Store['takeLease'] = async (name, by) => {
     if (owner !== '' && owner !== by) return null;
     owner = by;
-    return { name, owner, fence: 1, isTakeover: false };
+    return { name, owner, fence: 1 };
   };
   const replicasOn = (engine: Store['engine']) =>
     createReplicas({ store: { engine, takeLease } as Store, clock, onError: () => undefined });
