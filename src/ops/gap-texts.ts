@@ -188,7 +188,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
       'A second delivery had the id of an earlier event and other content. The first counts, the second is in quarantine.',
     check: 'Both bodies: the first on the event’s page, the second in quarantine.',
     command: `${CLI} quarantine list`,
-    note: 'The record is read again automatically. Tell the sender that its ids are not unique.',
+    note: 'The record is read again automatically; if the API does not show it, “quarantine release NUMBER” resolves the gap. Tell the sender that its ids are not unique.',
   },
   total_mismatch: {
     title: 'A list and its own total disagree',
