@@ -290,12 +290,11 @@ export function createBackfill(options: BackfillOptions) {
   async function judgeProofs(kind: FetchedKind): Promise<void> {
     const { awaiting, proven } = await store.countProofs(kind);
     if (proven === 0) return;
-    const isEarly = awaiting > 0 || planOf(kind).running !== null;
     const needsList = kind === 'vendor';
-    const unannounced = isEarly || needsList ? [] : null;
-    const context = { cause: causeOf(null), syncRunId: null, unannounced };
+    const isEarly = needsList || awaiting > 0 || planOf(kind).running !== null;
+    const context = { cause: causeOf(null), syncRunId: null, unannounced: isEarly ? [] : null };
     options.onConcluded(kind, await store.concludeDeletions(kind, null, context, now()), context.cause);
-    if (needsList && !isEarly && (await store.countProofs(kind)).proven > 0) scanForEvents(kind);
+    if (needsList && (await store.countProofs(kind)).proven > 0) scanForEvents(kind);
   }
 
   /** One at a time, beside everything else. */

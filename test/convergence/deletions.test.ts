@@ -221,6 +221,22 @@ it('a vendor that the list of a running full sync has shown is not deleted becau
   expect(ofIt.map(({ operation }) => operation)).toEqual(['insert', 'update']);
 });
 
+it('vendors that only their list shows are verified by it, also while events about others like them keep coming', async () => {
+  await stage.end();
+  stage = await createStage({ SYNC_FULL_MINUTES: '0', COMPLIANCE_PAGE_SIZE: '1' });
+  await startInSync();
+  stage.upstream.faultOf = ({ path }) =>
+    path.includes('/vendors/') ? { fault: 'status', status: 404 } : null;
+  await stage.deliver(stage.touchVendor('ven-1'));
+  let events = 0;
+  const isVerified = async () => {
+    events += 1;
+    await stage.deliver(stage.touchVendor(`ven-${2 + (events % 9)}`));
+    return !idsIn("kind = 'vendor' AND unverified_since IS NOT NULL").includes('ven-1');
+  };
+  await stage.leapUntil('the verification', isVerified, 600);
+});
+
 it('a record whose address answers 410 is proven gone as by a 404', async () => {
   await startInSync();
   const { records } = stage.upstream;
