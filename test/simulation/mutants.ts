@@ -204,7 +204,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'witness-after',
-    tryFirst: 5_003_557,
+    tryFirst: 5_004_141,
     without: 'a path that was lost, found for a moment and lost again hides what lives from both reads',
     edits: [{ file: DELETIONS, find: 'if (needsWitness && !context.witnessedAfter)', put: 'if (false)' }],
   },
