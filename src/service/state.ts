@@ -73,10 +73,10 @@ export function createServiceState(
       others: repairs.budget.facts(),
     });
     noteOthersSettings(differing);
-    await repairs.renewAccess();
     // What other credentials may read is not known until they have read it. After a new consent the old ones may read again.
     if (otherAccess || (wasRefused && !isRefused)) backfill?.requestFullSync(KINDS, 'credentials');
     wasRefused = isRefused;
+    await repairs.renewAccess();
   }
 
   return {

@@ -1,5 +1,8 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { createHeartbeat } from '../../src/service/state.ts';
+import { NOTHING_KNOWN } from '../../src/backfill/upstream.ts';
+import { StoreUnavailable } from '../../src/platform/errors.ts';
+import { createLogger } from '../../src/platform/logger.ts';
+import { createHeartbeat, createServiceState } from '../../src/service/state.ts';
 import { HeldClock, settled } from '../compliance/held-clock.ts';
 
 async function beating() {
@@ -99,4 +102,34 @@ describe('the heartbeat', () => {
     await ended;
     expect(beats).toEqual([]);
   });
+});
+
+it('the full syncs that other credentials need are requested also if the database fails once these are noted', async () => {
+  const clock = new HeldClock();
+  const requested: string[] = [];
+  const answers = [true, false];
+  const failures = [new StoreUnavailable('the connection is lost')];
+  const state = createServiceState({
+    config: { sync: { settleMs: 1, fullSyncMs: 0 } },
+    rules: { eventsOnly: false },
+    clock,
+    startedAt: clock.wall(),
+    logger: createLogger({ level: 'silent' }),
+    store: { beat: async () => ({ differing: [], otherAccess: answers.shift() }) },
+    replicas: { isAlone: true, id: 'a', beat: async () => undefined },
+    repairs: {
+      backfill: { requestFullSync: (_kinds: unknown, reason: string) => void requested.push(reason) },
+      health: () => NOTHING_KNOWN,
+      credentials: null,
+      access: () => 'a new key',
+      async renewAccess() {
+        const failure = failures.shift();
+        if (failure !== undefined) throw failure;
+      },
+      budget: { facts: () => ({}) },
+    },
+  } as never);
+  await expect(state.beat()).rejects.toThrow(StoreUnavailable);
+  await state.beat();
+  expect(requested).toEqual(['credentials']);
 });
