@@ -81,7 +81,9 @@ export const record = z
   .meta({ id: 'MirrorRecord' });
 
 export const shownRecord = record
-  .extend({ read_error: text.nullable().describe('Why its last read failed; null: it did not.') })
+  .extend({
+    read_error: text.nullable().describe('Why the last read after its last event failed; null: it did not.'),
+  })
   .meta({ id: 'ShownRecord' });
 
 export const change = z

@@ -29,6 +29,7 @@ export function describeProvisional(open: OpenEngine): void {
           last_event_id: 'evt_a',
           last_event_at: isoOf(since),
           cause: 'event:evt_a',
+          read_error: null,
         });
         expect(await scene.changes()).toMatchObject([
           { kind: 'policy', record_id: 'pol_1', operation: 'insert', cause: 'event:evt_a', at },

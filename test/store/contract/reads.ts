@@ -56,6 +56,7 @@ export function describeReads(open: OpenEngine): void {
           last_event_id: null,
           last_event_at: null,
           cause: 'refetch',
+          read_error: null,
         });
 
         scene.pass(60_000);
