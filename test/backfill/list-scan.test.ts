@@ -200,16 +200,23 @@ const WHOLE: ListScan = {
   endedAt: 0,
 };
 
-it('a list that moved is read once more after the consistency window, since earlier its pages could be as old', async () => {
-  const did: string[] = [];
-  const scanOnce = async () => {
-    did.push('read');
-    return { ...WHOLE, steady: false };
-  };
-  const settledAfter = async () => void did.push('waited');
-  await scanWhole(scanOnce, { hasUnnamed: false, settledAfter });
-  expect(did).toEqual(['read', 'waited', 'read']);
-});
+it.each([
+  ['that moved', { steady: false }, false],
+  ['out of which a record was deleted', { shortened: true }, false],
+  ['that may have skipped the record of an event', {}, true],
+])(
+  'a list %s is read once more after the consistency window, since earlier its pages could be as old',
+  async (_, found, hasUnnamed) => {
+    const did: string[] = [];
+    const scanOnce = async () => {
+      did.push('read');
+      return { ...WHOLE, ...found };
+    };
+    const settledAfter = async () => void did.push('waited');
+    await scanWhole(scanOnce, { hasUnnamed, settledAfter });
+    expect(did).toEqual(['read', 'waited', 'read']);
+  },
+);
 
 it('a list that may lack records however often it is read is given up, and proves nothing', async () => {
   let scans = 0;
