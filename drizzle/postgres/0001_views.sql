@@ -311,10 +311,11 @@ WITH kinds AS (
     last.finished_at AS last_full_sync_at,
     round(extract(epoch FROM last.finished_at - last.started_at), 1) AS last_full_sync_seconds,
     last.seen AS listed,
-    CASE WHEN k.unread_since IS NULL THEN last.started_at
+    CASE WHEN last.id <= service.last_run_before_access THEN NULL
+      WHEN k.unread_since IS NULL THEN last.started_at
       -- Of what became unverified before its end and still is, the full sync may have read another version than is held.
-      ELSE (SELECT s.started_at FROM sync_runs s WHERE s.kind = k.kind AND s.outcome = 'complete' AND s.finished_at < k.unread_since
-        ORDER BY s.finished_at DESC LIMIT 1) END - service.settle AS complete_through,
+      ELSE (SELECT s.started_at FROM sync_runs s WHERE s.kind = k.kind AND s.outcome = 'complete'
+        AND s.id > service.last_run_before_access AND s.finished_at < k.unread_since ORDER BY s.finished_at DESC LIMIT 1) END - service.settle AS complete_through,
     gap.*,
     -- Of a long backlog only its head is looked at: it then counts as every kind's.
     ((SELECT count FROM event_counts WHERE state = 'pending') > 1000 OR EXISTS (SELECT 1 FROM

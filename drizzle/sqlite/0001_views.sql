@@ -215,9 +215,10 @@ WITH kinds AS (
       WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1) AS last_full_sync_seconds,
     (SELECT seen FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1) AS listed,
     strftime('%Y-%m-%dT%H:%M:%fZ', CASE WHEN k.unread_since IS NULL
-      THEN (SELECT started_at FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1)
+      THEN (SELECT CASE WHEN id > last_run_before_access THEN started_at END FROM sync_runs
+        WHERE sync_runs.kind = k.kind AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1)
       -- Of what became unverified before its end and still is, the full sync may have read another version than is held.
-      ELSE (SELECT started_at FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' AND finished_at < k.unread_since
+      ELSE (SELECT started_at FROM sync_runs WHERE sync_runs.kind = k.kind AND outcome = 'complete' AND id > last_run_before_access AND finished_at < k.unread_since
         ORDER BY finished_at DESC LIMIT 1) END, '-' || (settle_ms / 1000.0) || ' seconds') AS complete_through,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')) AS open_gaps,
     (SELECT coalesce(sum(open), 0) FROM gap_counts g WHERE g.kind IN (k.kind, '')

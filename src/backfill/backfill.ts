@@ -204,7 +204,7 @@ export function createBackfill(options: BackfillOptions) {
   async function planSyncRuns(): Promise<void> {
     for (const kind of await store.kindsWantingFullSync(now())) {
       const plan = planOf(kind);
-      if (plan.running === null && plan.failures === 0) plan.reasons.add('gap');
+      if (plan.running === null && plan.failures === 0 && plan.reasons.size === 0) plan.reasons.add('gap');
     }
     for (const kind of KINDS) {
       const plan = planOf(kind);

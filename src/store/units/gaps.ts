@@ -192,7 +192,10 @@ export async function resolveAfterFullSync(
 
 /** The last complete full sync of a kind. A gap that it does not resolve is not resolved by an earlier one either. */
 const lastComplete = (kind: Kind) =>
-  sql`(SELECT number, began_at FROM sync_runs WHERE kind = ${kind} AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1)`;
+  sql`(SELECT id, number, began_at FROM sync_runs WHERE kind = ${kind} AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1)`;
+
+/** The fact with the last sync run that may have begun with other credentials than the present ones, or at another address. */
+export const LAST_RUN_BEFORE_ACCESS = 'last_run_before_access';
 
 /** Whether a gap is open that only a complete list of the kind resolves. */
 export async function hasUnnamed({ query }: Sql, kind: Kind): Promise<boolean> {
@@ -212,7 +215,9 @@ export async function kindsWantingFullSync({ query }: Sql, now: Now): Promise<Ki
           OR (kind IS NULL AND ${isOneOf(gaps.reason, RESOLVED_BY_FULL_SYNC)}))
         AND (coverable_at IS NULL OR coverable_at <= ${steady})
         AND NOT EXISTS (SELECT 1 FROM ${lastComplete(kind)} AS s
-          WHERE s.number >= gaps.number AND (coverable_at IS NULL OR s.began_at >= coverable_at)))`,
+          WHERE s.number >= gaps.number AND (coverable_at IS NULL OR s.began_at >= coverable_at)))
+        OR EXISTS (SELECT 1 FROM facts WHERE name = ${LAST_RUN_BEFORE_ACCESS}
+          AND CAST(value AS bigint) >= coalesce((SELECT id FROM ${lastComplete(kind)} AS s), 0))`,
   );
   const rows = await query<{ kind: Kind }>(sql.join(wanting, sql.raw(' UNION ALL ')));
   return rows.map((row) => row.kind);

@@ -11,7 +11,14 @@ import type {
   SyncRunEnd,
   SyncRunProgress,
 } from '../values.ts';
-import { hasUnnamed, kindsWantingFullSync, openGap, resolveAfterFullSync, resolveGap } from './gaps.ts';
+import {
+  hasUnnamed,
+  kindsWantingFullSync,
+  LAST_RUN_BEFORE_ACCESS,
+  openGap,
+  resolveAfterFullSync,
+  resolveGap,
+} from './gaps.ts';
 import { requireLease } from './replicas.ts';
 import {
   excluded,
@@ -101,7 +108,7 @@ export function createFullSyncVerbs(database: Database) {
     resolveGap: (gap: GapKey | number, now: Now): Promise<boolean> =>
       database.transact((unit) => resolveGap(unit, gap, iso(now.wall))),
 
-    /** Kinds with an open gap that a full sync begun now would resolve. */
+    /** Kinds with an open gap that a full sync begun now would resolve, or not read in full with the present credentials. */
     kindsWantingFullSync: (now: Now): Promise<Kind[]> => kindsWantingFullSync(statements, now),
 
     /** Notes that credentials (`access`: their fingerprint) can read the kind: by a read, or by the absence of an invented id. */
@@ -137,7 +144,7 @@ export function createFullSyncVerbs(database: Database) {
           const otherAccess = stored.length === 0 && before !== null && before !== access;
           if (otherAccess) {
             const last = await singleValue<number>(unit, sql`SELECT max(id) FROM sync_runs`);
-            await writeFact(unit, 'last_run_before_access', String(last ?? 0));
+            await writeFact(unit, LAST_RUN_BEFORE_ACCESS, String(last ?? 0));
           }
           const ofAll = { heartbeat: nowIso, ...others };
           const own = stored.length > 0 ? {} : { ...reading, unreachable: String(Number(unreachable)) };

@@ -124,19 +124,26 @@ export function describeStatus(open: OpenEngine): void {
           await fullSyncAll(scene);
           await beat(scene);
           expect((await status(scene)).verdict).toBe('in_sync');
+          expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
           const old = await scene.store.startSyncRun('policy', 'timer', scene.now());
           await beat(scene, { access: 'a new key' });
           await readAll(scene, 'a new key');
-          expect(await status(scene)).toMatchObject({
+          const unread = {
             verdict: 'catching_up',
             coverage: 'not read in full with the present credentials yet',
-          });
+            complete_through: null,
+          };
+          expect(await status(scene)).toMatchObject(unread);
           const end = { outcome: 'complete', error: null, progress, differences: {} } as const;
           await scene.store.finishSyncRun(old.id, end, scene.now());
-          expect((await status(scene)).verdict).toBe('catching_up');
+          expect(await status(scene)).toMatchObject(unread);
+          // Also for a process that never got the answer to its heartbeat.
+          expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([...KINDS]);
           await fullSyncAll(scene);
+          expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
           await beat(scene, { access: 'a new key' });
-          expect((await status(scene)).verdict).toBe('in_sync');
+          const { verdict, complete_through } = await status(scene);
+          expect([verdict, complete_through]).toEqual(['in_sync', expect.any(String)]);
         },
         5_000,
       ),
