@@ -150,16 +150,19 @@ function fieldsOf(side: Readonly<Record<string, unknown>>): Map<string, string> 
 /** With its quotes. Linux takes one argument of this length. */
 const ARGUMENT_MAX_BYTES = 120_000;
 
+/** A terminal takes these for keys, also between quotes: Ctrl-C ends the command, and what follows in the body would be run. */
+const KEYS = /[^\P{Cc}\t\n\r]/u;
+
 /**
  * A command that delivers this body again. An operator who has the secret puts the signature in, because no page shows the
- * secret. Null: no command line can hold the body. Pure.
+ * secret. Null: no command line can hold the body, or it cannot be pasted safely. Pure.
  */
 export function curlOf(
   body: string,
   { url, signatureHeader }: { url: string; signatureHeader: string },
 ): string | null {
   const quoted = quote(body);
-  if (body.includes('\0') || Buffer.byteLength(quoted) > ARGUMENT_MAX_BYTES) return null;
+  if (KEYS.test(body) || Buffer.byteLength(quoted) > ARGUMENT_MAX_BYTES) return null;
   return [
     `curl -X POST ${quote(url)}`,
     `-H ${quote('content-type: application/json')}`,

@@ -21,3 +21,10 @@ test('there is none for what no command line can hold', () => {
   expect(curlOf('a\0b', RECEIVER)).toBeNull();
   expect(curlOf("'".repeat(40_000), RECEIVER)).toBeNull();
 });
+
+test.each(['\u0003', '\u001b[201~', '\u007f', '\u0015', '\u009b'])(
+  'there is none for a body with %j, which a terminal would take for a key when the command is pasted',
+  (key) => {
+    expect(curlOf(`{"a":1}${key}\ntouch run\n#`, RECEIVER)).toBeNull();
+  },
+);
