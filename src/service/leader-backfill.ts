@@ -49,7 +49,7 @@ export function createLeaderBackfill(options: {
   const now = () => momentOf(clock);
   /** Only for dry runs while another replica is the leader. */
   const idle = create(store, []);
-  let leading: Backfill | null = null;
+  let leading: (Backfill & { lease: Lease }) | null = null;
   let startReason = options.isFirst ? 'start' : 'takeover';
   let paused = false;
   const asked = new Set<{ kinds: readonly Kind[]; reason: string }>();
@@ -57,13 +57,15 @@ export function createLeaderBackfill(options: {
   let written = { at: Number.NEGATIVE_INFINITY, text: '' };
 
   async function lead({ lease, signal }: { lease: Lease | null; signal: AbortSignal }): Promise<void> {
+    // A process that is alone makes no `LeaderBackfill`.
+    if (lease === null) return;
     // The previous leader has lost its lease, so the sync runs that it left open are over.
-    const interrupted = await store.interruptSyncRuns(now());
-    const own = create(lease === null ? store : underLease(store, lease, clock), interrupted);
+    const interrupted = await store.interruptSyncRuns(now(), lease);
+    const own = create(underLease(store, lease, clock), interrupted);
     if (paused) own.pause();
     own.requestFullSync(KINDS, startReason);
     startReason = 'takeover';
-    leading = own;
+    leading = { ...own, lease };
     try {
       await own.run(signal);
     } finally {
@@ -104,7 +106,8 @@ export function createLeaderBackfill(options: {
         live = text === null ? null : (JSON.parse(text) as Live);
         return;
       }
-      for (const { kind, reason } of await store.takeSyncRequests()) own.requestFullSync([kind], reason);
+      for (const { kind, reason } of await store.takeSyncRequests(own.lease))
+        own.requestFullSync([kind], reason);
       if (isNotified) own.wake();
       await writeLive(own);
     },

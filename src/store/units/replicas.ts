@@ -52,10 +52,8 @@ export function createReplicaVerbs(database: Database) {
     },
 
     /** Releases the lease, if it still has this owner and fence. */
-    async releaseLease({ name, owner, fence }: Lease): Promise<void> {
-      await statements.change(
-        sql`UPDATE leases SET owner = '', lease_until = 0 WHERE name = ${name} AND owner = ${owner} AND fence = ${fence}`,
-      );
+    async releaseLease(lease: Lease): Promise<void> {
+      await statements.change(sql`UPDATE leases SET owner = '', lease_until = 0 WHERE ${isHeld(lease)}`);
     },
 
     async requestSyncRuns(kinds: readonly Kind[], reason: string, now: Now): Promise<void> {
@@ -68,9 +66,11 @@ export function createReplicaVerbs(database: Database) {
       });
     },
 
-    /** Returns all requests and deletes them. */
-    takeSyncRequests: (): Promise<SyncRequest[]> =>
-      statements.query<SyncRequest>(sql`DELETE FROM sync_requests RETURNING kind, reason`),
+    /** Returns all requests and deletes them; none if the lease is lost, since they are the new owner's. */
+    takeSyncRequests: (lease: Lease): Promise<SyncRequest[]> =>
+      statements.query<SyncRequest>(
+        sql`DELETE FROM sync_requests WHERE EXISTS (SELECT 1 FROM leases WHERE ${isHeld(lease)}) RETURNING kind, reason`,
+      ),
 
     /** Gives the replica its part of the requests that are allowed in a minute. */
     sharePlaces: (
@@ -144,14 +144,15 @@ export function createReplicaVerbs(database: Database) {
   };
 }
 
+/** The condition for a row of `leases`. */
+const isHeld = ({ name, owner, fence }: Lease) =>
+  sql`name = ${name} AND owner = ${owner} AND fence = ${fence}`;
+
 /** Rejects with MirrorError `lease_lost` if another process has taken over. Absent: there is no other process. */
 export async function requireLease(unit: Sql, lease: Lease | undefined): Promise<void> {
   if (lease === undefined) return;
-  const { name, owner, fence } = lease;
-  const rows = await unit.query(
-    sql`SELECT 1 FROM leases WHERE name = ${name} AND owner = ${owner} AND fence = ${fence} ${unit.dialect.forUpdate}`,
-  );
+  const rows = await unit.query(sql`SELECT 1 FROM leases WHERE ${isHeld(lease)} ${unit.dialect.forUpdate}`);
   if (rows.length === 0) {
-    throw new MirrorError('lease_lost', `another process has taken over "${name}"`);
+    throw new MirrorError('lease_lost', `another process has taken over "${lease.name}"`);
   }
 }

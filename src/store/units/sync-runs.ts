@@ -89,9 +89,13 @@ export function createFullSyncVerbs(database: Database) {
       });
     },
 
-    /** At start: open sync runs become `interrupted`. Returns the last run of each kind, if a crash or a stop interrupted it. */
-    interruptSyncRuns: (now: Now): Promise<{ kind: Kind; pages: number }[]> =>
+    /**
+     * At start: open sync runs become `interrupted`. Returns the last run of each kind, if a crash or a stop interrupted it. `lease` as
+     * for `startSyncRun`.
+     */
+    interruptSyncRuns: (now: Now, lease?: Lease): Promise<{ kind: Kind; pages: number }[]> =>
       database.transact(async (unit) => {
+        await requireLease(unit, lease);
         await unit.change(interrupted(iso(now.wall), sql`finished_at IS NULL`));
         return await unit.query<{ kind: Kind; pages: number }>(
           sql`SELECT kind, pages FROM sync_runs WHERE id IN (SELECT max(id) FROM sync_runs GROUP BY kind)

@@ -64,6 +64,18 @@ export function describeReplicas(open: OpenEngine): void {
         expect(await conclude(held)).toMatchObject({ deleted: [], pending: [] });
       });
     });
+
+    it('is needed to end the sync runs of the one that held it before', async () => {
+      await inScene(async ({ store, query, now, pass }) => {
+        const lost = (await store.takeLease('backfill', 'a', LEASE_MS, now()))!;
+        pass(LEASE_MS);
+        const held = (await store.takeLease('backfill', 'b', LEASE_MS, now()))!;
+        await store.startSyncRun('policy', 'takeover', now(), held);
+        await expect(store.interruptSyncRuns(now(), lost)).rejects.toMatchObject({ code: 'lease_lost' });
+        expect(await query('SELECT outcome FROM sync_runs')).toEqual([{ outcome: null }]);
+        expect(await store.interruptSyncRuns(now(), held)).toEqual([{ kind: 'policy', pages: 0 }]);
+      });
+    });
   });
 
   describe('processes over one database', () => {
@@ -81,16 +93,20 @@ export function describeReplicas(open: OpenEngine): void {
       });
     });
 
-    it('find what was asked of any of them, once', async () => {
-      await inScene(async ({ store, now }) => {
+    it('find what was asked of any of them, once, and only the one that holds the lease', async () => {
+      await inScene(async ({ store, now, pass }) => {
+        const lost = (await store.takeLease('backfill', 'a', LEASE_MS, now()))!;
+        pass(LEASE_MS);
+        const held = (await store.takeLease('backfill', 'b', LEASE_MS, now()))!;
         await store.requestSyncRuns(['policy', 'vendor'], 'operator:olga', now());
         await store.requestSyncRuns(['policy'], 'operator:olga', now());
         await store.requestSyncRuns(['policy'], 'rejected deliveries', now());
-        const asked = await store.takeSyncRequests();
+        expect(await store.takeSyncRequests(lost)).toEqual([]);
+        const asked = await store.takeSyncRequests(held);
         expect(asked.map(({ kind, reason }) => `${kind} ${reason}`).sort()).toEqual([
           ...['policy operator:olga', 'policy rejected deliveries', 'vendor operator:olga'],
         ]);
-        expect(await store.takeSyncRequests()).toEqual([]);
+        expect(await store.takeSyncRequests(held)).toEqual([]);
       });
     });
 
