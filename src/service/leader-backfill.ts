@@ -69,6 +69,8 @@ export function createLeaderBackfill(options: {
     try {
       await own.run(signal);
     } finally {
+      // Believed until the next leader reports: while this process stops, the API is still what it was.
+      live = { at: clock.steady(), health: own.health(), running: [] };
       leading = null;
     }
   }

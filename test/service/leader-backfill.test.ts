@@ -176,3 +176,13 @@ it('a leader syncs and deletes under its lease, and reads records later by what 
   end();
   await running;
 });
+
+it('a leader that has stopped still says what it last knew of the API, for the beat that ends its process', async () => {
+  const { told, backfill, end } = scene();
+  const running = backfill.run(new AbortController().signal);
+  await expect.poll(() => told).toEqual(['takeover', 'run']);
+  end();
+  await running;
+  expect(backfill.health()).toEqual(health('of the leader'));
+  expect(backfill.runningSyncRuns()).toEqual([]);
+});
