@@ -275,6 +275,21 @@ describe('a verb that cannot be finished', () => {
     await store.close();
   });
 
+  it('keeps no log of the length to which a long query let it grow', async () => {
+    const path = freshPath();
+    const store = await opened(path);
+    const reader = new Database(path, { readonly: true });
+    onTestFinished(() => void reader.close());
+    reader.exec('BEGIN');
+    reader.prepare('SELECT count(*) FROM events').get();
+    for (let n = 0; n < 9; n += 1) await accept(store, event(`large ${n}`, 2 ** 24));
+    expect(statSync(`${path}-wal`).size).toBeGreaterThan(2 ** 27);
+    reader.exec('COMMIT');
+    // The first moves the log, the second begins it anew.
+    for (const id of ['next', 'last']) await accept(store, event(id));
+    expect(statSync(`${path}-wal`).size).toBeLessThanOrEqual(2 ** 27);
+  });
+
   it.each(['', '-wal'])('is of no use once its file%s is not in its place any more', async (ending) => {
     const path = freshPath();
     const store = await opened(path);

@@ -22,6 +22,9 @@ const LOCK_WAIT_MS = 1_000;
 /** The write-ahead log is moved into the file at about 64 MiB: seldom enough to be cheap, and early enough for fast reads. */
 const CHECKPOINT_PAGES = 16_000;
 
+/** A log that grew beyond this during a long query is cut to it once it has been moved: SQLite alone would keep its length. Bytes. */
+const KEPT_LOG_BYTES = 2 ** 27;
+
 /**
  * The page cache: several times what a thousand busy records need, with their indexes. With SQLite's default, 2 MiB, each event read
  * pages again that the event before had just written. With 16 MiB only a repeated search in the data of ten thousand records was
@@ -59,6 +62,7 @@ export function connect(path: string, options: { readOnly: boolean; isOpen?: boo
       db.pragma('synchronous = FULL');
       db.pragma('foreign_keys = ON');
       db.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+      db.pragma(`journal_size_limit = ${KEPT_LOG_BYTES}`);
       db.pragma(`cache_size = -${PAGE_CACHE_KIB}`);
       assertDurable(db, path);
     } catch (error) {
