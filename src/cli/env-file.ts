@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { parseEnv } from 'node:util';
+import { isDeepStrictEqual, parseEnv } from 'node:util';
 import { UsageError } from '../platform/errors.ts';
 
 /** Read in the working folder by every command. */
@@ -7,12 +7,26 @@ export const ENV_FILE = '.env';
 
 /**
  * The environment, with the settings that only the text of an `.env` has. If the environment has NAME or NAME_FILE, even
- * empty, the text's NAME and NAME_FILE do not count. Pure.
+ * empty, the text's NAME and NAME_FILE do not count. Pure. @throws UsageError if a line is only half a setting.
  */
 export function withEnvText(env: NodeJS.ProcessEnv, text: string): NodeJS.ProcessEnv {
   const merged = { ...env };
-  for (const [name, value] of Object.entries(parseEnv(text))) {
+  const settings = parseEnv(text);
+  for (const [name, value] of Object.entries(settings)) {
     if (!isSetBy(env, name)) merged[name] = value;
+  }
+  const lines = text.split('\n');
+  const half = lines.findIndex((line, at) => {
+    const words = /^\s*(?:export\s+)?([^#\s=][^=]*?)\s*$/.exec(line)?.[1];
+    // A name alone is right where it is set all the same: for a shell, and for docker's --env-file.
+    if (words === undefined || isSetBy(merged, words)) return false;
+    // A line inside a quoted value is missed if it is taken out.
+    return isDeepStrictEqual(parseEnv(lines.toSpliced(at, 1).join('\n')), settings);
+  });
+  if (half >= 0) {
+    // Not the line itself, which may be a part of a secret.
+    const what = `${ENV_FILE} in the working folder, line ${half + 1}: neither NAME=value nor a comment`;
+    throw new UsageError(what, 'complete it, or begin it with #');
   }
   return merged;
 }
