@@ -15,6 +15,7 @@ export interface Findings {
     path: string;
     isServer?: boolean;
     problem: string | null;
+    /** Null beside a problem: there is no database yet. */
     remedy: string | null;
     /** The problem is in the settings: "serve" would end with exit code 2. */
     isSetting?: boolean;
@@ -232,7 +233,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     );
   }),
 
-  'signing secrets'({ secrets: { configured, stored, unusable }, stored: database, service }) {
+  'signing secrets'({ secrets: { configured, stored, unusable }, stored: database, database: { remedy } }) {
     if (unusable.length > 0) {
       const joined = (key: 'what' | 'remedy') => [...new Set(unusable.map((each) => each[key]))].join('; ');
       return wrong(joined('what'), joined('remedy'));
@@ -241,7 +242,7 @@ const CHECKS: Readonly<Record<string, Judge>> = {
     // Not "register" as below: that would make a second registration.
     if (configured + stored === 0 && isClosed)
       return wrong('none that opens with CREDENTIALS_KEY', 'see “stored secrets”, just above');
-    if (configured === 0 && database === null && service === undefined)
+    if (configured === 0 && database === null && remedy !== null)
       return skipped(`none in WEBHOOK_SECRETS; those of registrations are not known: ${NO_DATABASE}`);
     return configured + stored > 0
       ? ok(`${configured} in WEBHOOK_SECRETS, ${stored} of registrations`)

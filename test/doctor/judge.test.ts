@@ -180,9 +180,23 @@ describe('the check of a configuration', () => {
     ['events only', { upstream: null }, 'sync-runs', 'skipped'],
     [
       'no secret in the settings, and a database that cannot say whether it has one',
-      { secrets: { configured: 0, stored: 0, unusable: [] }, stored: null, service: undefined },
+      {
+        secrets: { configured: 0, stored: 0, unusable: [] },
+        stored: null,
+        database: { ...WELL.database, problem: 'the disk is full', remedy: 'free space' },
+      },
       'signing secrets',
       'skipped',
+    ],
+    [
+      'no secret in the settings, and no database yet',
+      {
+        secrets: { configured: 0, stored: 0, unusable: [] },
+        stored: null,
+        database: { ...WELL.database, problem: 'there is no database yet', remedy: null },
+      },
+      'signing secrets',
+      'wrong',
     ],
     ['no secret', { secrets: { configured: 0, stored: 0, unusable: [] } }, 'signing secrets', 'wrong'],
     [
