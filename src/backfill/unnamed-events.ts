@@ -194,6 +194,6 @@ function whatWasFound(
   if (DELETE_TYPES.has(type) && proven.length === 1)
     return `several values in its data may be the id of the deleted record: ${named(candidates)}. Set ${setting} to the path of the id`;
   if (candidates.length === 0)
-    return `nothing in its data looks like an id. Set ${setting} to the path of the id`;
+    return `nothing in its data looks like an id. If one is there, set ${setting} to its path; if none is, discard the event`;
   return `the API shows no record for the values in its data that look like ids: ${named(candidates)}. Set ${setting} to the path of the id`;
 }

@@ -72,7 +72,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   rejected_signatures: {
     title: 'Deliveries were rejected for their signature',
     remedy:
-      'If the sender changed its secret, add the new one to WEBHOOK_SECRETS and restart; its file is read again automatically. Otherwise a stranger is sending them.',
+      'If the sender changed its secret, add the new one to WEBHOOK_SECRETS and restart; its file is read again automatically. Otherwise a stranger is sending them, and the sender’s next delivery ends this.',
     needsPerson: true,
     symptom:
       'Five or more deliveries in a row had a signature that fits no known secret: the sender changed its secret, or a stranger is sending them.',
@@ -106,7 +106,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   unreadable_answer: {
     title: 'An answer of the API could not be understood',
     remedy:
-      'If its error names a setting, change that. Otherwise the error has the request and the beginning of its answer: check COMPLIANCE_BASE_URL, any proxy in between, and ID_POINTERS_*. The first usable answer to that request resolves it.',
+      'If the error of the gap names a setting, change that and restart. Otherwise the error has the request and the beginning of its answer: check COMPLIANCE_BASE_URL, any proxy in between, and ID_POINTERS_*. The first usable answer to that request resolves it.',
     needsPerson: true,
     symptom:
       'The API’s answer was no record and no list: a web page, an empty body, an unexpected status, several records or another one instead of one, rows without a usable id, a 403 for one record while others can be read. What it should have shown is not known, so its kind is not in sync.',

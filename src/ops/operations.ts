@@ -178,7 +178,7 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
       );
       if (ids.length === 0) throw deletionsChanged();
       // Only a full sync deletes, and by the timer the next one may begin after the approval has ended.
-      await actions.requestFullSync([kind], `approval:${syncRunId}`);
+      await actions.requestFullSync([kind], `approval:${syncRunId}+operator:${actor}`);
       return { sync_run_id: syncRunId, kind, ids, until: new Date(until).toISOString() };
     },
 

@@ -88,7 +88,8 @@ export const noSigningSecret: Rule = ({ live }) =>
   live.state !== 'elsewhere' &&
   live.secrets.length === 0 && {
     sentence: 'No signing secret is known, so every delivery is rejected.',
-    remedy: 'Set WEBHOOK_SECRETS and restart, or register the webhook with compliance-mirror register.',
+    remedy:
+      'Set WEBHOOK_SECRETS and restart, or register the webhook (“register --url …”). If it is registered, “registrations list” says whether its secret verifies; if it does, restart: the service was started without CREDENTIALS_KEY.',
   };
 
 export const paused: Rule = ({ summary, live: { pausedSince: since } }) =>
@@ -191,7 +192,7 @@ export const blockedKind: Rule = ({ summary }) => {
 export const unreachable: Rule = ({ live: { unreachableSince: since, upstream } }) =>
   since !== null && {
     sentence: 'The compliance service gives no usable answer, so nothing can be verified.',
-    remedy: `Last error: ${upstream.last_error ?? 'not known'}. It is asked again automatically, and deliveries are still received. If it lasts, “doctor” says what to do about the error.`,
+    remedy: `It is asked again automatically, and deliveries are still received. If it lasts, “doctor” says what to do about the last error: ${upstream.last_error ?? 'not known'}.`,
     since,
   };
 

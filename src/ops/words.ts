@@ -66,9 +66,9 @@ export function bytes(value: number): string {
   return `${size >= 10 || unit === 0 ? Math.round(size) : size.toFixed(1)} ${units[unit]}`;
 }
 
-/** A stable code such as `bad_signature`, as words. */
+/** A stable code such as `bad_signature` or `approval:17+start`, as words: a cell of a table breaks between these only. */
 export function codeWords(code: string): string {
-  return code.replaceAll('_', ' ');
+  return code.replaceAll('_', ' ').replaceAll(':', ': ').replaceAll('+', ', ');
 }
 
 export function sentenceCase(text: string): string {

@@ -445,7 +445,7 @@ describe('changes', () => {
       { status: 'approved', sync_run_id: fullSync, kind: 'vendor', ids, until: expect.any(String) },
     ]);
     expect(Date.parse(body.until)).toBeGreaterThan(Date.now());
-    expect(h.asked).toEqual([`sync vendor approval:${fullSync}`]);
+    expect(h.asked).toEqual([`sync vendor approval:${fullSync}+operator:olga`]);
     expect((await get('/api/deletions')).body.sync_runs).toMatchObject([
       { kind: 'policy', waiting: 2, approved: 0 },
       { kind: 'vendor', waiting: 0, approved: 3, digest: null },

@@ -211,7 +211,23 @@ test('pending deletions lead to where their ids can be seen, and only those are 
   expect(h.asked).toEqual([]);
   const done = await approve(all);
   expect([done.status, done.headers.get('location')]).toEqual([303, `/sync-runs/${fullSync}`]);
-  expect(h.asked).toEqual([`sync vendor approval:${fullSync}`]);
+  expect(h.asked).toEqual([`sync vendor approval:${fullSync}+operator:olga`]);
+});
+
+test('why a full sync ran, who approved it included, is words that a narrow column can break between', async () => {
+  const { id } = await h.store.startSyncRun('vendor', 'approval:17+operator:olga', h.now());
+  const html = await (await h.app.request(`/sync-runs/${id}`, { headers: bearer(READ) })).text();
+  expect(html).toContain('approval: 17, operator: olga');
+});
+
+test('numbers look alike, also in what the tables say of how much is known', async () => {
+  h.context.store.summary = async () => {
+    const { kinds, ...rest } = await h.store.summary();
+    return { ...rest, kinds: kinds.map((kind) => ({ ...kind, records: 50_000, coverage: '50000 listed' })) };
+  };
+  const html = await page();
+  expect(html).toContain('50,000 listed');
+  expect(html).not.toContain('50000');
 });
 
 test('a running full sync shows its bar, one of unknown length an endless one', async () => {

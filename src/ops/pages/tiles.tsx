@@ -61,7 +61,7 @@ export function KindCards(snapshot: Snapshot) {
           ]}
         />
         <p class="reach">
-          {sentenceCase(coverage)}
+          {sentenceCase(coverage.replace(/\d+/g, (digits) => figure(Number(digits))))}
           {kind === 'risk_assessment' && !live.eventsOnly
             ? `. Reading them all: ${assessmentSyncWords(assessmentSyncOf(snapshot))}`
             : ''}
