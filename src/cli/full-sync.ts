@@ -46,7 +46,7 @@ export function fullSyncCommand(cli: Cli): Command {
         const before = (await answered(api['sync-runs'].$get({ query: { limit: 1 } }))).items[0]?.id ?? 0;
         const asked = await changed(api['sync-runs'].$post({ json: { kinds } }));
         if (asked !== null && 'whyNot' in asked) {
-          const start = { remedy: 'start it: it runs full syncs at every start' };
+          const start = { remedy: 'start it: with API credentials it runs full syncs at every start' };
           throw new MirrorError(asked.code, asked.whyNot, asked.code === 'not_running' ? start : {});
         }
         const { paused } = (await answered(api.status.$get())).service;

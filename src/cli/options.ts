@@ -85,7 +85,11 @@ export function parseInstant(text: string): string {
 /** An instant, a date, or a time ago such as 2h. */
 function parseTime(text: string): string {
   if (/^[\d.]+[a-z]+$/.test(text)) return new Date(Date.now() - parseDuration(text)).toISOString();
-  return parseInstant(text);
+  const instant = instantOf(text);
+  if (instant !== null) return instant;
+  throw new InvalidArgumentError(
+    'It takes an instant such as 2026-11-01T12:00:00Z, a date, or a time ago such as 2h.',
+  );
 }
 
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };

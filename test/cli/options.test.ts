@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { integerBetween, parseDuration, parseKinds } from '../../src/cli/options.ts';
+import { integerBetween, parseDuration, parseKinds, sinceOption } from '../../src/cli/options.ts';
 
 describe('a length of time', () => {
   it.each([
@@ -17,6 +17,10 @@ describe('a length of time', () => {
   it.each(['', '0s', 's', '-5s', '1y', '5 s', '1e3s', 'Infinity'])('%j is refused', (text) => {
     expect(() => parseDuration(text)).toThrow(InvalidArgumentError);
   });
+});
+
+it('who gives no time is told of all that --since takes', () => {
+  expect(() => sinceOption().parseArg!('yesterday', undefined)).toThrow(/instant .*, a date, or a time ago/);
 });
 
 describe('a whole number', () => {
