@@ -397,7 +397,9 @@ test.each(cases.filter(([, , verdict]) => ['action_required', 'stale', 'unverifi
 
 test('without a signing secret, who has registered already is told what is left to do', () => {
   const { remedy } = judge(input({}, { secrets: [] }));
-  expect(remedy).toMatch(/If it is registered, .*restart: the service was started without CREDENTIALS_KEY\.$/);
+  expect(remedy).toMatch(
+    /If it is registered, .*restart: the service was started without CREDENTIALS_KEY\.$/,
+  );
 });
 
 test('while no answer is of use, the remedy has the error and leads to the doctor, who knows what helps against it', () => {
@@ -558,7 +560,9 @@ test.each([
 });
 
 test('where the error of an unreadable answer names a setting, that comes before all else', () => {
-  expect(GAP_TEXTS.unreadable_answer.remedy).toMatch(/^If the error of the gap names a setting, change that and restart\. /);
+  expect(GAP_TEXTS.unreadable_answer.remedy).toMatch(
+    /^If the error of the gap names a setting, change that and restart\. /,
+  );
 });
 
 test('every reason for a gap has words and a remedy', () => {
