@@ -170,6 +170,12 @@ test.each([
     expect(html.includes(fact)).toBe(upstream.configured);
 });
 
+test('where the API is set and not read yet, the first step is what its last answer asks for', async () => {
+  const last_error = 'nobody has signed in to the compliance service yet';
+  h.live.upstream = { ...h.live.upstream, ok: false, last_error };
+  expect(await page()).toContain(`Give it access to the API</strong><p>${last_error}</p>`);
+});
+
 test('beside an approval that ran out, the page says until when the other one lasts', async () => {
   const fullSync = await h.hold('vendor', ['v1', 'v2', 'v3', 'v4']);
   const { wall } = h.now();

@@ -167,10 +167,14 @@ function FirstSteps(live: LiveFacts) {
   const steps: [what: string, how: unknown, isDone: boolean][] = [
     [
       'Give it access to the API',
-      <>
-        <code>COMPLIANCE_BASE_URL</code> and <code>COMPLIANCE_API_KEY</code>. Without them the mirror knows
-        only what deliveries say.
-      </>,
+      live.upstream.configured ? (
+        (live.upstream.last_error ?? 'It has not been asked yet.')
+      ) : (
+        <>
+          <code>COMPLIANCE_BASE_URL</code> and <code>COMPLIANCE_API_KEY</code>. Without them the mirror knows
+          only what deliveries say.
+        </>
+      ),
       live.upstream.ok === true,
     ],
     [
