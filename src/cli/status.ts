@@ -126,14 +126,20 @@ function writeSummary(cli: Cli, status: Status): void {
   ]);
   const pairs: [string, Cell][] = [
     ['events', events],
-    ['reading assessments', assessmentSyncWords(status.assessment_sync)],
+    ...(status.upstream.configured
+      ? [['reading assessments', assessmentSyncWords(status.assessment_sync)] as [string, string]]
+      : []),
     ['oldest pending', summary.oldest_pending_at],
     ['last delivery', summary.last_delivery_at],
     ...(waits === null ? [] : [['compliance service', waits] as [string, string]]),
     ['quarantined', summary.quarantined],
     ['open gaps', summary.open_gaps],
     ...learned,
-    ['database', `${bytes(summary.database_bytes)}, and ${bytes(summary.wal_bytes)} in its log`],
+    [
+      'database',
+      // PostgreSQL has one log for all its databases.
+      `${bytes(summary.database_bytes)}${summary.wal_bytes > 0 ? `, and ${bytes(summary.wal_bytes)} in its log` : ''}`,
+    ],
   ];
   cli.out.write(`\n${renderPairs(pairs)}`);
 }

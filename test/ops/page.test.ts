@@ -226,6 +226,14 @@ test('why a full sync ran, who approved it included, is words that a narrow colu
   expect(html).toContain('approval: 17, operator: olga');
 });
 
+test('a database without a log of its own, as on PostgreSQL, is not said to have an empty one', async () => {
+  expect(await page()).toContain('Write-ahead log');
+  h.context.store.summary = async () => ({ ...(await h.store.summary()), wal_bytes: 0 });
+  h.live.pausedSince = Date.now();
+  await h.app.request('/api/resume', { method: 'POST', headers: bearer(OPERATE) });
+  expect(await page()).not.toContain('Write-ahead log');
+});
+
 test('numbers look alike, also in what the tables say of how much is known', async () => {
   h.context.store.summary = async () => {
     const { kinds, ...rest } = await h.store.summary();

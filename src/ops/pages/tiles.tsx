@@ -256,7 +256,8 @@ export function ServiceTile({ live, summary }: Snapshot) {
           ],
           ['Consistency window', `${figure(live.settleMs / 1000)} s`],
           summary && ['Database', bytes(summary.database_bytes)],
-          summary && ['Write-ahead log', bytes(summary.wal_bytes)],
+          // PostgreSQL has one for all its databases.
+          summary !== null && summary.wal_bytes > 0 && ['Write-ahead log', bytes(summary.wal_bytes)],
         ]}
       />
       <h3>Signing secrets, and their last use</h3>
