@@ -437,6 +437,19 @@ test('gaps stand under their reasons with symptom, check and command; the resolv
   expect(resolved).not.toContain('Symptom');
 });
 
+test('the command of a single gap can be pasted as it is, and that of several leaves open which one', async () => {
+  const open = (recordId: string) =>
+    h.store.openGap({ reason: 'unresolved', kind: 'vendor', recordId }, null, h.now());
+  const command = async () =>
+    /<code>compliance-mirror (refetch .*?)<\/code>/.exec((await page('/gaps')).text)?.[1];
+  await open('a $& b');
+  expect(await command()).toBe('refetch vendor &#39;a $&amp; b&#39;');
+  await open('another');
+  expect(await command()).toBe('refetch KIND ID');
+  await h.store.openGap({ reason: 'restored', kind: 'risk_assessment', recordId: null }, null, h.now());
+  expect((await page('/gaps')).text).toContain('compliance-mirror gaps resolve 3');
+});
+
 test('a dry run is begun from the page, and the page shows what it found', async () => {
   h.context.actions.dryRun = async () => ({
     missing: 1_200,

@@ -6,6 +6,7 @@ import type {
   QuarantineReport,
   RejectionReport,
 } from '../../store/reports.ts';
+import { quote } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
 import { type GapGuide, gapText, isEndedByPerson } from '../gap-texts.ts';
 import { bytes, codeWords, figure, kindPlural } from '../words.ts';
@@ -148,7 +149,7 @@ function Gaps({ reason, members, isOpen, eventsOnly }: GapsOfReason) {
         {title} {isOpen && needsPerson ? <small class="warn">needs a person</small> : null}
       </h2>
       {isOpen ? <p class="lead">{remedy}</p> : null}
-      {isOpen ? <Guide {...guide} /> : null}
+      {isOpen ? <Guide {...guide} members={members} /> : null}
       <Table
         label={`${title}: each of them`}
         rows={members}
@@ -164,11 +165,23 @@ function Gaps({ reason, members, isOpen, eventsOnly }: GapsOfReason) {
   );
 }
 
-function Guide({ symptom, check, command, note }: Partial<GapGuide>) {
+/** Of a single gap it can be pasted as it is; for several it leaves open which one. */
+function commandFor(command: string, [gap, ...others]: readonly GapReport[]): string {
+  if (gap === undefined || others.length > 0) return command;
+  const { id, kind, record_id } = gap;
+  return command
+    .replace('KIND', kind ?? 'KIND')
+    .replace(/\bID$/, () => (record_id === null ? 'ID' : quote(record_id)))
+    .replace('gaps resolve NUMBER', `gaps resolve ${id}`);
+}
+
+type GuideOf = Partial<GapGuide> & Pick<GapsOfReason, 'members'>;
+
+function Guide({ symptom, check, command, note, members }: GuideOf) {
   if (command === undefined) return null;
   const commandAndNote = (
     <>
-      <code>{command}</code>
+      <code>{commandFor(command, members)}</code>
       <br />
       {quiet(note)}
     </>
