@@ -317,11 +317,12 @@ describe('setting up against a compliance service', () => {
     upstream.registered.push(`http://127.0.0.1:${environment['PORT']}/webhooks`);
     const asker = person({
       ...answersFor(upstream),
-      '--url, or --no-register': ['no address', '-'],
+      '--url, or --no-register': ['no address', 'https://mirror.example', '-'],
       '--webhook-secrets-file': [PLAIN.signing.secret],
     });
     await run(asker);
     expect(output).toContain('That is no address');
+    expect(output).toContain('It does not end in /webhooks');
     expect(output).toContain('A delivery was taken: its signature fits.');
     expect(written()['WEBHOOK_SECRETS']).toBe(PLAIN.signing.secret);
     expect(upstream.seen.filter((request) => request.startsWith('POST'))).toEqual([]);

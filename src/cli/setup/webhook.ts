@@ -1,4 +1,4 @@
-import { RECEIVER_PATH } from '../../compliance/registration.ts';
+import { isReceiverPath, RECEIVER_PATH } from '../../compliance/registration.ts';
 import { MirrorError } from '../../platform/errors.ts';
 import type { SecretEncoding } from '../../platform/signing-secret.ts';
 import { SECRETS_LOOK_MS, stateOfSecret } from '../../service/signing-secrets.ts';
@@ -27,7 +27,7 @@ export async function askForHook(talk: Talk): Promise<string | null> {
   const isLocal = compliance?.baseUrl.protocol === 'http:';
   const local = isLocal ? `http://${host}:${port}${RECEIVER_PATH}` : undefined;
   const hasSecret = draft.held('WEBHOOK_SECRETS') !== undefined;
-  const otherwise = (await registeredUrl(talk)) ?? (hasSecret ? BY_OTHER_MEANS : local);
+  let otherwise = (await registeredUrl(talk)) ?? (hasSecret ? BY_OTHER_MEANS : local);
   const text = `Address at which the compliance service reaches this receiver (https://…${RECEIVER_PATH}; ${BY_OTHER_MEANS}: it is registered by other means)`;
   for (;;) {
     const url = (await asker.ask({ text, flag: '--url, or --no-register', otherwise })) || otherwise;
@@ -35,8 +35,16 @@ export async function askForHook(talk: Talk): Promise<string | null> {
       await askForSecret(talk);
       return null;
     }
-    if (url !== undefined && URL.canParse(url)) return url;
-    say(`That is no address; it is one such as https://mirror.example.com${RECEIVER_PATH}`);
+    if (url === undefined || !URL.canParse(url)) {
+      say(`That is no address; it is one such as https://mirror.example.com${RECEIVER_PATH}`);
+      continue;
+    }
+    // Only a person can remove a registration of a wrong address, in the compliance service.
+    if (url === otherwise || isReceiverPath(url)) return url;
+    say(
+      `It does not end in ${RECEIVER_PATH}, the only path at which deliveries are taken. Enter takes it, if a proxy rewrites it.`,
+    );
+    otherwise = url;
   }
 }
 
