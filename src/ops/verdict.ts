@@ -184,7 +184,7 @@ export const blockedKind: Rule = ({ summary }) => {
   return (
     blocked !== undefined && {
       sentence: `The ${kindPlural(blocked.kind)} cannot be brought into sync without you.`,
-      remedy: 'The open gaps below say what is in the way.',
+      remedy: 'The open gaps say what is in the way.',
     }
   );
 };
@@ -213,7 +213,7 @@ export const fullSyncOverdue: Rule = ({ summary, live, now }) => {
       : `were last compared in full ${age(now - Date.parse(since))} ago`;
   return {
     sentence: `The ${kindPlural(kind)} ${compared}.`,
-    remedy: 'Sync runs fail or take too long. Look at the last ones below, then run a full sync.',
+    remedy: 'Sync runs fail or take too long. Look at the last ones, then run a full sync.',
     action: 'sync',
     since,
   };
@@ -236,7 +236,7 @@ export const verificationOverdue: Rule = ({ summary, gaps, live, now }) => {
   return {
     sentence: `${records} been unverified for up to ${age(now - Date.parse(since!))}.`,
     remedy:
-      'Repairs do not keep up. Look at the compliance service and its budget below, then run a full sync.',
+      'Repairs do not keep up. Look at the compliance service and its request budget, then run a full sync.',
     action: 'sync',
     since,
   };
@@ -347,7 +347,7 @@ export const firstFullSync: Rule = ({ summary, gaps, live }) => {
   const isRunning = live.runningSyncRuns.length > 0;
   const why =
     causeText(firstGap(gaps, unsynced)) ??
-    'It starts automatically; the last full syncs below say what kept it from finishing.';
+    'It starts automatically; the last full syncs say what kept it from finishing.';
   return {
     sentence: `The first full sync of the ${namesOf(unsynced)} ${isRunning ? 'is under way' : 'is not finished yet'}.`,
     remedy: isRunning ? null : why,
@@ -362,7 +362,7 @@ export const nothingRead: Rule = (facts) => {
       sentence: `The ${namesOf(unread)} have not been read with the present credentials yet.`,
       remedy:
         upstreamNote(facts) ??
-        'They are asked for automatically. If this lasts, the last full syncs below and “doctor” say what came of it.',
+        'They are asked for automatically. If this lasts, the last full syncs and “doctor” say what came of it.',
       since: facts.live.startedAt,
     }
   );

@@ -392,6 +392,8 @@ test.each(cases.filter(([, , verdict]) => ['action_required', 'stale', 'unverifi
   'when %s, it also says what to do',
   (_name, given) => {
     expect(judge(given).remedy).toMatch(/\w{3}.*\.$/);
+    // Commands and notifications have it as well, and nothing after it.
+    expect(judge(given).remedy).not.toContain('below');
   },
 );
 
@@ -533,7 +535,7 @@ test('a first full sync that cannot end says why, and what to do', () => {
   const judged = judge(input({ summary: first, gaps: [gap('total_mismatch', { kind: 'policy' })] }));
   expect(judged).toMatchObject({ reason: 'first_full_sync', verdict: 'catching_up' });
   expect(judged.remedy).toMatch(/^A list and its own total disagree\. .*permission hides records/);
-  expect(judge(input({ summary: first })).remedy).toContain('the last full syncs below');
+  expect(judge(input({ summary: first })).remedy).toContain('the last full syncs say');
   const running = { id: 1, kind: 'policy' as const, pages: 1, seen: 1, estimated_total: null };
   const rates = { records_per_second: 1, seconds_left: null, started_at: ago(1) };
   expect(judge(input({ summary: first }, { runningSyncRuns: [{ ...running, ...rates }] }))).toMatchObject({
