@@ -450,6 +450,12 @@ test('the command of a single gap can be pasted as it is, and that of several le
   expect((await page('/gaps')).text).toContain('compliance-mirror gaps resolve 3');
 });
 
+test('from the gap of pending deletions it is two steps to their approval', async () => {
+  const syncRun = await h.hold('vendor', ['v1', 'v2', 'v3']);
+  expect((await page('/gaps')).text).toContain('<a href="/sync-runs">all vendors</a>');
+  expect((await page('/sync-runs')).text).toContain(`href="/sync-runs/${syncRun}#pending"`);
+});
+
 test('a dry run is begun from the page, and the page shows what it found', async () => {
   h.context.actions.dryRun = async () => ({
     missing: 1_200,

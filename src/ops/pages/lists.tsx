@@ -197,8 +197,10 @@ function Guide({ symptom, check, command, note, members }: GuideOf) {
   );
 }
 
-function About({ kind, record_id }: GapReport) {
+function About({ kind, record_id, reason }: GapReport) {
   if (kind === null) return 'the whole mirror';
+  // That page leads to the ids and to the button that approves them.
+  if (reason === 'deletion_pending') return <a href="/sync-runs">all {kindPlural(kind)}</a>;
   return record_id === null ? `all ${kindPlural(kind)}` : <RecordLink kind={kind} id={record_id} />;
 }
 
