@@ -305,7 +305,7 @@ WITH kinds AS (
     (SELECT in_sync_since FROM kind_state WHERE kind_state.kind = k.kind) AS since,
     -- Nothing read with the present credentials is nothing known: with no record there is nothing that could be wrong either.
     (SELECT read_at FROM kind_state s WHERE s.kind = k.kind AND (s.read_with = service.access
-      OR (s.probed_with = service.access AND (SELECT known - deleted FROM record_counts c WHERE c.kind = k.kind) = 0
+      OR (s.probed_with = service.access AND (SELECT live + outstanding FROM record_counts c WHERE c.kind = k.kind) = 0
         AND EXISTS (SELECT 1 FROM kind_state o WHERE o.read_with = service.access)))) AS readable_since,
     last.id AS last_full_sync,
     last.finished_at AS last_full_sync_at,

@@ -55,6 +55,7 @@ export type Refetch = ReturnType<typeof createRefetch>;
 
 const STILL_ASKING = 'other ids in its events are still asked for';
 const UNASKABLE = 'no request path can carry this id';
+const UNLISTED = `the list does not show it any more, and ${UNASKABLE}`;
 const NEVER_SHOWN = 'the API answers 404, and has never shown this id';
 const NOT_COMPARED = 'the API answers 404, and no other record can be read to compare with';
 
@@ -157,6 +158,10 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return retryLater(request, UNASKABLE, seldomMs(request));
   }
 
+  /** For a record that is alive here, and of which no read can tell whether it is gone: a person decides. */
+  const askToDelete = ({ kind, id, syncRunId }: RefetchRequest, why: string) =>
+    store.askToDelete(kind, id, { why, syncRunId }, now());
+
   /** The moment of a read that needs no request, because no path can carry the id. It counts as a 404. */
   async function momentWithoutRequest(): Promise<ReadMoment> {
     const number = await store.currentNumber();
@@ -175,7 +180,11 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   async function refetch(request: RefetchRequest): Promise<RefetchOutcome> {
     const { kind, id } = request;
     const isAskable = isAddressable(id);
-    if (!isAskable && (await store.shownIds(kind, [id])).length > 0) return await skipUnaddressable(request);
+    const isSkipped = !isAskable && (await store.shownIds(kind, [id])).length > 0;
+    if (isSkipped) {
+      const isGone = request.absentFromList && (await askToDelete(request, UNLISTED)) === 'approved';
+      if (!isGone) return await skipUnaddressable(request);
+    }
     try {
       const seen = isAskable ? await upstream.record(kind, id, request.lane) : null;
       const read = seen?.read ?? (await momentWithoutRequest());
@@ -315,10 +324,12 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     text: string | null,
   ): Promise<RefetchOutcome> {
     const { kind, id } = request;
+    // First, since with the gap the record does not count as unverified any more.
+    const asked = kind === 'risk_assessment' ? await askToDelete(request, NEVER_SHOWN) : null;
     await gaps.resolve({ reason: 'unproven_id', kind, recordId: id });
     await gaps.open({ reason: isAddressable(id) ? 'unresolved' : 'unaddressable', kind, recordId: id }, text);
     await retryLater(request, text ?? NEVER_SHOWN, seldomMs(request));
-    return { outcome: 'missing', missing };
+    return { outcome: 'missing', missing: asked === null ? missing : 'pending' };
   }
 
   return (request: Omit<RefetchRequest, 'since' | 'seeksWitness'>): Promise<RefetchOutcome> =>

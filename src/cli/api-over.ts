@@ -101,7 +101,7 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
       ...store,
       retryEvent: (id, at) => notifying(store.retryEvent(id, rules, at)),
       releaseQuarantined: (id, at) => notifying(store.releaseQuarantined(id, at, rules.timing)),
-      resolveGap: (id, at) => notifying(store.resolveGap(id, at)),
+      settleGap: (id, at) => notifying(store.settleGap(id, at)),
     },
     actions,
     facts,

@@ -38,7 +38,8 @@ export function decideMissing(
   }
   // The API has never shown this id. It may be of another kind, or a record that is not visible yet, or an event that names it may
   // be about another record. This holds for delete events too, and for ids that are in no list.
-  const isToldGone = !hasUnsearchedEvent && (state.deleteEvent !== null || context.absentFromList);
+  const isTold = state.deleteEvent !== null || context.absentFromList || context.approved === true;
+  const isToldGone = !hasUnsearchedEvent && isTold;
   if (!state.returned && !isToldGone) {
     const settled = (state.dirtyAt ?? Number.NEGATIVE_INFINITY) + timing.settleMs;
     if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };

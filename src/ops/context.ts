@@ -18,7 +18,7 @@ export type OpsStore = ReportStore &
     Store,
     | 'failedWithoutRecord'
     | 'discardEvent'
-    | 'resolveGap'
+    | 'settleGap'
     | 'approveDeletions'
     | 'pendingDeletions'
     | 'currentNumber'

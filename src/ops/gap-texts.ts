@@ -56,7 +56,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     check:
       'Was the key revoked, has it expired, or may it not read this kind? Does CREDENTIALS_KEY open the tokens? The audit says since when.',
     command: `${CLI} doctor`,
-    note: 'Put a new key into COMPLIANCE_API_KEY and restart, or into its file, which is read again automatically. With OAuth, a person signs in with “login”.',
+    note: 'Put a new key into COMPLIANCE_API_KEY and restart, or into its file, which is read again automatically. With OAuth, a person signs in with “login”. A service that answers 403 for ids that it does not have looks the same while no risk assessment is known: name one in RISK_IDS_FILE, or by “refetch”.',
   },
   rejected_timestamp: {
     title: 'Correctly signed deliveries were rejected for their time',
@@ -95,13 +95,13 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   unresolved: {
     title: 'The API does not know this record',
     remedy:
-      'An event or a person named it, and the API has never shown it. Nothing was deleted; each full sync asks for it again. Its error says whether ID_POINTERS_* should be changed.',
+      'An event or a person named it, and the API has never shown it. Nothing was deleted; each full sync asks for it again. Its error says whether ID_POINTERS_* should be changed. If there is no such record, resolve the gap.',
     symptom:
       'An event, RISK_IDS_FILE or “refetch” named this record, and the API answers 404 for it each time. Nothing was deleted. For an assessment, the other ids in the data of such events were asked for, and the records found are mirrored; the error names them and the setting.',
     check:
       'May the credentials see it? Is the id in the event the record’s own, or the id of something else in a place where ID_POINTERS_* look first?',
     command: `${CLI} refetch KIND ID`,
-    note: 'If the record never existed, the gap may stay: the kind can be in sync all the same. After a change of ID_POINTERS_*, restart: its events are read again, and the gap is resolved.',
+    note: 'If there is no such record, “gaps resolve NUMBER”: only another event that names the id opens it again. Meanwhile the kind can be in sync all the same. After a change of ID_POINTERS_*, restart: its events are read again, and the gap is resolved.',
   },
   unreadable_answer: {
     title: 'An answer of the API could not be understood',
@@ -125,17 +125,17 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     check:
       'The body of the event: is the id the assessment’s own, or another one in a place where ID_POINTERS_RISK_ASSESSMENT looks first?',
     command: `${CLI} events list --record ID`,
-    note: 'After a change of that setting, or of COMPLIANCE_BASE_URL, restart. If the assessment was deleted, the gap is resolved when any other assessment has been read: you can name one in RISK_IDS_FILE and start a full sync.',
+    note: 'After a change of that setting, or of COMPLIANCE_BASE_URL, restart. If the assessment was deleted, the gap is resolved when any other assessment has been read: you can name one in RISK_IDS_FILE and start a full sync. If there is no other, “gaps resolve NUMBER”.',
   },
   unaddressable: {
     title: 'This id cannot be asked for',
     remedy:
-      'No request path can contain it. Only what the list shows of it is known; once it shows it no more, the row stays as it was.',
+      'No request path can contain it. Only what the list shows of it is known; once it shows it no more, a person decides whether it is gone.',
     symptom: 'No request path can contain the id, such as two dots.',
     check:
-      'The record in the compliance service itself: the mirror knows only what the list shows. One that is gone from it stays alive here.',
+      'The record in the compliance service itself: the mirror knows only what the list shows. One that is gone from it is deleted here once you approve that.',
     command: `${CLI} records show KIND ID`,
-    note: 'The gap stays, and the kind can be in sync all the same. A record that gets another id in the compliance service is mirrored under that one.',
+    note: '“gaps resolve NUMBER” ends the gap until an event names the id again, and the kind can be in sync without it. A record that gets another id in the compliance service is mirrored under that one.',
   },
   failed_event: {
     title: 'An event could not be processed',
@@ -232,10 +232,10 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
   deletion_pending: {
     title: 'Deletions need approval',
     remedy:
-      'Unusually many records, or the last one, are gone from the compliance service. Check there that they were really deleted, then approve the deletions here.',
+      'Unusually many records, the last one, or one that only a person can check, are gone from the compliance service. Check there that they were really deleted, then approve the deletions here.',
     needsPerson: true,
     symptom:
-      'More than two and more than a fifth of a kind’s records, or the last one, are gone from the compliance service at once, and no event announced it. It may be a fault there.',
+      'More than two and more than a fifth of a kind’s records, or the last one, are gone from the compliance service at once, and no event announced it. Or only events have shown a record, before there were credentials, and the API does not know it; or no request can carry its id, and the list does not show it any more. It may be a fault there.',
     check: 'The ids on the full sync’s page, all or some of them, in the compliance service itself.',
     command: `${CLI} deletions approve NUMBER`,
     note: 'It shows the ids and asks. In a script, add --yes DIGEST, with the digest that it prints. The approval is for exactly these ids and for one hour. It is rejected if other deletions wait by then. A full sync looks again after 1, 2, 4 … minutes: records that are back no longer wait.',
@@ -266,6 +266,10 @@ export function oldestOf(gaps: readonly OpenGaps[]): string | null {
   return gaps.map((gap) => gap.oldest_at).sort()[0] ?? null;
 }
 
+/** Whether a person may say that there is no such record. */
+export const isOfUnknownId = (gap: Pick<OpenGaps, 'reason'>): boolean =>
+  isUnreadable(gap) || gap.reason === 'unproven_id';
+
 /** Whether the API does not show the gap's record, so that no read can verify it. Its kind can be in sync all the same. */
 export function isUnreadable({ reason }: Pick<OpenGaps, 'reason'>): boolean {
   return reason === 'unresolved' || reason === 'unaddressable';
@@ -280,5 +284,6 @@ export function isEndedByPerson(
   eventsOnly: boolean,
 ): boolean {
   if (eventsOnly) return !ENDED_BY_DELIVERIES.includes(reason);
+  if (isOfUnknownId({ reason })) return true;
   return kind === 'risk_assessment' && (reason === 'restored' || reason === 'trimmed_event');
 }

@@ -788,15 +788,24 @@ describe('a record that is answered 403', () => {
     expect(stage.compare().differences).toEqual([]);
   });
 
-  it('though nobody has made it, is a matter of the credentials, while no other assessment is known', async () => {
-    forbid((path) => path.includes('/risk-assessments/'));
+  it.each([
+    ['nothing is forbidden any more', () => forbid(() => false)],
+    [
+      'one of those that are not forbidden is named',
+      async () => {
+        put('RA-1');
+        await stage.post('/api/records/risk_assessment/refetch', { ids: ['RA-1'] });
+      },
+    ],
+  ])('though nobody has made it, is a matter of the credentials, until %s', async (_, act) => {
+    forbid((path) => path.includes('/risk-assessments/') && !path.endsWith('/RA-1'));
     await stage.post('/api/sync-runs');
     await stage.leapUntil('the gap', () => isOpen('credentials_rejected'));
     await stage.leapUntil(
       'the verdict',
       async () => (await verdictOf('risk_assessment')) === 'action_required',
     );
-    forbid(() => false);
+    await act();
     await settled('risk_assessment');
     expect(await isOpen('credentials_rejected')).toBe(false);
   });

@@ -84,6 +84,18 @@ describe('a 404', () => {
       outcome: 'first',
     },
     {
+      what: 'for what a person has approved is a first once that is known',
+      held: { searched: 5 },
+      over: { approved: true },
+      outcome: 'first',
+    },
+    {
+      what: 'for what a person has approved, and was never returned, is news',
+      held: {},
+      over: { approved: true },
+      outcome: 'unresolved_event',
+    },
+    {
       what: 'for what nothing shows, and was settled, tells nothing',
       held: { unverifiedSince: null, searched: 5 },
       over: { row: null },

@@ -102,7 +102,7 @@ describe('a database that was put back', () => {
     const store = await opened(await copyOf(copy));
     const gaps = await restoredGaps(store);
     expect(gaps).toHaveLength(6);
-    expect(await store.resolveGap(gaps[1]!.id, now())).toBe(true);
+    expect(await store.settleGap(gaps[1]!.id, now())).toBe(true);
     expect((await store.list('gaps', { open: true, limit: 100 })).map(({ id }) => id)).not.toContain(
       gaps[1]!.id,
     );

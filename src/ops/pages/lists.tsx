@@ -8,7 +8,7 @@ import type {
 } from '../../store/reports.ts';
 import { quote } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
-import { type GapGuide, gapText, isEndedByPerson } from '../gap-texts.ts';
+import { type GapGuide, gapText, isEndedByPerson, isOfUnknownId } from '../gap-texts.ts';
 import { bytes, codeWords, figure, kindPlural } from '../words.ts';
 import { ActionButton, mayOperate } from './controls.tsx';
 import { type List, type ListPaging, numbered } from './list-page.tsx';
@@ -216,7 +216,7 @@ function errorOf(gap: GapReport, eventsOnly: boolean) {
         fields={{ id: gap.id }}
         id={`resolve-${gap.id}`}
       >
-        Nothing is missing any more: resolve
+        {isOfUnknownId(gap) ? 'There is no such record: resolve' : 'Nothing is missing any more: resolve'}
       </ActionButton>
     </>
   );

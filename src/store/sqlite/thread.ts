@@ -90,7 +90,7 @@ const VERBS_OF: Readonly<Record<Exclude<VerbClass, 'syncs'>, readonly ThreadVerb
     'forgetRegistration', 'reseal', 'readTokens', 'leaseTokens', 'releaseTokens', 'saveTokens', 'refuseTokens', 'readFact',
     'writeFact', 'claimFact', 'openSession', 'findSession', 'touchSession', 'closeSession',
     // In one class, so that they keep their order.
-    'openGap', 'resolveGap',
+    'openGap', 'resolveGap', 'settleGap',
     // The view `sync_status` and the length of our own downtime depend on `beat`.
     'beat', 'epoch', 'addTraffic',
   ],

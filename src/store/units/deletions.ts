@@ -135,6 +135,28 @@ export function createDeletionVerbs(database: Database, records: Records) {
       });
     },
 
+    /**
+     * The API does not show the record. If a row shows it alive, its deletion waits for an operator (`pending`), or it is `approved`.
+     * Null: no row does.
+     */
+    askToDelete: (
+      kind: Kind,
+      id: string,
+      { why, syncRunId }: { why: string; syncRunId: number | null },
+      now: Now,
+    ): Promise<'pending' | 'approved' | null> =>
+      database.transact(async (unit) => {
+        const nowIso = iso(now.wall);
+        const row = await unit.query(
+          sql`SELECT 1 FROM ${TABLE_OF[kind]} WHERE id = ${id} AND deleted_at IS NULL`,
+        );
+        if (row.length === 0) return null;
+        if (await isApproved(unit, kind, id, nowIso)) return 'approved';
+        addPending(unit, kind, [id], await fullSyncFor(unit, kind, syncRunId), nowIso);
+        await openGap(unit, { reason: 'deletion_pending', kind, recordId: null }, `${id}: ${why}`, now);
+        return 'pending';
+      }),
+
     /** Approves the pending deletions of that sync run, or only `ids` of them. Returns the approved ids. */
     approveDeletions: (
       syncRunId: number,

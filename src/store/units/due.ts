@@ -3,13 +3,17 @@ import { DUE_ASKED, DUE_BY_ID_ONLY, dueAt } from '../../mirror/decide.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
 import { events, gaps, recordState as states } from '../schema.ts';
-import type { DirtyTiming, DueRecord, Now } from '../values.ts';
+import type { DirtyTiming, DueRecord, GapReason, Now } from '../values.ts';
+import { resolveGap } from './gaps.ts';
 import { isRecord, TABLE_OF } from './records.ts';
-import { TRIMMED_CHANGES_FACT } from './retention.ts';
+import { TRIMMED_CHANGES_FACT, TRIMMED_UNSEARCHED } from './retention.ts';
 import { columnsAs, idsOf, isOneOf, iso, readFact, singleValue, sql, update } from './sql.ts';
 
 /** With a heartbeat this recent the service counts as running. Longer than its interval, since a heartbeat may be late. */
 const ALIVE_MS = 60_000;
+
+/** Gaps about an id that the API does not know. */
+const OF_UNKNOWN: readonly GapReason[] = ['unresolved', 'unproven_id', 'unaddressable'];
 
 /** Which records are known, and when each is read. */
 export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: boolean }) {
@@ -111,6 +115,40 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
         ),
       );
     },
+
+    /**
+     * A person resolves the gap with this number; false: it is not open. An id that the API does not know is then no record, until an event
+     * names it or the API shows it: not if a row shows it, or if an event about it was accepted later.
+     */
+    settleGap: (gapId: number, now: Now): Promise<boolean> =>
+      database.transact(async (unit) => {
+        const [about] = await unit.query<{ kind: Kind; id: string; reason: GapReason; number: number }>(
+          sql`SELECT kind, record_id AS id, reason, number FROM gaps
+            WHERE id = ${gapId} AND record_id IS NOT NULL AND ${isOneOf(gaps.reason, OF_UNKNOWN)}`,
+        );
+        if (!(await resolveGap(unit, gapId, iso(now.wall)))) return false;
+        if (about === undefined) return true;
+        const { kind, id, reason, number } = about;
+        const { dirty, searched } = states;
+        const asked = sql`${isRecord(kind, id)} AND ${dirty} < ${number}`;
+        // What its events are about was not known either: the person says that as well.
+        if (reason === 'unproven_id') {
+          const told = { searched: dirty, dueAt: DUE_ASKED, attempts: 0 };
+          await unit.change(update(states, told, sql`${asked} AND ${searched} > ${TRIMMED_UNSEARCHED}`));
+        }
+        const undue = { dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, dueAt: null };
+        const unread = {
+          attempts: 0,
+          error: null,
+          missingSince: null,
+          missingNumber: null,
+          proven: sql`false`,
+        };
+        const isNone = sql`${asked} AND ${searched} >= ${dirty}
+          AND NOT EXISTS (SELECT 1 FROM ${TABLE_OF[kind]} r WHERE r.id = ${id})`;
+        await unit.change(update(states, { ...undue, ...unread }, isNone));
+        return true;
+      }),
 
     /** A read gave no usable answer: the record is due at `retryAtMs`, or earlier if it was marked dirty after `since`, when the read began. */
     async recordReadFailure(

@@ -108,8 +108,8 @@ export function createFullSyncVerbs(database: Database) {
       await database.transact((unit) => openGap(unit, gap, error, now));
     },
 
-    /** Takes a gap's key or id. False: it is not open. */
-    resolveGap: (gap: GapKey | number, now: Now): Promise<boolean> =>
+    /** False: it is not open. */
+    resolveGap: (gap: GapKey, now: Now): Promise<boolean> =>
       database.transact((unit) => resolveGap(unit, gap, iso(now.wall))),
 
     /** Kinds with an open gap that a full sync begun now would resolve, or not read in full with the present credentials. */

@@ -426,6 +426,36 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
+      'waits for a person where only events have shown the record, and what is not shown alive does not',
+      inScene(open, async (scene) => {
+        const kind = 'risk_assessment';
+        await scene.accept(scene.event({ kind, recordId: 'ra_1', shows: { name: 'Of events only' } }));
+        await scene.work({ eventsOnly: true });
+        scene.pass(SETTLE_MS);
+        const through = await scene.store.currentNumber();
+        const searched = { through, event: through, named: [] };
+        await scene.store.noteSearched(kind, 'ra_1', searched, scene.now(), { settleMs: SETTLE_MS });
+        const ask = (id: string) =>
+          scene.store.askToDelete(kind, id, { why: 'never shown', syncRunId: null }, scene.now());
+        expect(await ask('ra_2')).toBeNull();
+        expect(await scene.missing(kind, 'ra_1')).toBe('unresolved_again');
+        expect(await ask('ra_1')).toBe('pending');
+        expect(await scene.openGaps()).toEqual(['deletion_pending risk_assessment -']);
+        expect(await scene.missing(kind, 'ra_1')).toBe('unresolved_again');
+
+        await scene.store.approveDeletions(0, scene.now().wall + HOUR_MS, ['ra_1']);
+        expect(await ask('ra_1')).toBe('approved');
+        await prove(scene, kind, ['ra_1']);
+        expect(await scene.conclude(kind)).toEqual({
+          deleted: [{ id: 'ra_1', cause: 'absence' }],
+          pending: [],
+        });
+        expect(await ask('ra_1')).toBeNull();
+        expect(await scene.openGaps()).toEqual([]);
+      }),
+    );
+
+    it(
       'takes no approval that has run out',
       inScene(open, async (scene) => {
         const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());

@@ -147,9 +147,9 @@ export function describeGaps(open: OpenEngine): void {
         scene.toldOfGaps();
         const [gap] = await scene.store.list('gaps', { open: true, limit: 10 });
         scene.pass(2_000);
-        expect(await scene.store.resolveGap(gap!.id + 100, scene.now())).toBe(false);
-        expect(await scene.store.resolveGap(gap!.id, scene.now())).toBe(true);
-        expect(await scene.store.resolveGap(gap!.id, scene.now())).toBe(false);
+        expect(await scene.store.settleGap(gap!.id + 100, scene.now())).toBe(false);
+        expect(await scene.store.settleGap(gap!.id, scene.now())).toBe(true);
+        expect(await scene.store.settleGap(gap!.id, scene.now())).toBe(false);
         expect(scene.toldOfGaps()).toEqual(['resolved restored risk_assessment - after 2 s']);
         expect(await scene.openGaps()).toEqual([]);
       }),

@@ -461,6 +461,46 @@ export function describeUnread(open: OpenEngine): void {
       }),
     );
 
+    it.each([
+      ['unresolved', 'before they were searched', 'unresolved_event'],
+      ['unresolved', 'once they were searched', 'known'],
+      ['unproven_id', 'before they were searched', 'known'],
+    ] as const)('are settled by a person who ends the gap %s %s: %s', async (reason, when, outcome) => {
+      await inScene(open, async (scene) => {
+        await namedBy(scene, 'ra_1');
+        scene.pass(SETTLE_MS);
+        const through = await scene.store.currentNumber();
+        if (when === 'once they were searched')
+          await scene.store.noteSearched(
+            'risk_assessment',
+            'row_17',
+            { through, event: through, named: [] },
+            scene.now(),
+            TIMING,
+          );
+        const gap = { reason, kind: 'risk_assessment', recordId: 'row_17' } as const;
+        const openOne = async () => {
+          await scene.store.openGap(gap, null, scene.now());
+          return (await scene.store.list('gaps', { limit: 1 }))[0]!.id;
+        };
+        const unverified = async () =>
+          (await scene.store.summary()).kinds.find(({ kind }) => kind === 'risk_assessment')?.unverified;
+        const first = await openOne();
+        expect(await scene.store.settleGap(first, scene.now())).toBe(true);
+        expect(await scene.store.settleGap(first, scene.now())).toBe(false);
+        expect(await outcomeOf(scene)).toBe(outcome);
+        expect(await unverified()).toBe(outcome === 'known' ? 0 : 1);
+        if (outcome !== 'known') return;
+        // An event that came after the gap is another question.
+        const second = await openOne();
+        await namedBy(scene, 'ra_2');
+        scene.pass(SETTLE_MS);
+        expect(await scene.store.settleGap(second, scene.now())).toBe(true);
+        expect(await outcomeOf(scene)).toBe('unresolved_event');
+        expect(await unverified()).toBe(1);
+      })();
+    });
+
     it.each(['event_bodies', 'events'] as const)(
       'leave a gap for a person if they were trimmed before the search (%s), unless the API shows the id after all',
       async (thing) => {
@@ -484,7 +524,7 @@ export function describeUnread(open: OpenEngine): void {
           expect(await scene.openGaps()).toEqual(['trimmed_event risk_assessment -']);
           expect(await outcomeOf(scene)).toBe('unresolved_again');
           const [gap] = await scene.store.list('gaps', { limit: 1 });
-          expect(await scene.store.resolveGap(gap!.id, scene.now())).toBe(true);
+          expect(await scene.store.settleGap(gap!.id, scene.now())).toBe(true);
           await namedBy(scene, 'ra_2');
           await noteAll();
           expect(await scene.openGaps()).toEqual([]);
