@@ -79,7 +79,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     check:
       'The newest rejection from the sender’s address, on the page Rejections: a new secret, a changed body, or a stranger?',
     command: `${CLI} doctor --delivery rejection:NUMBER`,
-    note: 'Add a new secret to WEBHOOK_SECRETS beside the old one and restart, or to its file, which is read again automatically. The first accepted delivery starts a full sync and resolves the gap: at most once in 10 minutes, or in SYNC_FULL_MINUTES if that is longer, since strangers can cause it.',
+    note: 'Add a new secret to WEBHOOK_SECRETS beside the old one and restart, or to its file, which is read again automatically. The first accepted delivery starts a full sync and resolves the gap: at most once in 10 minutes, or in SYNC_FULL_MINUTES if that is longer, since strangers can cause it. Until then it resolves the gap alone, if none of the rejected came from where deliveries were accepted.',
   },
   no_signing_secret: {
     title: 'Deliveries came before a signing secret was known',

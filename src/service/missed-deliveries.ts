@@ -1,6 +1,7 @@
 import type { Backfill } from '../backfill/backfill.ts';
 import type { GapKeeper } from '../backfill/context.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
+import { senderOf } from '../platform/addresses.ts';
 import { type Clock, momentOf } from '../platform/clock.ts';
 import type { DeliveryOutcome } from '../receive/routes.ts';
 import type { BackfillStore, DirtyTiming, GapKey, GapReason, OperatorStore } from '../store/store.ts';
@@ -17,6 +18,8 @@ const UNKEPT_HOLDS_MS = 60_000;
 const UNTIMELY_HOLDS_MS = 10 * 60_000;
 /** This many rejections in a row are a sign of a rotated secret or a wrong clock rather than of a stranger. */
 const REJECTED_BURST = 5;
+/** Networks that accepted deliveries came from, and those of a burst of rejections. Of more the latest count. */
+const NETWORKS_KEPT = 1_000;
 
 /** How many of the last deliveries show the usual pause. More would show what was usual long ago. */
 const USUAL_AMONG = 200;
@@ -101,6 +104,10 @@ export function createDeliveryWatch(options: {
   const distanceMs = forgeableDistanceMs(options.fullSyncMs);
   let rejectedInARow = 0;
   let burstIsOver = false;
+  const senders = new Set<string>();
+  const rejectedFrom = new Set<string>();
+  /** Whether the sender may have sent what was rejected, in a burst since the last full sync for one. */
+  let mayBeSenders = false;
   let lastBurstFullSync = Number.NEGATIVE_INFINITY;
   let lackedSecret = false;
   /** The first accepted delivery resolves gaps that the last process may have left open. */
@@ -120,8 +127,9 @@ export function createDeliveryWatch(options: {
   const resolve = (reason: GapReason) => void gaps.resolve(gapOf(reason)).catch(onError);
   const readAgain = () => backfill?.requestFullSync(KINDS, 'rejected deliveries');
 
-  function onRejected(reason: string): void {
+  function onRejected(reason: string, network: string): void {
     if (reason === 'bad_signature') {
+      keepLatest(rejectedFrom, network);
       rejectedInARow += 1;
       if (rejectedInARow === REJECTED_BURST)
         open('rejected_signatures', 'several deliveries in a row carry a signature of no secret we know');
@@ -131,17 +139,23 @@ export function createDeliveryWatch(options: {
     }
   }
 
-  function onAccepted(): void {
+  function onAccepted(network: string): void {
     // A stranger cannot cause this: it takes a new secret and a delivery that is signed with it.
     if (lackedSecret) readAgain();
     // The full sync at the start has read what was rejected before it.
     if (lackedSecret || isFirst) resolve('no_signing_secret');
     lackedSecret = false;
-    if (isRejecting()) burstIsOver = true;
+    keepLatest(senders, network);
+    const wasRejecting = isRejecting();
+    burstIsOver ||= wasRejecting;
+    if (wasRejecting) mayBeSenders ||= [...rejectedFrom].some((from) => senders.has(from));
     rejectedInARow = 0;
+    rejectedFrom.clear();
     if (isFirst) resolve('rejected_signatures');
     isFirst = false;
     endBurst();
+    // The full sync waits until it may begin again. A stranger must not hold the verdict that long.
+    if (wasRejecting && burstIsOver && !mayBeSenders) resolve('rejected_signatures');
     if (isOneGone) resolveLeft().catch(onError);
   }
 
@@ -159,6 +173,7 @@ export function createDeliveryWatch(options: {
   function endBurst(): void {
     if (!burstIsOver || isRejecting() || clock.steady() - lastBurstFullSync < distanceMs) return;
     burstIsOver = false;
+    mayBeSenders = false;
     lastBurstFullSync = clock.steady();
     readAgain();
     resolve('rejected_signatures');
@@ -196,9 +211,9 @@ export function createDeliveryWatch(options: {
   }
 
   return {
-    onDelivery(outcome: DeliveryOutcome, reason: string): void {
-      if (outcome === 'accepted') onAccepted();
-      else if (outcome === 'rejected') onRejected(reason);
+    onDelivery(outcome: DeliveryOutcome, reason: string, address: string | null): void {
+      if (outcome === 'accepted') onAccepted(senderOf(address));
+      else if (outcome === 'rejected') onRejected(reason, senderOf(address));
       else if (outcome === 'failed' || reason === 'store_unavailable') onUnkept();
       if (outcome === 'accepted' || outcome === 'duplicate' || outcome === 'quarantined') {
         untimely = null;
@@ -247,6 +262,12 @@ export function createDeliveryWatch(options: {
       wasSilent = isSilent;
     },
   };
+}
+
+function keepLatest(networks: Set<string>, network: string): void {
+  networks.delete(network);
+  networks.add(network);
+  if (networks.size > NETWORKS_KEPT) networks.delete(networks.keys().next().value!);
 }
 
 /** How long silence may last: as configured, or less if the usual pauses are short. Pure. */

@@ -118,7 +118,7 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
     settings: { ...config.webhook, secrets: secrets.keys },
     onDelivery: (outcome, reason, answered) => {
       telemetry.answered(outcome, reason, answered);
-      watch.onDelivery(outcome, reason);
+      watch.onDelivery(outcome, reason, answered.address);
     },
     onRejectedTimestamp: watch.onRejectedTimestamp,
     onSecretUsed: secrets.used,

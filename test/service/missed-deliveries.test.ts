@@ -61,10 +61,10 @@ function scene(
       this.forge();
       this.deliver();
     },
-    forge() {
-      for (let count = 0; count < 5; count += 1) watch.onDelivery('rejected', 'bad_signature');
+    forge(address: string | null = null) {
+      for (let count = 0; count < 5; count += 1) watch.onDelivery('rejected', 'bad_signature', address);
     },
-    deliver: () => watch.onDelivery('accepted', ''),
+    deliver: (address: string | null = null) => watch.onDelivery('accepted', '', address),
     now: () => nowMs,
     beside: (count: number) => {
       others = count;
@@ -89,8 +89,8 @@ it('a burst of wrong signatures that is over is followed by one full sync, and i
 it('fewer than five wrong signatures in a row are nobody’s trouble', () => {
   const here = scene(MINUTE_MS);
   for (let round = 0; round < 2; round += 1) {
-    for (let count = 1; count < 5; count += 1) here.watch.onDelivery('rejected', 'bad_signature');
-    here.watch.onDelivery('rejected', 'missing_header');
+    for (let count = 1; count < 5; count += 1) here.watch.onDelivery('rejected', 'bad_signature', null);
+    here.watch.onDelivery('rejected', 'missing_header', null);
     expect([...here.open]).toEqual([]);
     here.deliver();
   }
@@ -101,7 +101,7 @@ it('a stranger has each gap written once, however many deliveries he sends', () 
   const here = scene(MINUTE_MS);
   for (let count = 0; count < 4; count += 1) {
     here.forge();
-    here.watch.onDelivery('rejected', 'no_signing_secret');
+    here.watch.onDelivery('rejected', 'no_signing_secret', null);
   }
   expect(here.notes).toEqual(['rejected_signatures', 'no_signing_secret']);
 });
@@ -133,10 +133,10 @@ it.each([
 it('a gap that the database does not take is reported, and one of a lost delivery is opened later', async () => {
   const here = scene(0);
   here.breakDatabase(true);
-  here.watch.onDelivery('rejected', 'no_signing_secret');
-  here.watch.onDelivery('unavailable', 'store_unavailable');
+  here.watch.onDelivery('rejected', 'no_signing_secret', null);
+  here.watch.onDelivery('unavailable', 'store_unavailable', null);
   here.pass(MINUTE_MS);
-  here.watch.onDelivery('unavailable', 'store_unavailable');
+  here.watch.onDelivery('unavailable', 'store_unavailable', null);
   here.deliver();
   here.watch.onRejectedTimestamp('timestamp_too_old');
   // The gaps of the secret, opened and resolved, that of wrong signatures, the downtime, and the wrong time.
@@ -188,6 +188,35 @@ it('after a burst that is over nobody waits for a delivery: its full sync begins
   await here.watch.check();
   expect(here.syncRuns).toHaveLength(3);
   expect([...here.open]).toEqual([]);
+});
+
+it('a burst of wrong signatures from where no delivery was ever accepted is over with the next accepted one, each time', async () => {
+  const here = scene(MINUTE_MS);
+  here.deliver('192.0.2.1');
+  for (let burst = 0; burst < 3; burst += 1) {
+    here.forge('198.51.100.7');
+    expect([...here.open]).toEqual(['rejected_signatures']);
+    here.deliver('192.0.2.1');
+    expect([...here.open]).toEqual([]);
+    expect(here.syncRuns).toHaveLength(1);
+  }
+  here.pass(10 * MINUTE_MS);
+  await here.watch.check();
+  expect(here.syncRuns).toHaveLength(2);
+  // These may be the sender’s, whose secret is another one for a part of them.
+  for (const [rejected, accepted] of [
+    ['192.0.2.1', '192.0.2.2'],
+    ['203.0.113.9', '203.0.113.9'],
+  ] as const) {
+    here.forge(rejected);
+    here.deliver(accepted);
+    here.forge('198.51.100.7');
+    here.deliver('192.0.2.1');
+    expect([...here.open]).toEqual(['rejected_signatures']);
+    here.pass(10 * MINUTE_MS);
+    await here.watch.check();
+    expect([...here.open]).toEqual([]);
+  }
 });
 
 it('gaps of signatures that the last process left open are mended by the first delivery', () => {
@@ -245,7 +274,7 @@ it('several deliveries in a row that are rejected for their time are told of, un
   expect(here.watch.untimelySince()).toBeNull();
   here.watch.onRejectedTimestamp('timestamp_too_new');
   expect(here.watch.untimelySince()).not.toBeNull();
-  here.watch.onDelivery('rejected', 'bad_signature');
+  here.watch.onDelivery('rejected', 'bad_signature', null);
   expect(here.watch.untimelySince()).not.toBeNull();
   here.pass(9 * MINUTE_MS);
   here.watch.onRejectedTimestamp('timestamp_too_new');
@@ -256,7 +285,7 @@ it('several deliveries in a row that are rejected for their time are told of, un
   for (const outcome of ['accepted', 'duplicate', 'quarantined'] as const) {
     for (let count = 0; count < 5; count += 1) here.watch.onRejectedTimestamp('timestamp_too_new');
     expect(here.watch.untimelySince()).not.toBeNull();
-    here.watch.onDelivery(outcome, '');
+    here.watch.onDelivery(outcome, '', null);
     expect(here.watch.untimelySince()).toBeNull();
   }
 });
@@ -275,8 +304,8 @@ it('a delivery rejected for its time waits while another replica has the turn of
 it('a delivery without a known secret opens a gap, which the next accepted one closes with a full sync', () => {
   const here = scene(MINUTE_MS);
   here.deliver();
-  here.watch.onDelivery('rejected', 'no_signing_secret');
-  here.watch.onDelivery('rejected', 'no_signing_secret');
+  here.watch.onDelivery('rejected', 'no_signing_secret', null);
+  here.watch.onDelivery('rejected', 'no_signing_secret', null);
   expect({ open: [...here.open], syncRuns: here.syncRuns }).toEqual({
     open: ['no_signing_secret'],
     syncRuns: [],
@@ -293,7 +322,7 @@ it('deliveries that the database does not take are told once they are no hiccup,
   const here = scene(MINUTE_MS);
   const fail = (seconds: number) => {
     here.pass(seconds * 1000);
-    here.watch.onDelivery('unavailable', 'store_unavailable');
+    here.watch.onDelivery('unavailable', 'store_unavailable', null);
   };
   const began = here.now() + 1000;
   fail(1);
@@ -319,17 +348,17 @@ it('deliveries that the database does not take are told once they are no hiccup,
 
 it('a delivery that the database did not take is no lasting trouble where the next is taken, or none comes', async () => {
   const here = scene(MINUTE_MS);
-  here.watch.onDelivery('unavailable', 'store_unavailable');
+  here.watch.onDelivery('unavailable', 'store_unavailable', null);
   here.pass(20_000);
   here.deliver();
-  here.watch.onDelivery('failed', 'internal_error');
+  here.watch.onDelivery('failed', 'internal_error', null);
   here.pass(10_000);
-  here.watch.onDelivery('failed', 'internal_error');
+  here.watch.onDelivery('failed', 'internal_error', null);
   expect(here.watch.unkeptSince()).not.toBeNull();
   here.pass(MINUTE_MS);
   expect(here.watch.unkeptSince()).toBeNull();
   // Turned away for other reasons than the database.
-  here.watch.onDelivery('unavailable', 'bodies_in_flight');
+  here.watch.onDelivery('unavailable', 'bodies_in_flight', null);
   expect(here.watch.unkeptSince()).toBeNull();
   await here.watch.check();
   expect([...here.open]).toEqual([]);
@@ -338,9 +367,9 @@ it('a delivery that the database did not take is no lasting trouble where the ne
 it('without the API no gap is opened that only a full sync could resolve', async () => {
   const here = scene(MINUTE_MS, undefined, true);
   here.watch.onRejectedTimestamp('timestamp_too_old');
-  here.watch.onDelivery('unavailable', 'store_unavailable');
+  here.watch.onDelivery('unavailable', 'store_unavailable', null);
   here.pass(MINUTE_MS);
-  here.watch.onDelivery('unavailable', 'store_unavailable');
+  here.watch.onDelivery('unavailable', 'store_unavailable', null);
   await here.watch.check();
   here.forgeAndDeliver();
   await here.watch.check();
