@@ -190,9 +190,9 @@ function operatorsActions({ store, clock, repairs, state, replicas }: OperatorsO
   };
   return {
     requestFullSync,
-    async refetch(kind, ids) {
+    async refetch(kind, ids, actor) {
       // A policy has no address of its own: reading one is reading the list.
-      if (kind === 'policy') await requestFullSync([kind], 'operator:refetch');
+      if (kind === 'policy') await requestFullSync([kind], `operator:${actor}+refetch`);
       else await backfill?.refetch(kind, ids);
       return { queued: ids.length };
     },

@@ -95,6 +95,11 @@ describe('beside a running service', () => {
     const status = async () =>
       JSON.parse((await cli(['records', 'show', 'policy', id, '--json'], settings)).out).status;
     await expect.poll(status, { timeout: 60_000 }).toBe('draft');
+    // The full sync that reads a single one names who asked.
+    expect((await cli(['refetch', 'policy', id], settings)).code).toBe(0);
+    await expect
+      .poll(async () => (await cli(['sync-runs', 'list'], settings)).out, { timeout: 60_000 })
+      .toContain('operator:first-start+refetch');
   });
 
   it('the status names the process and where its page is', async () => {
