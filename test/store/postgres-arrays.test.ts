@@ -46,21 +46,22 @@ describe('an array in the binary format', () => {
     );
   });
 
-  it('gives PostgreSQL the integers that went in', async () => {
+  it('gives PostgreSQL the integers that went in, nulls too, and rounds those of a clock', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.maxSafeInteger(), { maxLength: 40 }), async (numbers) => {
+      fc.asyncProperty(fc.array(fc.option(fc.maxSafeInteger()), { maxLength: 40 }), async (numbers) => {
         expect(await elements(bigintArray(numbers), 'bigint')).toEqual(numbers);
       }),
     );
+    expect(await elements(bigintArray([1.5, null, -1.5, 2.4]), 'bigint')).toEqual([2, null, -1, 2]);
   });
 
   it('gives PostgreSQL the instants that their texts would', async () => {
     const wall = fc.date({ min: new Date('-004000-01-01T00:00:00Z'), noInvalidDate: true }).map(Number);
     await fc.assert(
-      fc.asyncProperty(fc.array(wall, { minLength: 1, maxLength: 40 }), async (walls) => {
+      fc.asyncProperty(fc.array(fc.option(wall), { minLength: 1, maxLength: 40 }), async (walls) => {
         const { rows } = await client.query<{ same: boolean }>(
           'SELECT $1::timestamptz[] = $2::timestamptz[] AS same',
-          [timestampArray(walls), walls.map(instantOf)],
+          [timestampArray(walls), walls.map((each) => (each === null ? null : instantOf(each)))],
         );
         expect(rows).toEqual([{ same: true }]);
       }),

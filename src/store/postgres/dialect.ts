@@ -20,7 +20,7 @@ export const DIALECT: Dialect = {
   instant: (iso) => sql`${iso}::timestamptz`,
   listed: (ids) => sql`unnest(${textArray(ids)}::text[]) WITH ORDINALITY AS listed (id, nth)`,
   given: (columns, rows) =>
-    sql`json_to_recordset(${rowsOf(rows)}::json) AS given (${sql.raw(columns.map((column) => `${column} text`).join(', '))})`,
+    sql`json_to_recordset(${escapedJson(rows)}::json) AS given (${sql.raw(columns.map((column) => `${column} text`).join(', '))})`,
   forUpdate: sql`FOR UPDATE`,
   hourOf: (column) => sql`date_trunc('hour', ${column})`,
   millisecondsBetween: (earlier, later) => sql`(extract(epoch FROM ${later} - ${earlier}) * 1000)::float8`,
@@ -106,7 +106,7 @@ async function numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]> {
 
 /** How values are converted between PostgreSQL's types and the port's, which are SQLite's. */
 
-const { TEXT, INT8, NUMERIC, TIMESTAMPTZ, JSON: JSON_TEXT, JSONB } = pg.types.builtins;
+const { TEXT, BOOL, INT8, NUMERIC, TIMESTAMPTZ, JSON: JSON_TEXT, JSONB } = pg.types.builtins;
 
 /**
  * PostgreSQL accepts neither U+0000 nor half of a surrogate pair, in text or in jsonb. We write them as escapes that begin with U+0001,
@@ -150,9 +150,6 @@ export function escapedJson(value: unknown): string {
     return unit?.startsWith('d') ? `\\u0001\\u0003${unit}` : written;
   });
 }
-
-/** Many rows as one parameter, for json_to_recordset. Instants are texts, and so are values of jsonb columns, made by `escapedJson`. */
-export const rowsOf = (rows: readonly object[]): string => escapedJson(rows);
 
 /** Reads jsonb's text, which has U+0001 and U+0003 as JSON escapes. */
 export function parseEscapedJson(escaped: string): unknown {
@@ -246,25 +243,42 @@ export function textArray(texts: readonly (string | null)[]): Buffer {
   return array;
 }
 
-/** Of safe integers. */
-export const bigintArray = (numbers: readonly number[]): Buffer => integers(INT8, numbers.map(BigInt));
+/** Of safe integers. Clocks give fractions, which no column has. */
+export const bigintArray = (numbers: readonly (number | null)[]): Buffer =>
+  integers(INT8, numbers, (number) => BigInt(Math.round(number)));
 
 /** Of milliseconds since 1970. The server rejects instants before 4713 BC. */
-export const timestampArray = (walls: readonly number[]): Buffer =>
-  integers(
-    TIMESTAMPTZ,
-    walls.map((wall) => BigInt(wall - EPOCH_MS) * 1000n),
-  );
+export const timestampArray = (walls: readonly (number | null)[]): Buffer =>
+  integers(TIMESTAMPTZ, walls, (wall) => BigInt(Math.trunc(wall) - EPOCH_MS) * 1000n);
 
-function integers(type: number, numbers: readonly bigint[]): Buffer {
+function integers(type: number, numbers: readonly (number | null)[], of: (number: number) => bigint): Buffer {
   const array = Buffer.allocUnsafe(HEADER_BYTES + numbers.length * (LENGTH_BYTES + INTEGER_BYTES));
   let at = writeHeader(array, type, numbers.length);
   for (const number of numbers) {
-    at = array.writeInt32BE(INTEGER_BYTES, at);
-    at = array.writeBigInt64BE(number, at);
+    at = array.writeInt32BE(number === null ? NULL_LENGTH : INTEGER_BYTES, at);
+    if (number !== null) at = array.writeBigInt64BE(of(number), at);
+  }
+  return array.subarray(0, at);
+}
+
+function booleanArray(flags: readonly boolean[]): Buffer {
+  const array = Buffer.allocUnsafe(HEADER_BYTES + flags.length * (LENGTH_BYTES + 1));
+  let at = writeHeader(array, BOOL, flags.length);
+  for (const flag of flags) {
+    at = array.writeInt32BE(1, at);
+    at = array.writeUInt8(Number(flag), at);
   }
   return array;
 }
+
+/** A column of a batch, by its type. Values of jsonb columns are texts, made by `escapedJson`, and the statement converts them. */
+export const ARRAY_OF = {
+  text: (values: readonly (string | null)[]) => sql`${textArray(values)}::text[]`,
+  jsonb: (values: readonly (string | null)[]) => sql`${textArray(values)}::text[]`,
+  bigint: (values: readonly (number | null)[]) => sql`${bigintArray(values)}::bigint[]`,
+  timestamptz: (values: readonly (number | null)[]) => sql`${timestampArray(values)}::timestamptz[]`,
+  boolean: (values: readonly boolean[]) => sql`${booleanArray(values)}::boolean[]`,
+} as const;
 
 function writeHeader(array: Buffer, type: number, length: number): number {
   let at = array.writeInt32BE(1, 0);

@@ -19,7 +19,6 @@ import {
   bytesOf,
   type Counted,
   instantOf,
-  rowsOf,
   textArray,
   timestampArray,
   uncounted,
@@ -197,7 +196,8 @@ export function createEvents(database: PostgresDatabase) {
 }
 
 function deleteClaims(events: readonly ClaimedEvent[]): SQL {
-  const claims = events.map(({ seq, owner }) => ({ seq, owner })).sort((a, b) => a.seq - b.seq);
-  return sql`DELETE FROM claims c USING json_to_recordset(${rowsOf(claims)}::json) AS x (seq bigint, owner text)
+  const claims = events.toSorted((a, b) => a.seq - b.seq);
+  return sql`DELETE FROM claims c USING unnest(${bigintArray(claims.map(({ seq }) => seq))}::bigint[],
+      ${textArray(claims.map(({ owner }) => owner))}::text[]) AS x (seq, owner)
     WHERE c.seq = x.seq AND c.owner = x.owner`;
 }

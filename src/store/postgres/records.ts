@@ -1,8 +1,7 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import type { RecordState } from '../../mirror/decide.ts';
 import type { Sql, Unit } from '../database.ts';
 import type { Column, SQL, Table } from '../drizzle.ts';
-import { recordState } from '../schema.ts';
+import { changes as changeTable, recordState } from '../schema.ts';
 import type { DirtyTiming, Now, ReadObject } from '../store.ts';
 import {
   type Change,
@@ -16,7 +15,7 @@ import {
   TABLE_OF,
 } from '../units/records.ts';
 import { idsOf, sql } from '../units/sql.ts';
-import { asInstant, bigintArray, escapedJson, instantOf, rowsOf, textArray } from './dialect.ts';
+import { ARRAY_OF, bigintArray, escapedJson, instantOf, textArray } from './dialect.ts';
 
 /** Records are saved with one statement for each table, so that many cost little more than one. */
 
@@ -26,11 +25,11 @@ async function settled(
   objects: readonly ReadObject[],
   number: number,
 ): Promise<string[]> {
-  const shown = rowsOf(objects.map(({ id, data }) => ({ id, data: escapedJson(data) })));
   return await idsOf(
     from,
     // OFFSET 0 keeps the order of the joins: without statistics, the planner would begin with all records of the kind.
-    sql`SELECT r.id FROM json_to_recordset(${shown}::json) AS x (id text, data text)
+    sql`SELECT r.id FROM unnest(${textArray(objects.map(({ id }) => id))}::text[],
+       ${textArray(objects.map(({ data }) => escapedJson(data)))}::text[]) AS x (id, data)
      CROSS JOIN LATERAL (SELECT * FROM ${TABLE_OF[kind]} WHERE id = x.id OFFSET 0) AS r
      CROSS JOIN LATERAL (SELECT * FROM record_state WHERE kind = ${sql.raw(`'${kind}'`)} AND id = x.id OFFSET 0) AS s
      WHERE r.data = x.data::jsonb AND greatest(r.change_seq, s.read_number) <= ${number} AND ${sql.raw(IS_SETTLED)}
@@ -70,7 +69,7 @@ function saveStates(unit: Unit, records: readonly LoadedRecord[]): void {
   if (records.length === 0) return;
   unit.send(
     sql`INSERT INTO record_state AS s (${STATE.names})
-     SELECT ${STATE.values} FROM json_to_recordset(${rowsOf(records.map(stateRow))}::json) AS x (${STATE.given})
+     SELECT ${STATE.values} FROM ${STATE.given(records.map(stateRow))}
      ON CONFLICT (kind, id) DO UPDATE SET ${STATE.updates}, sync_run_id = greatest(excluded.sync_run_id, s.sync_run_id)`,
   );
 }
@@ -80,23 +79,31 @@ function saveContent(unit: Unit, kind: Kind, records: readonly LoadedRecord[]): 
   const { names, values, given, updates } = CONTENT[kind];
   unit.send(
     sql`INSERT INTO ${TABLE_OF[kind]} (${names})
-     SELECT ${values} FROM json_to_recordset(${rowsOf(records.map(contentRow))}::json) AS x (${given})
+     SELECT ${values} FROM ${given(records.map(contentRow))}
      ON CONFLICT (id) DO UPDATE SET ${updates}`,
   );
 }
 
 /**
- * Parts of a statement that writes rows from a JSON parameter into a table. `types` are the fields and their types in the statement;
- * `kept` are fields that an existing row keeps. Made once, and not for every batch.
+ * Parts of a statement that writes rows from an array for each column into a table. `types` are the fields and their types in the
+ * statement; `kept` are fields that an existing row keeps. Made once, and not for every batch.
  */
-function partsOf(table: Table, types: Readonly<Record<string, string>>, kept: readonly string[]) {
+function partsOf(
+  table: Table,
+  types: Readonly<Record<string, keyof typeof ARRAY_OF>>,
+  kept: readonly string[],
+) {
   const of = table as unknown as Record<string, Column>;
   const columns = Object.entries(types).map(([field, type]) => ({ name: of[field]!.name, field, type }));
   const list = (parts: readonly string[]): SQL => sql.raw(parts.join(', '));
+  const names = list(columns.map(({ name }) => name));
   return {
-    names: list(columns.map(({ name }) => name)),
-    given: list(columns.map(({ field, type }) => `"${field}" ${type === 'jsonb' ? 'text' : type}`)),
-    values: list(columns.map(({ field, type }) => `"${field}"${type === 'jsonb' ? '::jsonb' : ''}`)),
+    names,
+    given: (rows: readonly Readonly<Record<string, unknown>>[]): SQL => {
+      const arrays = columns.map(({ field, type }) => ARRAY_OF[type](rows.map((row) => row[field] as never)));
+      return sql`unnest(${sql.join(arrays, sql`, `)}) AS x (${names})`;
+    },
+    values: list(columns.map(({ name, type }) => (type === 'jsonb' ? `${name}::jsonb` : name))),
     updates: list(
       columns.flatMap(({ name, field }) => (kept.includes(field) ? [] : `${name} = excluded.${name}`)),
     ),
@@ -110,8 +117,7 @@ const STATE = partsOf(
     id: 'text',
     error: 'text',
     syncRunId: 'bigint',
-    // Numbers of the clocks have fractions, which the columns round.
-    ...Object.fromEntries(STATE_FIELDS.map((field) => [field, 'float8'])),
+    ...Object.fromEntries(STATE_FIELDS.map((field) => [field, 'bigint'])),
     unverifiedSince: 'timestamptz',
     returned: 'boolean',
     proven: 'boolean',
@@ -149,42 +155,56 @@ const CONTENT = {
   vendor: contentOf('vendor'),
 };
 
+const VERIFICATION = partsOf(
+  TABLE_OF.policy,
+  {
+    id: 'text',
+    lastEventId: 'text',
+    verifiedAt: 'timestamptz',
+    unverifiedSince: 'timestamptz',
+    lastEventAt: 'timestamptz',
+    shown: 'jsonb',
+    provisionalCreated: 'bigint',
+  },
+  [],
+);
+
 /** Saves the columns that change without new content: by a read that changed nothing, or an event that shows nothing new. */
 function saveVerification(unit: Unit, kind: Kind, records: readonly LoadedRecord[]): void {
   if (records.length === 0) return;
-  const rows = records.map((record) => ({
-    id: record.id,
-    verified_at: record.row?.verifiedAt ?? null,
-    unverified_since: instantOrNull(record.state.unverifiedSince),
-    last_event_id: record.row?.lastEventId ?? null,
-    last_event_at: stored(record.row?.lastEventAt),
-    provisional_created: record.state.provisionalCreated,
-    shown: shownText(record.state.shown),
-  }));
   unit.send(
     sql`UPDATE ${TABLE_OF[kind]} AS r SET verified_at = x.verified_at, unverified_since = x.unverified_since,
        last_event_id = x.last_event_id, last_event_at = x.last_event_at, provisional_created = x.provisional_created,
        shown = x.shown::jsonb
-     FROM json_to_recordset(${rowsOf(rows)}::json) AS x (id text, verified_at timestamptz, unverified_since timestamptz,
-       last_event_id text, last_event_at timestamptz, provisional_created bigint, shown text) WHERE r.id = x.id`,
+     FROM ${VERIFICATION.given(records.map(verificationRow))} WHERE r.id = x.id`,
   );
 }
 
+const CHANGES = partsOf(
+  changeTable,
+  {
+    seq: 'bigint',
+    kind: 'text',
+    recordId: 'text',
+    operation: 'text',
+    before: 'jsonb',
+    after: 'jsonb',
+    cause: 'text',
+  },
+  [],
+);
+
 function saveChanges(unit: Unit, changes: readonly Change[], nowIso: string): void {
   if (changes.length === 0) return;
-  const rows = changes.map(({ seq, kind, id, operation, before, after, cause }) => ({
-    seq,
-    kind,
-    id,
-    operation,
-    cause,
+  const rows = changes.map(({ id, before, after, ...change }) => ({
+    ...change,
+    recordId: id,
     before: escapedJson(before),
     after: escapedJson(after),
   }));
   unit.send(
-    sql`INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at)
-     SELECT seq, kind, id, operation, before::jsonb, after::jsonb, cause, ${nowIso}::timestamptz FROM json_to_recordset(${rowsOf(rows)}::json)
-       AS x (seq bigint, kind text, id text, operation text, before text, after text, cause text)`,
+    sql`INSERT INTO changes (${CHANGES.names}, at)
+     SELECT ${CHANGES.values}, ${nowIso}::timestamptz FROM ${CHANGES.given(rows)}`,
   );
 }
 
@@ -216,27 +236,35 @@ function latestDirty(dirtied: readonly Dirtied[]): Dirtied[] {
 }
 
 function stateRow({ kind, id, state, error, syncRunId }: LoadedRecord) {
-  const { write, shown, ...own } = state;
-  return { ...own, kind, id, unverifiedSince: instantOrNull(state.unverifiedSince), error, syncRunId };
+  return { ...state, kind, id, error, syncRunId };
 }
 
-function contentRow({ id, row, state }: LoadedRecord) {
+function contentRow(record: LoadedRecord) {
+  const { row, state } = record;
   return {
     ...row,
-    id,
+    ...verificationRow(record),
     data: escapedJson(row?.data),
-    lastEventAt: stored(row?.lastEventAt),
-    unverifiedSince: instantOrNull(state.unverifiedSince),
+    firstSeenAt: wallOf(row?.firstSeenAt),
+    syncedAt: wallOf(row?.syncedAt),
+    deletedAt: wallOf(row?.deletedAt),
     changeSeq: state.write,
-    provisionalCreated: state.provisionalCreated,
-    shown: shownText(state.shown),
   };
 }
 
-/** For instants of the sender, which may be in any year. */
-const stored = (iso: string | null | undefined) => (iso == null ? null : asInstant(iso));
-const shownText = (shown: RecordState['shown']) => (shown === null ? null : escapedJson(shown));
-const instantOrNull = (wall: number | null) => (wall === null ? null : instantOf(wall));
+function verificationRow({ id, row, state }: LoadedRecord) {
+  return {
+    id,
+    lastEventId: row?.lastEventId,
+    verifiedAt: wallOf(row?.verifiedAt),
+    unverifiedSince: state.unverifiedSince,
+    lastEventAt: wallOf(row?.lastEventAt),
+    shown: state.shown === null ? null : escapedJson(state.shown),
+    provisionalCreated: state.provisionalCreated,
+  };
+}
+
+const wallOf = (iso: string | null | undefined) => (iso == null ? null : Date.parse(iso));
 
 /** Sorted by key. Every transaction writes rows in this order, so that two do not deadlock. */
 function sortedBy<T>(items: Iterable<T>, keyOf: (item: T) => string): T[] {
