@@ -163,7 +163,7 @@ CREATE TABLE "policies" (
 	"change_seq" bigint DEFAULT 0 NOT NULL,
 	"provisional_created" bigint,
 	"shown" jsonb
-);
+) WITH (fillfactor = 70);
 --> statement-breakpoint
 CREATE TABLE "quarantine" (
 	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "quarantine_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
@@ -275,7 +275,7 @@ CREATE TABLE "risk_assessments" (
 	"change_seq" bigint DEFAULT 0 NOT NULL,
 	"provisional_created" bigint,
 	"shown" jsonb
-);
+) WITH (fillfactor = 70);
 --> statement-breakpoint
 CREATE TABLE "sync_requests" (
 	"kind" text COLLATE "C" NOT NULL,
@@ -344,7 +344,7 @@ CREATE TABLE "vendors" (
 	"change_seq" bigint DEFAULT 0 NOT NULL,
 	"provisional_created" bigint,
 	"shown" jsonb
-);
+) WITH (fillfactor = 70);
 --> statement-breakpoint
 CREATE INDEX "changes_record" ON "changes" USING btree ("kind","record_id","seq");--> statement-breakpoint
 CREATE INDEX "changes_at" ON "changes" USING btree ("at");--> statement-breakpoint

@@ -127,6 +127,23 @@ describe('a new mirror, before statistics tell of its tables', () => {
     expectFlat(costs);
   });
 
+  it('changes most records in their own pages, without their indexes, also where neighbours change together', async () => {
+    const { database, pool } = await openNew();
+    await pool.sql.query(
+      sql`INSERT INTO vendors (id, data, first_seen_at, synced_at, cause)
+        SELECT 'ven_' || i, jsonb_build_object('text', repeat('x', 500)), now(), now(), 'sync:1' FROM generate_series(1, 500) i`,
+    );
+    for (let time = 0; time < 10; time += 1)
+      await pool.sql.query(sql`UPDATE vendors SET change_seq = change_seq + 1`);
+    await pool.sql.query(sql`SELECT pg_stat_force_next_flush()`);
+    const [row] = await database.query(
+      "SELECT n_tup_hot_upd::float8 / n_tup_upd AS share FROM pg_stat_user_tables WHERE relid = 'vendors'::regclass",
+    );
+    expect(row!['share']).toBeGreaterThan(0.7);
+    await pool.close();
+    await database.close();
+  });
+
   it('finds a live record as a witness although more are deleted than the server may keep in memory', async () => {
     const { database, pool, store } = await openNew();
     // So small, it holds 3,000 of them. By default, it holds 131,072 ids of 36 letters.
