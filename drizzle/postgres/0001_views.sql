@@ -264,7 +264,7 @@ WITH kinds AS (
       FROM gaps g CROSS JOIN LATERAL (SELECT * FROM record_state WHERE kind = g.kind AND id = g.record_id OFFSET 0) s
       WHERE g.resolved_at IS NULL AND g.kind = c.kind
         AND g.reason IN ('unaddressable', 'unresolved')
-        AND (g.reason = 'unaddressable' OR (s.searched >= s.dirty
+        AND (g.reason = 'unaddressable' OR (NOT s.returned AND s.searched >= s.dirty
           -- One that has both counts once.
           AND NOT EXISTS (SELECT 1 FROM gaps o WHERE o.resolved_at IS NULL AND o.reason = 'unaddressable' AND o.kind = g.kind
             AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
@@ -276,7 +276,7 @@ WITH kinds AS (
       ELSE (SELECT min(unverified_since) FROM risk_assessments WHERE unverified_since IS NOT NULL) END,
       (SELECT min(unverified_since) FROM (SELECT * FROM record_state WHERE kind = c.kind AND due_at IS NOT NULL AND unverified_since IS NOT NULL ORDER BY due_at LIMIT 100) AS s
         WHERE NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = s.kind AND g.record_id = s.id
-          AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty))) AS oldest_unverified_at,
+          AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND NOT s.returned AND s.searched >= s.dirty)) AND g.number > s.dirty))) AS oldest_unverified_at,
     -- What the API does not know by its id, no full sync has left unread.
     CASE c.kind
       WHEN 'policy' THEN (SELECT unverified_since FROM policies r WHERE unverified_since IS NOT NULL AND (verified_at IS NOT NULL OR NOT EXISTS

@@ -135,7 +135,7 @@ WITH kinds AS (
     (SELECT outstanding FROM record_counts c WHERE c.kind = 'policy') - (SELECT count(*)
       FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = 'policy'
         AND g.reason IN ('unaddressable', 'unresolved')
-        AND (g.reason = 'unaddressable' OR (s.searched >= s.dirty
+        AND (g.reason = 'unaddressable' OR (NOT s.returned AND s.searched >= s.dirty
           -- One that has both counts once.
           AND NOT EXISTS (SELECT 1 FROM gaps o WHERE o.resolved_at IS NULL AND o.reason = 'unaddressable' AND o.kind = g.kind
             AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
@@ -144,7 +144,7 @@ WITH kinds AS (
     (SELECT min(since) FROM (SELECT min(unverified_since) AS since FROM policies WHERE unverified_since IS NOT NULL
       UNION ALL SELECT unverified_since FROM (SELECT * FROM record_state WHERE kind = 'policy' AND due_at IS NOT NULL AND unverified_since IS NOT NULL ORDER BY due_at LIMIT 100) AS s
         WHERE NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = s.kind AND g.record_id = s.id
-          AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty))) AS oldest_unverified_at,
+          AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND NOT s.returned AND s.searched >= s.dirty)) AND g.number > s.dirty))) AS oldest_unverified_at,
     -- What the API does not know by its id, no full sync has left unread.
     (SELECT unverified_since FROM policies r WHERE unverified_since IS NOT NULL AND (verified_at IS NOT NULL OR NOT EXISTS
       (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = 'policy' AND g.record_id = r.id AND g.reason IN ('unaddressable', 'unresolved')))
@@ -158,7 +158,7 @@ WITH kinds AS (
       -- What an event named by an id that the API does not know may stand in it under another one.
       FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = 'risk_assessment'
         AND g.reason IN ('unaddressable', 'unresolved')
-        AND (g.reason = 'unaddressable' OR (s.searched >= s.dirty
+        AND (g.reason = 'unaddressable' OR (NOT s.returned AND s.searched >= s.dirty
           -- One that has both counts once.
           AND NOT EXISTS (SELECT 1 FROM gaps o WHERE o.resolved_at IS NULL AND o.reason = 'unaddressable' AND o.kind = g.kind
             AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
@@ -166,7 +166,7 @@ WITH kinds AS (
     (SELECT min(since) FROM (SELECT min(unverified_since) AS since FROM risk_assessments WHERE unverified_since IS NOT NULL
       UNION ALL SELECT unverified_since FROM (SELECT * FROM record_state WHERE kind = 'risk_assessment' AND due_at IS NOT NULL AND unverified_since IS NOT NULL ORDER BY due_at LIMIT 100) AS s
         WHERE NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = s.kind AND g.record_id = s.id
-          AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty))) AS oldest_unverified_at,
+          AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND NOT s.returned AND s.searched >= s.dirty)) AND g.number > s.dirty))) AS oldest_unverified_at,
     (SELECT unverified_since FROM risk_assessments r WHERE unverified_since IS NOT NULL AND (verified_at IS NOT NULL OR NOT EXISTS
       (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = 'risk_assessment' AND g.record_id = r.id AND g.reason IN ('unaddressable', 'unresolved')))
       ORDER BY unverified_since LIMIT 1) AS unread_since,
@@ -178,7 +178,7 @@ WITH kinds AS (
     (SELECT outstanding FROM record_counts c WHERE c.kind = 'vendor') - (SELECT count(*)
       FROM gaps g JOIN record_state s ON s.kind = g.kind AND s.id = g.record_id WHERE g.resolved_at IS NULL AND g.kind = 'vendor'
         AND g.reason IN ('unaddressable', 'unresolved')
-        AND (g.reason = 'unaddressable' OR (s.searched >= s.dirty
+        AND (g.reason = 'unaddressable' OR (NOT s.returned AND s.searched >= s.dirty
           -- One that has both counts once.
           AND NOT EXISTS (SELECT 1 FROM gaps o WHERE o.resolved_at IS NULL AND o.reason = 'unaddressable' AND o.kind = g.kind
             AND o.record_id = g.record_id AND o.number > s.dirty))) AND g.number > s.dirty
@@ -186,7 +186,7 @@ WITH kinds AS (
     (SELECT min(since) FROM (SELECT min(unverified_since) AS since FROM vendors WHERE unverified_since IS NOT NULL
       UNION ALL SELECT unverified_since FROM (SELECT * FROM record_state WHERE kind = 'vendor' AND due_at IS NOT NULL AND unverified_since IS NOT NULL ORDER BY due_at LIMIT 100) AS s
         WHERE NOT EXISTS (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = s.kind AND g.record_id = s.id
-          AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND s.searched >= s.dirty)) AND g.number > s.dirty))) AS oldest_unverified_at,
+          AND (g.reason = 'unaddressable' OR (g.reason = 'unresolved' AND NOT s.returned AND s.searched >= s.dirty)) AND g.number > s.dirty))) AS oldest_unverified_at,
     (SELECT unverified_since FROM vendors r WHERE unverified_since IS NOT NULL AND (verified_at IS NOT NULL OR NOT EXISTS
       (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.kind = 'vendor' AND g.record_id = r.id AND g.reason IN ('unaddressable', 'unresolved')))
       ORDER BY unverified_since LIMIT 1) AS unread_since,

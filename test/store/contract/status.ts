@@ -459,6 +459,29 @@ export function describeStatus(open: OpenEngine): void {
     );
 
     it(
+      'waits for a record that the API did not know, once it shows it and not all of that is confirmed',
+      inPresent(open, async (scene) => {
+        await fullSyncAll(scene);
+        await beat(scene);
+        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_9', shows: { name: 'Nine' } }));
+        await scene.work();
+        const found = { through: await scene.store.currentNumber(), event: 0, named: [] };
+        await scene.store.noteSearched('vendor', 'ven_9', found, scene.now(), TIMING);
+        const unknown = { reason: 'unresolved', kind: 'vendor', recordId: 'ven_9' } as const;
+        await scene.store.openGap(unknown, '404', scene.now());
+        expect((await status(scene, 'vendor')).verdict).toBe('in_sync');
+        // As a start does. The first read keeps what the event has shown.
+        await scene.store.markUnverifiedDirty(scene.now(), TIMING);
+        await scene.show('vendor', 'ven_9', { id: 'ven_9', name: 'Ten' });
+        expect(await status(scene, 'vendor')).toMatchObject({ verdict: 'catching_up', unverified: 1 });
+        scene.pass(SETTLE_MS);
+        await scene.show('vendor', 'ven_9', { id: 'ven_9', name: 'Ten' });
+        expect(await status(scene, 'vendor')).toMatchObject({ verdict: 'in_sync', unverified: 0 });
+      }),
+    );
+
+    it(
       'does not wait for a record that no request can name, and does not call it verified',
       inPresent(open, async (scene) => {
         await fullSyncAll(scene);
