@@ -158,12 +158,13 @@ export function createBackfillVerbs(database: Database, records: Records) {
           ORDER BY next_attempt_at LIMIT ${limit}`,
       ),
 
-    /** Makes searches due that were put off before the wall clock was set back. */
+    /** Makes searches due that were put off before the wall clock was set back, or never begun, since there were no credentials. */
     async seekAnew(now: Now): Promise<void> {
       const nowIso = iso(now.wall);
       await statements.change(
-        sql`UPDATE events${statements.dialect.indexedBy('events_sought')} SET next_attempt_at = ${nowIso}, processed_at = ${nowIso}
-          WHERE state = 'failed' AND next_attempt_at IS NOT NULL AND processed_at > ${nowIso}`,
+        sql`UPDATE events${statements.dialect.indexedBy('events_failed')}
+          SET next_attempt_at = ${nowIso}, processed_at = CASE WHEN processed_at > ${nowIso} THEN ${nowIso} ELSE processed_at END
+          WHERE state = 'failed' AND record_id IS NULL AND (next_attempt_at IS NULL OR processed_at > ${nowIso})`,
       );
     },
 

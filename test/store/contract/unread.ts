@@ -299,6 +299,23 @@ export function describeUnread(open: OpenEngine): void {
     );
 
     it(
+      'begins with the first start that has credentials, if the event failed without them',
+      inScene(open, async (scene) => {
+        await scene.accept(
+          scene.event({ id: 'a', kind: 'risk_assessment', recordId: null, data: ELSEWHERE }),
+        );
+        await scene.work({ eventsOnly: true });
+        const due = () => scene.store.unreadEvents(scene.now(), 10, { settleMs: SETTLE_MS });
+        scene.pass(SETTLE_MS);
+        expect(await due()).toEqual([]);
+        const { processed_at } = (await scene.store.showEvent('a'))!;
+        await scene.store.seekAnew(scene.now());
+        expect(await due()).toMatchObject([{ id: 'a' }]);
+        expect(await scene.store.showEvent('a')).toMatchObject({ processed_at });
+      }),
+    );
+
+    it(
       'waits, of a policy, for a complete list begun SETTLE after it was accepted',
       inScene(open, async (scene) => {
         await scene.accept(scene.event({ id: 'p', kind: 'policy', recordId: null, data: ELSEWHERE }));
