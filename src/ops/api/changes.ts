@@ -16,6 +16,10 @@ export function createChanges(operations: Operations) {
       return await operations.dryRun(kinds, signal);
     } catch (error) {
       if (signal.aborted) throw refusal(502, 'interrupted', 'The client closed the connection.');
+      if (error instanceof Error && error.name === 'AbortError') {
+        const why = 'This service stops, or another one reads the API now.';
+        throw refusal(502, 'interrupted', 'The dry run was interrupted.', why);
+      }
       if (!(error instanceof MirrorError) || error instanceof StoreUnavailable) throw error;
       const { code, message, remedy } = error;
       const detail = remedy === undefined ? message : `${message} (${remedy})`;
