@@ -1,4 +1,5 @@
 import type { ComplianceClient } from '../compliance/client.ts';
+import { UpstreamError } from '../compliance/errors.ts';
 import { type FetchedKind, KINDS, type Kind } from '../compliance/kinds.ts';
 import { backoffMs, createNap, momentOf } from '../platform/clock.ts';
 import { StoreUnavailable } from '../platform/errors.ts';
@@ -305,7 +306,10 @@ export function createBackfill(options: BackfillOptions) {
       .then((more) => {
         if (more) wake();
       })
-      .catch(options.onError)
+      .catch((error) => {
+        // An answer of the API is no failure of ours: `health` has it, and the search is repeated.
+        if (!(error instanceof UpstreamError)) options.onError(error);
+      })
       .finally(() => {
         seeking = null;
       });

@@ -58,3 +58,16 @@ test('a line of a delivery, an event, a full sync or a gap holds each of the sev
   const resolved = of('gap').filter((line) => line.outcome === 'resolved');
   expect(resolved).toEqual(resolved.map(() => expect.objectContaining({ duration_ms: expect.any(Number) })));
 });
+
+test('while the API fails, the search for the record of an event is repeated, and no stage of the service counts as failed', async () => {
+  const { upstream, lines, deliver, database } = await startedService();
+  upstream.records.put('assessments', { id: 'ra-1', name: 'Assessment' });
+  const isSearch = ({ path }: { path: string }) => path.endsWith('/risk-assessments/ra-1');
+  upstream.faultOf = (request) => (isSearch(request) ? { fault: 'status', status: 403 } : null);
+  expect(await deliver('unnamed', { type: 'risk.assessed', data: { about: { ref: 'ra-1' } } })).toBe(202);
+  await expect.poll(() => upstream.seen.filter(isSearch).length, { timeout: 60_000 }).toBeGreaterThan(1);
+  upstream.faultOf = () => null;
+  const state = database.prepare("SELECT state FROM events WHERE id = 'unnamed'").pluck();
+  await expect.poll(() => state.get(), { timeout: 60_000 }).toBe('processed');
+  expect(lines.filter(({ msg }) => msg === 'stage failed')).toEqual([]);
+});
