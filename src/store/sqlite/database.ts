@@ -175,7 +175,10 @@ function flatView(kind: Kind, fields: readonly Field[]): SQL[] {
   ];
 }
 
-/** A value that does not fit the column's type becomes null, or stays JSON in a text column; it is never an error. */
+/**
+ * A value that does not fit the column's type becomes null, or stays JSON in a text column; it is never an error. SQLite also takes
+ * `now`, numbers and 30 February for times: only of a day and a time of day does it write back the same.
+ */
 function expressionOf({ keys, type }: Field): string {
   const path = literal(`$${keys.map((key) => `.${JSON.stringify(key)}`).join('')}`);
   const isOf = (...types: string[]) => `json_type(data, ${path}) IN (${types.map(literal).join(', ')})`;
@@ -185,10 +188,11 @@ function expressionOf({ keys, type }: Field): string {
     case 'boolean':
       return `CASE WHEN ${isOf('true', 'false')} THEN data ->> ${path} END`;
     case 'date':
-      return `CASE WHEN data ->> ${path} GLOB ${literal(DAY)} THEN date(data ->> ${path}) END`;
+      return `CASE WHEN date(data ->> ${path}) = data ->> ${path} THEN data ->> ${path} END`;
     case 'instant':
-      // In UTC, like all instants, so that their order as text is their order in time.
-      return `CASE WHEN data ->> ${path} GLOB ${literal(`${DAY}T*`)} THEN strftime('%Y-%m-%dT%H:%M:%fZ', data ->> ${path}) END`;
+      // In UTC, like all instants, so that their order as text is their order in time. It must have a zone.
+      return `CASE WHEN strftime('%Y-%m-%dT%H:%M:%S', substr(data ->> ${path}, 1, 19)) = substr(data ->> ${path}, 1, 19)
+    AND data ->> ${path} GLOB '*T*[-+Z]*' THEN strftime('%Y-%m-%dT%H:%M:%fZ', data ->> ${path}) END`;
     case 'text':
       return `CASE WHEN ${isOf('text')} AND NOT (${hasHalf(path)}) THEN data ->> ${path} ELSE nullif(data -> ${path}, 'null') END`;
     case 'json':
@@ -202,9 +206,6 @@ function expressionOf({ keys, type }: Field): string {
  */
 const hasHalf = (path: string) =>
   String.raw`instr(data, '\ud') > 0 AND instr(replace(data -> ${path}, '\\', ''), '\ud') > 0`;
-
-/** Tested first, because SQLite also takes `now` and numbers for times. */
-const DAY = '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]';
 
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`;
 

@@ -150,6 +150,27 @@ export function describeFields(open: OpenEngine): void {
         await query('DROP VIEW mine');
       }));
 
+    it('show no day and no instant for what is none', () =>
+      withScene(open, async (scene) => {
+        await scene.show('vendor', 'v0', { id: 'v0', ends: '2026-01-31', at: '2026-01-31T12:00:00Z' });
+        await learn(scene);
+        const wrong = [
+          { ends: '2026-02-30', at: '2026-02-30T12:00:00Z' },
+          { ends: '2026-01-31T12:00:00Z', at: '2026-01-31T12:00:00' },
+          { ends: 2_460_000, at: '2026-01-31T24:00:00Z' },
+          { ends: 'now', at: '2026-01-31' },
+        ];
+        for (const [nth, data] of wrong.entries())
+          await scene.show('vendor', `v${nth + 1}`, { ...data, id: `v${nth + 1}` });
+        const nothing = wrong.map(() => ({ ends: null, at: null }));
+        const told = (columns: string) =>
+          scene.query(`SELECT ${columns} FROM vendors_flat WHERE id > 'v0' ORDER BY id`);
+        expect(await told('ends, at')).toEqual(nothing);
+        await learn(scene);
+        expect(await told('ends_date AS ends, at_instant AS at')).toEqual(nothing);
+        expect(await told('ends, at')).toEqual(wrong.map(({ ends, at }) => ({ ends: `${ends}`, at })));
+      }));
+
     it('are the same whether changes are looked at one by one or together', () =>
       withScene(open, async (scene) => {
         for (let n = 0; n < 5; n += 1)
