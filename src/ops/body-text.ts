@@ -8,7 +8,7 @@ const HEX_ROW_BYTES = 16;
 export const TEXT_SHOWN_CHARACTERS = 64 * 1024;
 /** Of one value in the table of a change; the API has all of it. */
 const VALUE_SHOWN_CHARACTERS = 4096;
-/** Of a name in a heading or a row. */
+/** Of a name, a status or a version in a heading or a row. */
 export const NAME_SHOWN_CHARACTERS = 160;
 /** Of one change; the API has all of them. */
 export const FIELDS_SHOWN = 200;

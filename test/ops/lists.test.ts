@@ -250,6 +250,17 @@ describe('the records', () => {
     expect(text).toContain(`<h1>${name.slice(0, 160)}…</h1>`);
   });
 
+  test('have a status and a version of any length on pages that stay small', async () => {
+    const [status, version] = ['s'.repeat(1_000_000), 'v'.repeat(1_000_000)];
+    await h.mirror('policy', 'p1', { name: 'A', status, version });
+    for (const path of ['/records/policy', '/records/policy/p1']) {
+      const { text } = await page(path);
+      expect(text.length).toBeLessThan(200_000);
+      expect(text).toContain(`${status.slice(0, 160)}…`);
+      expect(text).toContain(`${version.slice(0, 160)}…`);
+    }
+  });
+
   test('whose name is empty are headed by their id, and said to have no name', async () => {
     for (const name of ['', '  ']) {
       await h.mirror('vendor', 'ven_1', { name });

@@ -60,7 +60,8 @@ const WHOLE_CHARACTERS = 16;
 
 /** A status or a type: in one line if it is short. A longer one may break anywhere. */
 export function Word({ text }: { text: string | null }) {
-  return <span class={(text?.length ?? 0) <= WHOLE_CHARACTERS ? 'whole' : undefined}>{text}</span>;
+  const shown = shortened(text ?? '', NAME_SHOWN_CHARACTERS);
+  return <span class={shown.length <= WHOLE_CHARACTERS ? 'whole' : undefined}>{shown}</span>;
 }
 
 type TileOf = PropsWithChildren<{ part: string; title: unknown; width?: 'third'; aside?: unknown }>;

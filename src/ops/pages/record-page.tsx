@@ -3,7 +3,7 @@ import type { ChangeReport, RecordReport } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { found } from '../api/answers.ts';
 import { idFromPath } from '../api/ids.ts';
-import { FIELDS_SHOWN, fieldChanges, shortened } from '../body-text.ts';
+import { FIELDS_SHOWN, fieldChanges, NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
 import { kindNoun } from '../words.ts';
 import { Text } from './body.tsx';
@@ -35,8 +35,8 @@ export async function recordPage({ store, facts }: OpsContext, c: OpsHandlerCont
       }
       current="Records"
       facts={[
-        ['Status', record.status ?? 'none'],
-        kind === 'policy' && ['Version', record.version ?? 'none'],
+        ['Status', shortened(record.status ?? 'none', NAME_SHOWN_CHARACTERS)],
+        kind === 'policy' && ['Version', shortened(record.version ?? 'none', NAME_SHOWN_CHARACTERS)],
         record.deleted_at !== null && ['Deleted', <Instant at={record.deleted_at} />],
         ['Verified', <Verified {...record} />],
         record.read_error !== null && ['Last read', `failed: ${shortened(record.read_error)}`],

@@ -113,7 +113,7 @@ export function recordsDownload(context: OpsContext, c: OpsHandlerContext): Resp
   });
 }
 
-const VERSION: Column<RecordReport> = ['Version', (record) => record.version];
+const VERSION: Column<RecordReport> = ['Version', ({ version = null }) => <Word text={version} />];
 const DELETED = <span class="state">deleted</span>;
 
 const yesNo = (value: boolean | undefined) => (value === undefined ? undefined : value ? 'yes' : 'no');

@@ -1,6 +1,6 @@
 import { parseJson } from '../../compliance/json.ts';
 import type { Kind } from '../../compliance/kinds.ts';
-import type { JsonObject } from '../../compliance/pointers.ts';
+import { type JsonObject, MAX_ID_LENGTH } from '../../compliance/pointers.ts';
 import type { Sql } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
 import {
@@ -87,7 +87,10 @@ export function createRecordSearch(to: Sql) {
       return row === null ? null : reportOf(to, row);
     },
 
-    /** The statuses that records of a kind have, in order, deleted ones included, and how many records have each. */
+    /**
+     * The statuses that records of a kind have, in order, deleted ones included, and how many records have each. Without those that are
+     * longer than a filter takes: they may have megabytes.
+     */
     listStatuses(kind: Kind): Promise<StatusCount[]> {
       const rows = TABLE_OF[kind];
       const status = to.dialect.indexed(rows.status);
@@ -98,8 +101,9 @@ export function createRecordSearch(to: Sql) {
             SELECT (SELECT min(${status}) FROM ${rows} WHERE ${status} > listed.status) FROM listed
               WHERE listed.status IS NOT NULL
           )
-          SELECT status, (SELECT count(*) FROM (${counted}) AS counted) AS records FROM listed
-          WHERE status IS NOT NULL LIMIT ${STATUSES_LISTED}`,
+          SELECT status, (SELECT count(*) FROM (${counted}) AS counted) AS records
+          FROM (SELECT status FROM listed WHERE status IS NOT NULL LIMIT ${STATUSES_LISTED}) AS listed
+          WHERE length(status) <= ${MAX_ID_LENGTH}`,
       );
     },
   };

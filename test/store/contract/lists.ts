@@ -147,6 +147,11 @@ export function describeLists(open: OpenEngine): void {
           { status: 'draft', records: 1 },
         ]);
         expect(await scene.store.listStatuses('policy')).toEqual([]);
+        // No filter takes a longer one, and it may have megabytes.
+        await scene.show('vendor', 'e', { id: 'e', status: 'b'.repeat(1_000_000) });
+        const listed = await scene.store.listStatuses('vendor');
+        expect(listed.every(({ status }) => status.length <= 255)).toBe(true);
+        expect(listed.filter(({ status }) => !status.startsWith('bb'))).toHaveLength(2);
       }),
     );
 
