@@ -19,14 +19,19 @@ export interface DifferencesReport {
 export interface DifferencesExample {
   id: string;
   what: 'missing' | 'extra' | 'different';
+  /** At most `FIELDS_MAX`. */
   fields: string[];
   repaired: boolean;
 }
 
 /** More would fill a page with one row. The feed of changes names every record. */
 const EXAMPLES_MAX = 20;
-/** The upstream decides how many field names there are. */
+/** The upstream decides how many field names there are, and how long they are. Every status page has those of the last full syncs. */
 const FIELDS_MAX = 100;
+const NAME_MAX_CHARACTERS = 100;
+
+const shortName = (name: string): string =>
+  name.length <= NAME_MAX_CHARACTERS ? name : `${name.slice(0, NAME_MAX_CHARACTERS)}…`;
 
 export type Differences = ReturnType<typeof createDifferences>;
 
@@ -48,7 +53,8 @@ export function createDifferences() {
     for (const name of example.fields) {
       if (fields.has(name) || fields.size < FIELDS_MAX) fields.set(name, (fields.get(name) ?? 0) + 1);
     }
-    if (report.examples.length < EXAMPLES_MAX) report.examples.push(example);
+    if (report.examples.length < EXAMPLES_MAX)
+      report.examples.push({ ...example, fields: example.fields.slice(0, FIELDS_MAX) });
   }
 
   return {
@@ -62,7 +68,7 @@ export function createDifferences() {
         found({
           id,
           what,
-          fields: what === 'missing' ? [] : [...differences],
+          fields: what === 'missing' ? [] : differences.map(shortName),
           repaired: outcome !== 'deferred',
         });
       }

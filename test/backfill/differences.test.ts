@@ -62,3 +62,14 @@ it('of many differences the first 20 are named, and of many fields 100 are count
   });
   expect(Object.entries(fields)[0]).toEqual(['__proto__', 2]);
 });
+
+it('of a record with many fields, or with long names of fields, an example stays small', () => {
+  const differences = createDifferences();
+  const many = Array.from({ length: 50_000 }, (_, n) => `field ${n}`);
+  differences.read([applied('many', 'updated', { differences: many })]);
+  differences.read([applied('long', 'updated', { differences: ['x'.repeat(1_000_000)] })]);
+  const { examples, fields } = differences.report();
+  expect(examples.map((example) => example.fields.length)).toEqual([100, 1]);
+  expect(examples[1]!.fields).toEqual([`${'x'.repeat(100)}…`]);
+  expect(Object.keys(fields)).toHaveLength(100);
+});
