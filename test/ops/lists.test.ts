@@ -455,6 +455,7 @@ test('the command of a single gap can be pasted as it is, and that of several le
     /<code>compliance-mirror (refetch .*?)<\/code>/.exec((await page('/gaps')).text)?.[1];
   await open('a $& b');
   expect(await command()).toBe('refetch vendor &#39;a $&amp; b&#39;');
+  expect((await page('/gaps')).text).toContain('“gaps resolve 1”');
   await open('another');
   expect(await command()).toBe('refetch KIND ID');
   await h.store.openGap({ reason: 'restored', kind: 'risk_assessment', recordId: null }, null, h.now());

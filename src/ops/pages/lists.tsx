@@ -165,11 +165,11 @@ function Gaps({ reason, members, isOpen, eventsOnly }: GapsOfReason) {
   );
 }
 
-/** Of a single gap it can be pasted as it is; for several it leaves open which one. */
-function commandFor(command: string, [gap, ...others]: readonly GapReport[]): string {
-  if (gap === undefined || others.length > 0) return command;
+/** A command of a single gap can be pasted as it is; for several it leaves open which one. */
+function filled(words: string, [gap, ...others]: readonly GapReport[]): string {
+  if (gap === undefined || others.length > 0) return words;
   const { id, kind, record_id } = gap;
-  return command
+  return words
     .replace('KIND', kind ?? 'KIND')
     .replace(/\bID$/, () => (record_id === null ? 'ID' : quote(record_id)))
     .replace('gaps resolve NUMBER', `gaps resolve ${id}`);
@@ -181,9 +181,9 @@ function Guide({ symptom, check, command, note, members }: GuideOf) {
   if (command === undefined) return null;
   const commandAndNote = (
     <>
-      <code>{commandFor(command, members)}</code>
+      <code>{filled(command, members)}</code>
       <br />
-      {quiet(note)}
+      {quiet(note && filled(note, members))}
     </>
   );
   return (
