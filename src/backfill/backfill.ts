@@ -40,6 +40,8 @@ export interface BackfillOptions
   fullSyncMs: number;
   /** The full syncs that the last process did not finish, and the pages that they had read. */
   interrupted: readonly { kind: Kind; pages: number }[];
+  /** The API gave no useful answer when the last process ended. */
+  wasUnreachable?: boolean;
   /** Ids from RISK_IDS_FILE; read again before each full sync. */
   riskIds: () => Promise<readonly string[]>;
   /** The fingerprint of the credentials and the address that requests use now. */

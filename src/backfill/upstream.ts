@@ -121,6 +121,8 @@ export function createUpstream(
   options: Pick<Context, 'gaps' | 'clock' | 'paging' | 'random' | 'signal'> & {
     client: ComplianceClient;
     store: Pick<BackfillStore, 'currentNumber'>;
+    /** The service counts as unreachable until it answers. */
+    wasUnreachable?: boolean;
     /** The kind can be read with the present credentials: a record was `read`, or the `absence` of one was shown. */
     onReadable?: (kind: Kind, how: 'read' | 'absence') => Promise<void>;
     /** A second 401 in a row, which concerns all kinds. `others`: those that could be read until now. */
@@ -133,6 +135,8 @@ export function createUpstream(
 ) {
   const { client, store, gaps, clock, signal } = options;
   const health = { ...NOTHING_KNOWN };
+  if (options.wasUnreachable)
+    health.silentSince = { wall: clock.wall(), steady: clock.steady() - UNREACHABLE_AFTER_MS };
   const witnesses = new Map<Kind, Witness[]>();
   /**
    * What the last answer about each kind said about our credentials. Unset: an earlier process may have opened a gap. A set:

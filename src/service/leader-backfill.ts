@@ -28,6 +28,10 @@ interface Live {
   running: RunningSyncRun[];
 }
 
+/** Whether the API gave no useful answer when the last process that read it said so. */
+export const readUnreachable = async (facts: Pick<Store, 'readFact'>) =>
+  (await facts.readFact('unreachable')) === '1';
+
 export interface LeaderBackfill extends Backfill {
   /** Passes requests on, takes those of others as the leader, and writes or reads the report. `isNotified`: another replica has announced work. */
   look(isNotified: boolean): Promise<void>;
@@ -43,7 +47,11 @@ export function createLeaderBackfill(options: {
   isFirst: boolean;
   /** Full syncs that a stranger can cause are at least so far apart. Milliseconds. */
   forgeableDistanceMs: number;
-  create: (store: RepairStore, interrupted: readonly { kind: Kind; pages: number }[]) => Backfill;
+  create: (
+    store: RepairStore,
+    interrupted: readonly { kind: Kind; pages: number }[],
+    wasUnreachable?: boolean,
+  ) => Backfill;
 }): LeaderBackfill {
   const { store, replicas, clock, create } = options;
   const now = () => momentOf(clock);
@@ -61,7 +69,7 @@ export function createLeaderBackfill(options: {
     if (lease === null) return;
     // The previous leader has lost its lease, so the sync runs that it left open are over.
     const interrupted = await store.interruptSyncRuns(now(), lease);
-    const own = create(underLease(store, lease, clock), interrupted);
+    const own = create(underLease(store, lease, clock), interrupted, await readUnreachable(store));
     if (paused) own.pause();
     own.requestFullSync(KINDS, startReason);
     startReason = 'takeover';

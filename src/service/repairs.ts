@@ -7,7 +7,7 @@ import { idLines, isUsableId } from '../compliance/pointers.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { RepairStore } from '../store/store.ts';
-import { createLeaderBackfill } from './leader-backfill.ts';
+import { createLeaderBackfill, readUnreachable } from './leader-backfill.ts';
 import { forgeableDistanceMs } from './missed-deliveries.ts';
 import type { Base } from './opening.ts';
 import type { Replicas } from './replicas.ts';
@@ -78,11 +78,12 @@ export async function createRepairs(
     },
   });
   /** Called once by a process that is alone, and by one of several replicas for each lease. */
-  const create = (over: RepairStore, interrupted: BackfillOptions['interrupted']) =>
+  const create = (over: RepairStore, interrupted: BackfillOptions['interrupted'], wasUnreachable = false) =>
     createBackfill({
       store: over,
       client,
       interrupted,
+      wasUnreachable,
       access,
       rules,
       requestsPerMinute,
@@ -110,7 +111,7 @@ export async function createRepairs(
         create,
         forgeableDistanceMs: forgeableDistanceMs(config.sync.fullSyncMs),
       });
-  const backfill = leader ?? create(store, options.interrupted);
+  const backfill = leader ?? create(store, options.interrupted, await readUnreachable(store));
   return { ...repairs, credentials, leader, backfill, health: backfill.health };
 }
 

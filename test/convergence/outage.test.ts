@@ -109,6 +109,18 @@ it.each<[string, (isOver: Promise<unknown>) => Fault]>([
   },
 );
 
+it('an API that is unreachable is so after a restart too, until it answers', async () => {
+  const { upstream } = stage;
+  await stage.leapUntil('in sync', isNow('in_sync', LISTED));
+  upstream.faultOf = () => ({ fault: 'cut' });
+  await stage.leapUntil('unreachable', isNow('unreachable', LISTED), SHORT_STEP_MS);
+  await stage.stop();
+  await stage.start();
+  expect(await verdictsOf(LISTED)).toEqual(new Set(['unreachable']));
+  upstream.faultOf = () => null;
+  await stage.leapUntil('in sync again', isNow('in_sync', LISTED));
+});
+
 it('an API whose lists take seconds is not called unreachable each time when it is asked whether it answers', async () => {
   const { upstream, clock, database } = stage;
   const db = new DatabaseSync(database, { readOnly: true, timeout: 5_000 });

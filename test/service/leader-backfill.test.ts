@@ -12,7 +12,7 @@ const health = (lastError: string) => ({ ...NOTHING_KNOWN, lastError });
 function scene({ isFirst = false, fact = null as string | null } = {}) {
   const told: string[] = [];
   let ended = Promise.withResolvers<void>();
-  const known = { stores: [] as RepairStore[], interrupted: [] as unknown[], fact };
+  const known = { stores: [] as RepairStore[], interrupted: [] as unknown[], fact, wasUnreachable: false };
   const own = {
     pause: () => void told.push('pause'),
     resume: () => void told.push('resume'),
@@ -62,7 +62,8 @@ function scene({ isFirst = false, fact = null as string | null } = {}) {
     clock,
     isFirst,
     forgeableDistanceMs: 0,
-    create: (over, interrupted) => {
+    create: (over, interrupted, wasUnreachable = false) => {
+      known.wasUnreachable = wasUnreachable;
       known.stores.push(over);
       known.interrupted.push(...interrupted);
       return own;
@@ -185,4 +186,15 @@ it('a leader that has stopped still says what it last knew of the API, for the b
   await running;
   expect(backfill.health()).toEqual(health('of the leader'));
   expect(backfill.runningSyncRuns()).toEqual([]);
+});
+
+it('a leader knows from the database whether the API was unreachable before it took over', async () => {
+  for (const fact of ['1', '0', null]) {
+    const { told, known, backfill, end } = scene({ fact });
+    const running = backfill.run(new AbortController().signal);
+    await expect.poll(() => told).toEqual(['takeover', 'run']);
+    expect(known.wasUnreachable).toBe(fact === '1');
+    end();
+    await running;
+  }
 });
