@@ -35,24 +35,6 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'refused-and-differing',
-    tryFirst: 9780,
-    without: 'of two reads at once the first one applied is right, although it began earlier',
-    edits: [
-      {
-        file: DECIDE,
-        find: 'const next = isDoubtful ? lookAgain(refused, read, timing) : refused;',
-        put: 'const next = isDoubtful ? refused : refused;',
-      },
-      // Else the list is read once more, and shows it.
-      {
-        file: LIST_SCAN,
-        find: 'const isOnceMore = hasUnnamed || !last.steady || last.shortened;',
-        put: 'const isOnceMore = !last.steady || last.shortened;',
-      },
-    ],
-  },
-  {
     name: 'settle-distance',
     tryFirst: 11,
     without: 'of two reads close together that differ the later one wins, however stale it may be',
