@@ -1,0 +1,115 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { createGapKeeper } from '../../src/backfill/context.ts';
+import { createRefetch } from '../../src/backfill/refetch.ts';
+import type { Upstream } from '../../src/backfill/upstream.ts';
+import type { FetchedKind } from '../../src/compliance/kinds.ts';
+import { DEFAULT_ID_POINTERS, type JsonObject } from '../../src/compliance/pointers.ts';
+import { openStore } from '../../src/store/open.ts';
+import { createScene, SETTLE_MS, TIMING } from '../store/scene.ts';
+
+/** A mirror of a service that answers 404 for every vendor and assessment, and lists `policies`. */
+async function blindScene() {
+  const store = await openStore(':memory:');
+  const scene = await createScene(async () => ({
+    store,
+    query: async () => [],
+    close: () => store.close(),
+  }));
+  onTestFinished(scene.close);
+  const api = { policies: [] as JsonObject[] };
+  const witnesses: { kind: string; at: number }[] = [];
+  const moment = async () => scene.endRead(await scene.beginRead());
+  const upstream = {
+    record: async () => ({ answer: { outcome: 'missing' }, read: await moment() }),
+    page: async () => ({ answer: { objects: api.policies }, read: await moment() }),
+    noteWitness: (kind: string, { beganAt }: { beganAt: number }) => witnesses.push({ kind, at: beganAt }),
+    witnessedAt: (kind: string, before: number) =>
+      witnesses.findLast((one) => one.kind === kind && one.at <= before)?.at ?? null,
+  } as unknown as Upstream;
+  const clock = {
+    wall: () => scene.now().wall,
+    steady: () => scene.now().steady,
+    sleep: async () => undefined,
+  };
+  const refetch = createRefetch({
+    store,
+    upstream,
+    clock,
+    timing: TIMING,
+    gaps: createGapKeeper({ store, clock }),
+    idsBeside: { answered: async () => undefined, search: async () => ({ shown: [], restInMs: null }) },
+    pointers: DEFAULT_ID_POINTERS,
+    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
+    random: () => 1,
+    signal: new AbortController().signal,
+    onApplied: () => undefined,
+  } as unknown as Parameters<typeof createRefetch>[0]);
+  const read = async (
+    kind: FetchedKind,
+    id: string,
+    over: { attempts?: number; syncRunId?: number } = {},
+  ) => {
+    const { attempts = 0, syncRunId = null } = over;
+    return await refetch({ kind, id, attempts, syncRunId, lane: 'live', absentFromList: false });
+  };
+  return { scene, api, read };
+}
+
+const NOT_COMPARED = {
+  outcome: 'failed',
+  error: 'the API answers 404, and no other record can be read to compare with',
+};
+
+it('the last record of all waits for a person only after it was asked for twice with nothing to compare it with', async () => {
+  const { scene, read } = await blindScene();
+  await scene.show('vendor', 'ven_1', { name: 'Only' });
+  const pending = async () => (await scene.store.listPendingDeletions({}, { limit: 9 })).map(({ id }) => id);
+  expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'first' });
+  scene.pass(SETTLE_MS);
+  expect(await read('vendor', 'ven_1')).toEqual(NOT_COMPARED);
+  expect(await pending()).toEqual([]);
+  expect(await read('vendor', 'ven_1', { attempts: 1 })).toEqual({ outcome: 'missing', missing: 'pending' });
+  expect(await pending()).toEqual(['ven_1']);
+});
+
+it('policies are a witness for a vendor that is gone, where no other record is left, but only those that were shown before', async () => {
+  const { scene, api, read } = await blindScene();
+  await scene.show('vendor', 'ven_1', { name: 'Only' });
+  expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'first' });
+  scene.pass(SETTLE_MS);
+  api.policies = [{ name: 'of no id' }, { policyId: 'pol_1', name: 'New' }];
+  // A record that could be compared with is there, so no person has to decide.
+  expect(await read('vendor', 'ven_1', { attempts: 1 })).toEqual(NOT_COMPARED);
+  expect(await read('vendor', 'ven_1', { attempts: 2 })).toEqual({ outcome: 'missing', missing: 'proven' });
+});
+
+it('a full sync has an assessment asked for at once that an event names and that could not be compared with another', async () => {
+  const { scene, read } = await blindScene();
+  await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'risk_7' }));
+  await scene.work();
+  scene.pass(SETTLE_MS);
+  const due = async () =>
+    (await scene.store.dueRecords('risk_assessment', scene.now(), TIMING, 9)).map(({ id }) => id);
+  const unresolved = { outcome: 'missing', missing: 'unresolved_event' };
+  expect(await read('risk_assessment', 'risk_7')).toEqual(unresolved);
+  expect(await scene.openGaps()).toContain('unproven_id risk_assessment risk_7');
+  expect(await due()).toEqual([]);
+  expect(await read('risk_assessment', 'risk_7', { syncRunId: 1 })).toEqual(unresolved);
+  expect(await due()).toEqual(['risk_7']);
+});
+
+it('a vendor that only its list can show stays, and an event about it opens one gap, which a list settles for good', async () => {
+  const { scene, read } = await blindScene();
+  await scene.show('vendor', '..', { name: 'Only in its list' });
+  await scene.accept(scene.event({ kind: 'vendor', recordId: '..' }));
+  await scene.work();
+  const skipped = { outcome: 'failed', error: 'no request path can carry this id' };
+  for (let round = 0; round < 3; round += 1) {
+    scene.pass(SETTLE_MS);
+    expect(await read('vendor', '..')).toEqual(skipped);
+    const gaps = ['unaddressable vendor ..', ...(round === 0 ? ['no_record_id vendor -'] : [])];
+    expect((await scene.openGaps()).sort()).toEqual(gaps.sort());
+    await scene.store.resolveGap({ reason: 'no_record_id', kind: 'vendor', recordId: null }, scene.now());
+  }
+  expect(await scene.row('vendor', '..')).toMatchObject({ deleted_at: null });
+});
