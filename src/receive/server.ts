@@ -99,7 +99,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     const begin = async () => {
       // Answers every failure, and never rejects.
       await handle(request, response);
-      if (!request.complete) leaveUnread(request, response);
+      leaveUnread(request, response);
     };
     const beginCounted = () => {
       unread.begun(response);
@@ -144,7 +144,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     closing = true;
     for (const socket of connections.open()) {
       const response = currentResponse(socket);
-      if (response !== undefined && !response.headersSent) response.shouldKeepAlive = false;
+      if (response !== undefined) response.shouldKeepAlive = false;
       // Node counts a connection without any bytes as busy, and would wait for it.
       if (socket.bytesRead === 0) socket.destroy();
     }
@@ -154,7 +154,6 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     });
     const cut = setTimeout(() => server.closeAllConnections(), drainMs);
     await closed;
-    await Promise.all(connections.open().map(gone));
     clearTimeout(cut);
     clearInterval(looking);
   }
@@ -225,10 +224,10 @@ const LINGER_MS = 500;
  * answer. Later bytes are never parsed as a request.
  */
 function leaveUnread(request: IncomingMessage, response: ServerResponse): void {
+  if (request.complete) return;
   const { socket } = request;
   const declared = request.headers['content-length'];
-  if (request.complete || (declared !== undefined && Number(declared) <= FORGOTTEN_BYTES)) {
-    request.resume();
+  if (declared !== undefined && Number(declared) <= FORGOTTEN_BYTES) {
     socket.resume();
     return;
   }
@@ -237,7 +236,7 @@ function leaveUnread(request: IncomingMessage, response: ServerResponse): void {
   dropPiece(socket);
   socket.pause();
   const end = () => {
-    if (socket.writable) socket.end();
+    socket.end();
     setTimeout(() => socket.destroy(), LINGER_MS).unref();
   };
   if (response.writableFinished) end();
@@ -283,10 +282,9 @@ function refuse(
   response.writeHead(status, {
     'content-type': PROBLEM_CONTENT_TYPE,
     'content-length': Buffer.byteLength(text),
-    connection: 'close',
   });
   response.end(text);
-  if (!request.complete) leaveUnread(request, response);
+  leaveUnread(request, response);
 }
 
 /** For requests that are not HTTP, too large or too slow. They have no response object. */
@@ -316,10 +314,4 @@ function clientErrorOf(code: string | undefined): readonly [number, string, stri
     default:
       return [400, 'Bad Request', 'bad_request', 'The request is not HTTP.'];
   }
-}
-
-function gone(socket: Socket): Promise<void> {
-  return new Promise((resolve) => {
-    socket.once('close', () => resolve());
-  });
 }
