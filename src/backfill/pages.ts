@@ -126,14 +126,13 @@ export function createPages(
     let offset = request.skip * paging.pageSize;
     const seen: Seen = new Map();
     let wasEmpty = false;
-    /** Rows without a usable id: how many, and a text about the first. */
-    let unusable = 0;
+    /** About the first row without a usable id. */
     let firstUnusable: string | null = null;
-    const isAllSeen = () => request.skip === 0 && seen.size + unusable === total;
+    const isAllSeen = () => request.skip === 0 && seen.size === total;
     const ask = (page: number) => {
       const number = byOffset ? offset : paging.firstPage + page;
       // By its rows and not by their ids: a record that has moved stands on two pages, or was on none.
-      const how = { isBehindLast: offset > 0 && total !== null && offset >= total };
+      const how = { isBehindLast: total !== null && offset >= total };
       const askOnce = () => upstream.page(request.kind, number, request.lane, how);
       const asked = retried(askOnce, options, READ_TRIES, isReading);
       // It may fail while the page before it is still being saved.
@@ -164,7 +163,6 @@ export function createPages(
       before = ids;
       opening ??= ids;
       for (const { id } of objects) if (!seen.has(id)) seen.set(id, null);
-      unusable += others.length;
       const [other] = others;
       if (other !== undefined) {
         const where = byOffset ? `the page at offset ${number}` : `page ${number}`;

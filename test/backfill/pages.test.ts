@@ -15,6 +15,7 @@ async function read(
   answers: readonly Shown[] | ((page: number) => Shown | undefined),
   skip = 0,
   shown: number[] = [],
+  pageParam = 'page',
 ) {
   const answerTo = typeof answers === 'function' ? answers : (page: number) => answers[page - 1];
   const pages = createPages({
@@ -36,7 +37,7 @@ async function read(
     },
     clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
     pointers: DEFAULT_ID_POINTERS,
-    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
+    paging: { pageParam, perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
     random: () => 0,
     signal: new AbortController().signal,
   });
@@ -119,6 +120,22 @@ it('one that begins behind the first page learns of no whole list', async () => 
   const whole = { ids: ALL, total: 3 };
   await expect(read([whole, whole, whole], 1)).rejects.toThrow('repeats the one before it');
 });
+
+it.each([
+  ['pages', 'page', [3, 4]],
+  ['rows', 'offset', [200, 203]],
+])(
+  'one that goes on behind the first pages asks for none of them again, where the service counts %s',
+  async (_what, param, numbers) => {
+    const asked: number[] = [];
+    const answerTo = (number: number) => {
+      asked.push(number);
+      return { ids: number === numbers[0] ? ALL : [], total: null };
+    };
+    expect(await read(answerTo, 2, [], param)).toEqual([3, 0]);
+    expect(asked).toEqual(numbers);
+  },
+);
 
 it('a service without pages and totals shows the whole list twice, if it is not as long as a page would be', async () => {
   const list = (length: number) => {
