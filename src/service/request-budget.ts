@@ -177,11 +177,11 @@ export async function createRememberedBudget(options: {
   const { store, address, clock } = options;
   const budget = createBudget(options);
   const before = JSON.parse((await store.readFact(ASKED)) ?? 'null') as Asked | null;
-  if (before !== null && before.address === address) {
+  if (before?.address === address) {
     // Not negative, even if a clock was set back.
     const agoMs = Math.max(0, clock.wall() - before.wall);
-    if (agoMs <= WINDOW_MS) budget.alreadySent(before.requests, clock.steady() - agoMs);
-    if (agoMs < before.pausedForMs) budget.pauseUntil(clock.steady() + before.pausedForMs - agoMs);
+    budget.alreadySent(before.requests, clock.steady() - agoMs);
+    budget.pauseUntil(clock.steady() + before.pausedForMs - agoMs);
   }
   return {
     ...budget,
