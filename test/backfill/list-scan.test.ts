@@ -186,6 +186,30 @@ it('a deletion counts that happened a consistency window before a list scan, and
   expect(await scan()).toMatchObject({ complete: true, shortened: false, mayLack: false });
 });
 
+it.each([
+  ['stays as it is', [['a'], ['b']], [2, 2], { steady: true, mayLack: false }],
+  ['becomes longer', [['a'], ['b'], ['c']], [2, 3, 3], { steady: false, mayLack: false }],
+  ['becomes shorter', [['a'], ['b']], [3, 2], { steady: false, mayLack: true }],
+  ['shows a record twice', [['a', 'b'], ['b']], [2, 2], { steady: false, mayLack: true }],
+])(
+  'of a list that %s while it is read it is known whether it moved and may lack records',
+  async (_, pages, totals, expected) => {
+    const store = await openStore(':memory:');
+    onTestFinished(() => store.close());
+    const { id, number } = await store.startSyncRun('vendor', 'test', ORIGIN);
+    const upstream = serviceWith(() => pages.map((ids) => ids.map((each) => ({ id: each }))), 0, number);
+    const { page } = upstream;
+    upstream.page = async (kind, at, ...rest) => {
+      const seen = await page(kind, at, ...rest);
+      return { ...seen, answer: { ...seen.answer, meta: { total: totals[at - 1] ?? totals.at(-1)! } } };
+    };
+    const progress = { ...COUNTS };
+    const scan = await scanOf(store, upstream)(requestOf(id, progress));
+    expect(scan).toMatchObject({ complete: true, ...expected });
+    expect(progress).toMatchObject({ seen: scan.ids.size, inserted: scan.ids.size });
+  },
+);
+
 const WHOLE: ListScan = {
   ids: new Set(),
   total: 9,

@@ -7,7 +7,7 @@ import { DEFAULT_ID_POINTERS, type JsonObject } from '../../src/compliance/point
 import { openStore } from '../../src/store/open.ts';
 import { createScene, SETTLE_MS, TIMING } from '../store/scene.ts';
 
-/** A mirror of a service that answers 404 for every vendor and assessment, and lists `policies`. */
+/** A mirror of a service that lists `policies`, and answers 404 for all vendors and assessments that are not `found`. */
 async function blindScene() {
   const store = await openStore(':memory:');
   const scene = await createScene(async () => ({
@@ -16,11 +16,14 @@ async function blindScene() {
     close: () => store.close(),
   }));
   onTestFinished(scene.close);
-  const api = { policies: [] as JsonObject[] };
+  const api = { policies: [] as JsonObject[], found: new Set<string>() };
   const witnesses: { kind: string; at: number }[] = [];
   const moment = async () => scene.endRead(await scene.beginRead());
   const upstream = {
-    record: async () => ({ answer: { outcome: 'missing' }, read: await moment() }),
+    record: async (_kind: string, id: string) => ({
+      answer: api.found.has(id) ? { outcome: 'found', object: { id } } : { outcome: 'missing' },
+      read: await moment(),
+    }),
     page: async () => ({ answer: { objects: api.policies }, read: await moment() }),
     noteWitness: (kind: string, { beganAt }: { beganAt: number }) => witnesses.push({ kind, at: beganAt }),
     witnessedAt: (kind: string, before: number) =>
@@ -81,6 +84,40 @@ it('policies are a witness for a vendor that is gone, where no other record is l
   // A record that could be compared with is there, so no person has to decide.
   expect(await read('vendor', 'ven_1', { attempts: 1 })).toEqual(NOT_COMPARED);
   expect(await read('vendor', 'ven_1', { attempts: 2 })).toEqual({ outcome: 'missing', missing: 'proven' });
+});
+
+it('the last record of all goes without a person where an event has reported its deletion', async () => {
+  const { scene, read } = await blindScene();
+  await scene.show('vendor', 'ven_1', { name: 'Only' });
+  await scene.accept(scene.event({ type: 'vendor.removed', kind: 'vendor', recordId: 'ven_1' }));
+  await scene.work();
+  scene.pass(SETTLE_MS);
+  expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'first' });
+  scene.pass(SETTLE_MS);
+  expect(await read('vendor', 'ven_1', { attempts: 1 })).toEqual({ outcome: 'missing', missing: 'proven' });
+});
+
+it.each([
+  ['no other vendor is known', ['ven_1'], { outcome: 'missing', missing: 'proven' }],
+  ['another vendor is, even if that cannot be read', ['ven_1', 'ven_2'], NOT_COMPARED],
+])('an assessment is or is no witness for a vendor: %s', async (_, vendors, expected) => {
+  const { scene, api, read } = await blindScene();
+  for (const id of vendors) await scene.show('vendor', id, { id });
+  await scene.show('risk_assessment', 'risk_1', { id: 'risk_1' });
+  api.found.add('risk_1');
+  expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'first' });
+  scene.pass(SETTLE_MS);
+  expect(await read('vendor', 'ven_1')).toEqual(expected);
+});
+
+it('an id that an event names is not judged while the only other vendor cannot be read', async () => {
+  const { scene, read } = await blindScene();
+  await scene.show('vendor', 'ven_1', { name: 'Only' });
+  await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_9' }));
+  await scene.work();
+  scene.pass(SETTLE_MS);
+  expect(await read('vendor', 'ven_9')).toEqual(NOT_COMPARED);
+  expect(await scene.openGaps()).toEqual([]);
 });
 
 it('a full sync has an assessment asked for at once that an event names and that could not be compared with another', async () => {
