@@ -247,7 +247,33 @@ it('a gap of wrong signatures that a replica left open is mended by the next del
   here.deliver();
   await here.watch.check();
   expect(here.syncRuns).toHaveLength(1);
+  // What one that lives leaves open is its own to resolve.
+  here.open.add('rejected_signatures');
+  here.deliver();
+  await here.watch.check();
+  expect([...here.open]).toEqual(['rejected_signatures']);
   expect(here.failures).toEqual([]);
+});
+
+it('a gap of an unknown secret that a replica left open is mended by the next delivery, with a full sync', async () => {
+  const here = scene(MINUTE_MS, undefined, false, 0, 1);
+  here.deliver();
+  here.open.add('no_signing_secret');
+  await here.beside(0);
+  here.deliver();
+  await vi.waitFor(() => expect(here.syncRuns).toEqual(['rejected deliveries']));
+  expect([...here.open]).toEqual([]);
+});
+
+it('a replica that goes gives nobody another full sync for made-up signatures', async () => {
+  const here = scene(MINUTE_MS, undefined, false, 0, 1);
+  here.forgeAndDeliver();
+  here.forgeAndDeliver();
+  await here.beside(0);
+  here.deliver();
+  await here.watch.check();
+  expect(here.syncRuns).toHaveLength(1);
+  expect([...here.open]).toEqual(['rejected_signatures']);
 });
 
 it('a delivery rejected for its time soon after another is put off, and not forgotten', async () => {
