@@ -575,14 +575,18 @@ export function describeAbsences(open: OpenEngine): void {
       inScene(open, async (scene) => {
         await showAll(scene, 'policy', ['a', 'b', 'c', 'd']);
         scene.pass(SETTLE_MS);
+        // What an event has shown as deleted must be proven gone, too.
+        await scene.accept(scene.event({ recordId: 'd', type: 'policy.deleted' }));
+        await scene.work();
         const fullSync = await scene.store.startSyncRun('policy', 'timer', scene.now());
         await scene.apply('policy', [{ id: 'a', data: { id: 'a', name: 'a' } }], { syncRunId: fullSync.id });
         await scene.accept(scene.event({ recordId: 'b' }));
+        await showAll(scene, 'policy', ['e']);
         expect(await scene.store.unseenBy('policy', fullSync.id, fullSync.number)).toEqual(['c', 'd']);
-        expect(await scene.store.touchedSince('policy', fullSync.number)).toEqual(new Set(['b']));
+        expect(await scene.store.touchedSince('policy', fullSync.number)).toEqual(new Set(['b', 'e']));
         await scene.conclude('policy', { absent: ['c'], number: fullSync.number });
         const later = await scene.store.currentNumber();
-        expect(await scene.store.unseenBy('policy', fullSync.id, later)).toEqual(['b', 'd']);
+        expect(await scene.store.unseenBy('policy', fullSync.id, later)).toEqual(['b', 'd', 'e']);
       }),
     );
 
