@@ -41,11 +41,16 @@ export interface ReceiverOptions {
   metrics: Pick<Metrics, 'deliveries' | 'acknowledgementSeconds'>;
   /** A correctly signed delivery was rejected for its time. Its event may be lost, or a stranger replayed it. Must not throw. */
   onRejectedTimestamp?: (reason: SignatureRejectionReason, t: string) => void;
+  /** A correctly signed delivery about this record could not be stored. Must not throw. */
+  onUnkept?: (about: About) => void;
   /** The secret that verified a delivery. Must not throw. */
   onSecretUsed?: (secret: Uint8Array) => void;
   /** Every delivery, once it is answered. Must not throw. */
   onDelivery?: (outcome: DeliveryOutcome, reason: string, answered: Answered) => void;
 }
+
+/** What a delivery is about, as far as it says. */
+export type About = Pick<IncomingEvent, 'kind' | 'recordId'>;
 
 /** A delivery that was answered. */
 export interface Answered {
@@ -151,7 +156,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     const parsed = parseEnvelope(body, { pointers: options.pointers, t: verdict.t, address });
     if (!parsed.ok) {
       const { kind, recordId } = parsed.unusable;
-      await inbox.quarantine(parsed.unusable);
+      await stored(inbox.quarantine(parsed.unusable), parsed.unusable);
       const fields = { kind, record_id: recordId, bytes: body.length };
       report('quarantined', parsed.reason, startedAt, { fields, address });
       const title =
@@ -159,7 +164,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       return problem(400, parsed.code, title, `Reason: ${parsed.reason}. The delivery was kept.`);
     }
     const { event } = parsed;
-    const outcome = await inbox.accept(event, incoming.socket);
+    const outcome = await stored(inbox.accept(event, incoming.socket), event);
     if (outcome.status === 'duplicate') {
       const answered = { fields: namesOf(event), eventId: event.id, address };
       if (outcome.conflicting) report('quarantined', 'conflicting_content', startedAt, answered);
@@ -169,6 +174,15 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     const fields = namesOf(event, outcome.seq);
     report('accepted', event.known ? '' : 'unknown_type', startedAt, { fields, eventId: event.id, address });
     return json(202, `{"status":"accepted","id":${JSON.stringify(event.id)}}`);
+  }
+
+  async function stored<T>(commit: Promise<T>, about: About): Promise<T> {
+    try {
+      return await commit;
+    } catch (error) {
+      options.onUnkept?.(about);
+      throw error;
+    }
   }
 
   /** `body` is null if the headers decided. */

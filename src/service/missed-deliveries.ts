@@ -3,7 +3,7 @@ import type { GapKeeper } from '../backfill/context.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { senderOf } from '../platform/addresses.ts';
 import { type Clock, momentOf } from '../platform/clock.ts';
-import type { DeliveryOutcome } from '../receive/routes.ts';
+import type { About, DeliveryOutcome } from '../receive/routes.ts';
 import type { BackfillStore, DirtyTiming, GapKey, GapReason, OperatorStore } from '../store/store.ts';
 
 /** After this long without a heartbeat the sender may have given up on deliveries. */
@@ -14,6 +14,8 @@ const FORGEABLE_FULL_SYNC_DISTANCE_MS = 10 * 60_000;
 const UNKEPT_AFTER_MS = 6_000;
 /** The failure counts for this long after the last such delivery: the sender may have found another replica. */
 const UNKEPT_HOLDS_MS = 60_000;
+/** Records of such deliveries that are read again one by one. If there are more, full syncs are cheaper. */
+const UNKEPT_RECORDS_MAX = 100;
 /** Deliveries at a wrong time are reported for this long after the last one: by then a full sync has read what they said. */
 const UNTIMELY_HOLDS_MS = 10 * 60_000;
 /** This many rejections in a row are a sign of a rotated secret or a wrong clock rather than of a stranger. */
@@ -85,11 +87,12 @@ export type DeliveryWatch = ReturnType<typeof createDeliveryWatch>;
 
 /** Opens and resolves gaps by what the outcomes of deliveries show. */
 export function createDeliveryWatch(options: {
-  store: Pick<BackfillStore, 'lastDelivery'>;
+  store: Pick<BackfillStore, 'lastDelivery' | 'markDirty'>;
   gaps: GapKeeper;
   /** Null: events only, so nothing can be read again. */
   backfill: Pick<Backfill, 'requestFullSync' | 'wake'> | null;
   clock: Clock;
+  timing: DirtyTiming;
   /** Wall-clock milliseconds. */
   startedAt: number;
   silenceMs: number;
@@ -122,6 +125,9 @@ export function createDeliveryWatch(options: {
   let wasSilent = false;
   /** Deliveries that could not be stored, since the last one that was. Only `wall` is by the wall clock. */
   let unkept: { wall: number; since: number; last: number; isTold: boolean } | null = null;
+  /** What deliveries were about that could not be stored, and whether there were more, or one that does not say. */
+  const unread = new Map<string, { kind: Kind; id: string }>();
+  let isAllUnread = false;
 
   const open = (reason: GapReason, error: string) => void gaps.open(gapOf(reason), error).catch(onError);
   const resolve = (reason: GapReason) => void gaps.resolve(gapOf(reason)).catch(onError);
@@ -185,16 +191,40 @@ export function createDeliveryWatch(options: {
     unkept.last = steady;
   }
 
-  /** Opens a gap for deliveries that could not be stored, because the sender may give them up; and again when that is over. */
+  function noteUnread({ kind, recordId: id }: About): void {
+    // Without the API nothing can be read. An event of no kind is about nothing that is mirrored.
+    if (backfill === null || kind === null) return;
+    if (id === null || unread.size >= UNKEPT_RECORDS_MAX) isAllUnread = true;
+    else unread.set(`${kind} ${id}`, { kind, id });
+  }
+
+  /** Records about which a delivery could not be stored are read again, as after an event: the sender may give the delivery up. */
+  async function markUnread(): Promise<void> {
+    const records = [...unread.values()];
+    unread.clear();
+    try {
+      await options.store.markDirty(records, momentOf(clock), options.timing);
+    } catch (error) {
+      for (const { kind, id } of records) noteUnread({ kind, recordId: id });
+      throw error;
+    }
+    backfill?.wake();
+  }
+
+  /** Opens a gap for deliveries that could not be stored, if they are many or for long; and again when that is over. */
   async function openUnkept(isOver: boolean): Promise<void> {
+    if (unread.size > 0) await markUnread();
     if (unkept === null) return;
     const ms = unkept.last - unkept.since;
-    const isNews = ms >= DOWNTIME_AFTER_MS && (isOver || !unkept.isTold);
+    const isNews = (isAllUnread || ms >= DOWNTIME_AFTER_MS) && (isOver || !unkept.isTold);
     unkept.isTold ||= isNews;
-    if (isOver) unkept = null;
+    if (isOver) {
+      unkept = null;
+      isAllUnread = false;
+    }
     // Without the API nothing could resolve the gap.
     if (!isNews || backfill === null) return;
-    await gaps.open(gapOf('downtime'), `deliveries could not be kept for ${Math.round(ms / 1000)} s`);
+    await gaps.open(gapOf('downtime'), `deliveries could not be kept for ${Math.ceil(ms / 1000)} s`);
     backfill.wake();
   }
 
@@ -220,6 +250,9 @@ export function createDeliveryWatch(options: {
         openUnkept(true).catch(onError);
       }
     },
+
+    /** A correctly signed delivery could not be stored. */
+    onUnkept: noteUnread,
 
     /** Since when no delivery could be stored, in wall-clock milliseconds; null: the last one was stored, or none comes. */
     unkeptSince(): number | null {

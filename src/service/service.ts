@@ -106,6 +106,7 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
   const watch = createDeliveryWatch({
     ...shared,
     ...config.sync,
+    timing: rules.timing,
     backfill,
     takeTurn: replicas.takeTurn,
     others: replicas.others,
@@ -121,6 +122,7 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
       watch.onDelivery(outcome, reason, answered.address);
     },
     onRejectedTimestamp: watch.onRejectedTimestamp,
+    onUnkept: watch.onUnkept,
     onSecretUsed: secrets.used,
   });
   const { operatorsUrl, receiverUrl } = listeners;

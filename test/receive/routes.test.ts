@@ -492,6 +492,24 @@ describe('a fault of ours', () => {
     });
   });
 
+  it('names what each correctly signed delivery was about that could not be stored', async () => {
+    const unkept: unknown[] = [];
+    receiver = await startReceiver({
+      onUnkept: ({ kind, recordId }) => void unkept.push([kind, recordId]),
+    });
+    await receiver.post(eventBody(), signed(eventBody()));
+    receiver.fail();
+    await receiver.post(eventBody(), signed(eventBody()));
+    await receiver.post(eventBody({ id: 7 }), signed(eventBody({ id: 7 })));
+    await receiver.post('{}', signed('{}'));
+    await receiver.post(eventBody(), signed('{}'));
+    expect(unkept).toEqual([
+      ['policy', 'pol_1'],
+      ['policy', 'pol_1'],
+      [null, null],
+    ]);
+  });
+
   it('is answered 503 with Retry-After while no signing secret is known', async () => {
     receiver = await startReceiver({ settings: { secrets: () => [] } });
     const response = await receiver.post(eventBody(), signed(eventBody(), nowSeconds(), ''));

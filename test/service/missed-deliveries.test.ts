@@ -1,4 +1,5 @@
 import { expect, it, vi } from 'vitest';
+import type { Kind } from '../../src/compliance/kinds.ts';
 import { createDeliveryWatch, noteDowntime, recover } from '../../src/service/missed-deliveries.ts';
 
 const MINUTE_MS = 60_000;
@@ -16,13 +17,18 @@ function scene(
   const open = new Set<string>();
   const notes: string[] = [];
   const failures: unknown[] = [];
+  const dirty: string[] = [];
   let isBroken = false;
   const keep = async <T>(note: () => T): Promise<T> => {
     if (isBroken) throw new Error('the disk is full');
     return note();
   };
   const watch = createDeliveryWatch({
-    store: { lastDelivery: async () => last },
+    store: {
+      lastDelivery: async () => last,
+      markDirty: (records) => keep(() => void dirty.push(...records.map(({ kind, id }) => `${kind} ${id}`))),
+    },
+    timing: { settleMs: 10_000 },
     gaps: {
       open: ({ reason }) =>
         keep(() => {
@@ -50,6 +56,7 @@ function scene(
     /** The reason of each gap that was opened, as often as it was. */
     notes,
     failures,
+    dirty,
     lastDelivery: (to: typeof last) => {
       last = to;
     },
@@ -65,6 +72,11 @@ function scene(
       for (let count = 0; count < 5; count += 1) watch.onDelivery('rejected', 'bad_signature', address);
     },
     deliver: (address: string | null = null) => watch.onDelivery('accepted', '', address),
+    /** A delivery that the database does not take. */
+    lose(kind: Kind | null, recordId: string | null) {
+      watch.onUnkept({ kind, recordId });
+      watch.onDelivery('unavailable', 'store_unavailable', null);
+    },
     now: () => nowMs,
     beside: (count: number) => {
       others = count;
@@ -390,10 +402,53 @@ it('a delivery that the database did not take is no lasting trouble where the ne
   expect([...here.open]).toEqual([]);
 });
 
+it('what a delivery was about that the database did not take is read again once it takes something, without a full sync', async () => {
+  const here = scene(MINUTE_MS);
+  here.lose('vendor', 'ven_1');
+  here.lose('vendor', 'ven_1');
+  here.lose('policy', 'pol_1');
+  // Of no kind that is mirrored.
+  here.lose(null, null);
+  here.breakDatabase(true);
+  await expect(here.watch.check()).rejects.toThrow('the disk is full');
+  expect(here.dirty).toEqual([]);
+  here.breakDatabase(false);
+  await here.watch.check();
+  here.lose('vendor', 'ven_2');
+  here.deliver();
+  await vi.waitFor(() => expect(here.dirty).toEqual(['vendor ven_1', 'policy pol_1', 'vendor ven_2']));
+  await here.watch.check();
+  expect({ dirty: here.dirty.length, notes: here.notes, syncRuns: here.syncRuns }).toEqual({
+    dirty: 3,
+    notes: [],
+    syncRuns: [],
+  });
+});
+
+it.each([
+  ['are too many to read one by one', 101, (nth: number) => `ven_${nth}`],
+  ['include one that does not say its record', 1, () => null],
+])(
+  'deliveries that the database did not take leave a gap like a downtime if they %s',
+  async (_what, count, idOf) => {
+    const here = scene(MINUTE_MS);
+    for (let nth = 1; nth < count; nth += 1) here.lose('vendor', idOf(nth));
+    await here.watch.check();
+    expect(here.notes).toEqual([]);
+    for (let nth = 1; nth <= count; nth += 1) here.lose('vendor', idOf(nth));
+    here.deliver();
+    await vi.waitFor(() => expect(here.notes).toEqual(['downtime']));
+    here.lose('vendor', 'ven_1');
+    here.deliver();
+    await here.watch.check();
+    expect(here.notes).toEqual(['downtime']);
+  },
+);
+
 it('without the API no gap is opened that only a full sync could resolve', async () => {
   const here = scene(MINUTE_MS, undefined, true);
   here.watch.onRejectedTimestamp('timestamp_too_old');
-  here.watch.onDelivery('unavailable', 'store_unavailable', null);
+  here.lose('vendor', 'ven_1');
   here.pass(MINUTE_MS);
   here.watch.onDelivery('unavailable', 'store_unavailable', null);
   await here.watch.check();

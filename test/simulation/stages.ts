@@ -227,6 +227,7 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
       gaps,
       backfill,
       clock,
+      timing: rules.timing,
       onError,
       takeTurn: replicas.takeTurn,
       others: replicas.others,

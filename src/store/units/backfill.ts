@@ -244,6 +244,18 @@ export function createBackfillVerbs(database: Database, records: Records) {
       );
     },
 
+    /** Makes records dirty without an event, which could not be stored. */
+    async markDirty(
+      named: readonly { kind: Kind; id: string }[],
+      now: Now,
+      timing: DirtyTiming,
+    ): Promise<void> {
+      await database.transact(async (unit) => {
+        const dirtied = named.map((record) => ({ ...record, number: unit.numbers.next() }));
+        records.dirty(unit, dirtied, now, timing);
+      });
+    },
+
     /** Those of `ids` that the API has ever shown as records of the kind. */
     shownIds: (kind: Kind, ids: readonly string[]): Promise<string[]> =>
       idsOf(

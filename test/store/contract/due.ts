@@ -23,6 +23,25 @@ export function describeDue(open: OpenEngine): void {
     );
 
     it(
+      'is a record SETTLE after a delivery about it could not be stored, and until then it is unverified',
+      inScene(open, async (scene) => {
+        await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'before' });
+        scene.pass(SETTLE_MS);
+        const named = ['ven_1', 'ven_2'].map((id) => ({ kind: 'vendor', id }) as const);
+        await scene.store.markDirty(named, scene.now(), TIMING);
+        expect(await scene.query('SELECT id, unverified_since FROM vendors')).toEqual([
+          { id: 'ven_1', unverified_since: isoOf(scene.now().wall) },
+        ]);
+        scene.pass(SETTLE_MS - 1);
+        expect(await due(scene)).toEqual([]);
+        expect((await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'before' })).verified).toBe(false);
+        scene.pass(SETTLE_MS);
+        expect((await due(scene)).sort()).toEqual(['ven_1', 'ven_2']);
+        expect((await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'after' })).verified).toBe(true);
+      }),
+    );
+
+    it(
       'comes longest due first, up to the limit',
       inScene(open, async (scene) => {
         for (const id of ['c', 'a', 'b']) {
