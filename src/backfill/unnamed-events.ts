@@ -1,7 +1,9 @@
 import { type Candidate, idCandidatesIn } from '../compliance/candidates.ts';
+import { UpstreamError } from '../compliance/errors.ts';
 import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
 import { payloadIn, pointersSettingOf, recordIdIn, withLearned } from '../compliance/pointers.ts';
 import { backoffMs, momentOf } from '../platform/clock.ts';
+import { describeError } from '../platform/errors.ts';
 import type { ProvisionalRules, UnreadEvent } from '../store/store.ts';
 import { type CandidateProof, EVENTS_AT_ONCE, isMalformed, UNLISTED } from './candidate-search.ts';
 import type { Context } from './context.ts';
@@ -166,9 +168,14 @@ export function createUnnamedEvents(
           await findRecord(event);
           failures = 0;
         } catch (error) {
-          // The event stays due.
           failures += 1;
-          notBefore = clock.steady() + backoffMs(READ_BACKOFF, failures, options.random());
+          const again = backoffMs(READ_BACKOFF, failures, options.random());
+          notBefore = clock.steady() + again;
+          // The API may always fail for an id in this event, so the others go first.
+          if (error instanceof UpstreamError) {
+            const failed = `the search for its record failed: ${describeError(error)}`;
+            await store.putOffUnread(event, failed, clock.wall() + again, now(), 0);
+          }
           throw error;
         }
       }

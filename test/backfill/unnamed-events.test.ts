@@ -31,6 +31,7 @@ function scene(failed: UnreadEvent[]) {
     retried: [] as string[],
     records: new Map<string, string>(),
     putOff: new Map<string, string>(),
+    until: new Map<string, number>(),
     failure: null as Error | null,
     refuses: '',
   };
@@ -55,9 +56,17 @@ function scene(failed: UnreadEvent[]) {
       mirror.records.set(id, recordId);
       return { outcome: 'processed', kind, recordId };
     },
-    unreadEvents: async (_now, limit) =>
-      failed.filter((event) => isLeft(event) && !mirror.putOff.has(event.id)).slice(0, limit),
-    putOffUnread: async ({ id }, error) => void mirror.putOff.set(id, error),
+    unreadEvents: async ({ wall }, limit) =>
+      failed
+        .map((event) => ({ event, until: mirror.until.get(event.id) ?? 0 }))
+        .filter(({ event, until }) => isLeft(event) && until <= wall)
+        .sort((a, b) => a.until - b.until)
+        .slice(0, limit)
+        .map(({ event }) => event),
+    putOffUnread: async ({ id }, error, until) => {
+      mirror.putOff.set(id, error);
+      mirror.until.set(id, until);
+    },
     shownIds: async () => [],
   } as Partial<RepairStore> as RepairStore;
   const shows = async (_kind: string, id: string) => {
@@ -118,7 +127,7 @@ it('a place that was learned settles all failed events that have an id there, wi
 it('an event is about the record that was proven for it, also where a place learned before shows another value', async () => {
   const { api, mirror, events } = scene([eventOf(3, { risk: { ref: 'gone' }, about: { ref: 'ra_7' } })]);
   await events.look();
-  mirror.putOff.clear();
+  mirror.until.clear();
   mirror.learned.push({ kind: 'risk_assessment', path: 'risk.ref' });
   api.shown.add('ra_7');
   await events.look();
@@ -133,6 +142,20 @@ it('an event that cannot be processed once its record is found is put off with t
   expect([...mirror.putOff]).toEqual([['evt_3', 'cannot be read']]);
 });
 
+it('events whose searches the API always fails do not keep the others from their turn', async () => {
+  const { api, mirror, clock, events } = scene(
+    [3, 4, 5, 6, 7, 8].map((seq) => eventOf(seq, { risk: { ref: `ra_${seq}` } })),
+  );
+  api.failing = /[34567]/;
+  api.shown.add('ra_8');
+  for (let look = 0; look < 12 && mirror.records.size === 0; look += 1) {
+    await events.look().catch(() => undefined);
+    await clock.advance(30_000);
+  }
+  expect([...mirror.records]).toEqual([['evt_8', 'ra_8']]);
+  expect(mirror.putOff.get('evt_3')).toBe('the search for its record failed: answered 500');
+});
+
 it('after a failed search the next one waits, the longer the more have failed in a row', async () => {
   const { api, clock, events } = scene([3, 4, 5].map((seq) => eventOf(seq, { risk: { ref: `ra_${seq}` } })));
   api.failing = /./;
@@ -144,9 +167,9 @@ it('after a failed search the next one waits, the longer the more have failed in
   expect(await events.look()).toBe(false);
   expect(api.asked).toHaveLength(2);
   await clock.advance(1_000);
-  api.failing = /5/;
+  api.failing = /3/;
   await expect(events.look()).rejects.toThrow('answered 500');
-  expect(api.asked).toHaveLength(5);
+  expect(api.asked).toHaveLength(4);
   // Others have succeeded meanwhile, so this is the first failure in a row.
   await clock.advance(1_000);
   await expect(events.look()).rejects.toThrow('answered 500');

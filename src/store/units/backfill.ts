@@ -168,11 +168,20 @@ export function createBackfillVerbs(database: Database, records: Records) {
       );
     },
 
-    /** The record of the event was not found: puts its search off, and writes `error` into the event and its gap. */
-    async putOffUnread(event: UnreadEvent, error: string, againWall: number, now: Now): Promise<void> {
+    /**
+     * The record of the event was not found: puts its search off, and writes `error` into the event and its gap. A search that failed is no
+     * attempt.
+     */
+    async putOffUnread(
+      event: UnreadEvent,
+      error: string,
+      againWall: number,
+      now: Now,
+      attempts: 0 | 1 = 1,
+    ): Promise<void> {
       await database.transact(async (unit) => {
         const left = await unit.change(
-          sql`UPDATE events SET attempts = attempts + 1, error = ${error}, next_attempt_at = ${iso(againWall)},
+          sql`UPDATE events SET attempts = attempts + ${attempts}, error = ${error}, next_attempt_at = ${iso(againWall)},
               processed_at = ${iso(now.wall)}
             WHERE seq = ${event.seq} AND state = 'failed' AND record_id IS NULL`,
         );

@@ -293,6 +293,10 @@ export function describeUnread(open: OpenEngine): void {
         expect(await due()).toEqual([]);
         await scene.store.seekAnew(scene.now());
         expect(await due()).toMatchObject([{ id: 'a', attempts: 3 }]);
+        await scene.store.putOffUnread(event!, 'answered 500', scene.now().wall + 1_000, scene.now(), 0);
+        expect(await due()).toEqual([]);
+        scene.pass(1_000);
+        expect(await due()).toMatchObject([{ id: 'a', attempts: 3 }]);
         await scene.store.discardEvent('a', scene.now());
         expect(await due()).toEqual([]);
       }),
