@@ -10,10 +10,11 @@ if (Number.parseInt(process.versions.node, 10) < 26) {
   // Some tools that rotate logs send SIGUSR1. Node would open its debugger, and any user of this machine could read every secret.
   process.on('SIGUSR1', () => undefined);
   const { setFlagsFromString } = await import('node:v8');
-  // These two settings of V8 save a sixth of a busy service's memory and cost no measurable processor time.
+  // These two settings of V8 save a sixth of a busy service's memory.
   // New objects are collected when they fill half of their space, so the other half is never touched.
   setFlagsFromString('--minor-gc-task-trigger=50');
-  // The whole heap is collected after it has grown by half. By default it grows to four times what is in use.
+  // The whole heap is collected after it has grown by half. By default it grows to four times what is in use. This saves 30 MiB at the peak
+  // and costs about 5 % of processor time on SQLite.
   setFlagsFromString('--heap-growing-percent=50');
   const { run } = await import('./cli/run.ts');
   process.exitCode = await run(process.argv.slice(2));
