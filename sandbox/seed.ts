@@ -23,7 +23,7 @@ export function loadSeed(path: string): SeedData {
     try {
       return read();
     } catch (error) {
-      throw new UsageError(`The seed file ${path} ${what}: ${describeError(error)}`, remedy);
+      throw new UsageError(`SANDBOX_SEED: the file ${path} ${what}: ${describeError(error)}`, remedy);
     }
   };
   const text = refusing('cannot be read', () => readFileSync(path, 'utf8'));

@@ -78,7 +78,9 @@ function judgeAuthorization(
     return { refusal: 'This redirect_uri is not the one registered for the client.', request };
   }
   if (parameters.size > new Set(parameters.keys()).size) return { error: 'invalid_request', request };
-  if (parameters.get('response_type') !== 'code') return { error: 'unsupported_response_type', request };
+  const type = parameters.get('response_type') ?? '';
+  if (type === '') return { error: 'invalid_request', request };
+  if (type !== 'code') return { error: 'unsupported_response_type', request };
   if (scopes.length === 0) return { error: 'invalid_scope', request };
   // Without a method RFC 7636 means `plain`, which proves nothing if somebody has seen the request.
   const isProof = challenge === null ? method === null : method === 'S256' && CHALLENGE.test(challenge);

@@ -89,6 +89,7 @@ describe('the consent page', () => {
 
   test.each([
     ['unsupported_response_type', { response_type: 'token' }],
+    ['invalid_request', { response_type: '' }],
     ['invalid_scope', { scope: 'read everything' }],
     ['invalid_scope', { scope: '' }],
     ['invalid_request', { code_challenge: 'x'.repeat(43) }],

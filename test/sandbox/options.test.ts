@@ -267,6 +267,8 @@ describe('a seed file', () => {
 
   test('that is not there is refused by name', () => {
     expect(() => loadSeed('/nowhere/seed.json')).toThrow(/nowhere\/seed\.json/);
-    expect(() => sandboxOptionsFromEnv({ SANDBOX_SEED: '/nowhere/seed.json' })).toThrow(UsageError);
+    const set = () => sandboxOptionsFromEnv({ SANDBOX_SEED: '/nowhere/seed.json' });
+    expect(set).toThrow(UsageError);
+    expect(set).toThrow('SANDBOX_SEED: the file /nowhere/seed.json cannot be read');
   });
 });
