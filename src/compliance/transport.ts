@@ -166,6 +166,9 @@ function failureOf(error: unknown, status: number | null): ExchangeFailure {
   if (text === 'unexpected redirect') {
     return new ExchangeFailure('malformed', 'the answer is a redirect, which is never followed', { status });
   }
+  // These too: of a port that it never asks, as of another protocol.
+  if (text === 'bad port')
+    return new ExchangeFailure('network', 'no request goes to this port', { status, maybeSent: false });
   const code = String((cause as { code?: unknown } | null)?.code ?? '');
   if (code.startsWith('Z_'))
     return new ExchangeFailure('malformed', 'the answer is no valid gzip', { status });

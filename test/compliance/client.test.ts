@@ -223,6 +223,16 @@ describe('failures', () => {
     await expect(client.request(creation)).rejects.toMatchObject(failure);
   });
 
+  test('a port that fetch never asks is a network failure, certain not to have reached anyone', async () => {
+    const baseUrl = new URL('http://127.0.0.1:6000/api/v1');
+    const { client } = await start((response) => response.end(), { settings: { baseUrl } });
+    await expect(client.request(creation)).rejects.toMatchObject({
+      kind: 'network',
+      outcomeUnknown: false,
+      message: expect.stringContaining('no request goes to this port'),
+    });
+  });
+
   test('the excerpt is cut at 2 KiB and shows no credentials', async () => {
     const { client } = await start((response, request) => {
       response.writeHead(500).end(`${request.headers.authorization} ${'x'.repeat(100_000)}`);
