@@ -123,7 +123,9 @@ export function deletionsCommand(cli: Cli): Command {
         else if (options.yes !== pending.digest) throw deletionsChanged(id);
         const approved = await changed(api.deletions.approve.$post({ json: { digest: pending.digest } }));
         if (approved === null || 'whyNot' in approved) throw deletionsChanged(id);
-        cli.out.write(`Approved for one hour, the next proof deletes these:\n${indented(approved.done.ids)}`);
+        const { paused } = (await answered(api.status.$get())).service;
+        const proof = paused ? 'the next proof, which begins after "resume",' : 'the next proof';
+        cli.out.write(`Approved for one hour, ${proof} deletes these:\n${indented(approved.done.ids)}`);
       }),
     );
 

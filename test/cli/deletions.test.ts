@@ -103,6 +103,12 @@ describe.each(['without a service', 'beside a running service'])('deletions appr
     });
     expect(await waiting()).toEqual([]);
   });
+
+  it('says that nothing is deleted before the end of a pause', async () => {
+    await cli(['pause'], settings);
+    const digest = /--yes ([^\s)]+)/.exec((await confirm()).err)![1]!;
+    expect((await confirm('--yes', digest)).out).toContain('which begins after "resume"');
+  });
 });
 
 it.skipIf(!hasScript).each([

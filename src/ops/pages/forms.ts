@@ -190,5 +190,5 @@ const SENTENCES: Record<Outcome['what'], (done: number) => string> = {
   released: () => 'Released. The API is asked for its record, if that is known.',
   resolved: () => 'The gap is resolved.',
   approved: (done) =>
-    `${count(done, 'deletion')} approved, for one hour. A full sync proves them once more first.`,
+    `${count(done, 'deletion')} approved, for one hour. A full sync proves them once more first; if the mirror is paused, after “Resume”.`,
 };
