@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { isDeepStrictEqual, parseEnv } from 'node:util';
+import { parseEnv } from 'node:util';
 import { UsageError } from '../platform/errors.ts';
 
 /** Read in the working folder by every command. */
@@ -11,24 +11,28 @@ export const ENV_FILE = '.env';
  */
 export function withEnvText(env: NodeJS.ProcessEnv, text: string): NodeJS.ProcessEnv {
   const merged = { ...env };
-  const settings = parseEnv(text);
-  for (const [name, value] of Object.entries(settings)) {
+  for (const [name, value] of Object.entries(parseEnv(text))) {
     if (!isSetBy(env, name)) merged[name] = value;
   }
   const lines = text.split('\n');
-  const half = lines.findIndex((line, at) => {
-    const words = /^\s*(?:export\s+)?([^#\s=][^=]*?)\s*$/.exec(line)?.[1];
-    // A name alone is right where it is set all the same: for a shell, and for docker's --env-file.
-    if (words === undefined || isSetBy(merged, words)) return false;
-    // A line inside a quoted value is missed if it is taken out.
-    return isDeepStrictEqual(parseEnv(lines.toSpliced(at, 1).join('\n')), settings);
-  });
+  const nameOf = (line: number) => `line ${line + 1}`;
+  // A line that is marked as a setting becomes one, except inside a quoted value.
+  const marked = lines.map((line, at) => (isHalf(line, merged) ? `${nameOf(at)}=${line}` : line));
+  const read = parseEnv(marked.join('\n'));
+  const half = lines.findIndex((_, at) => read[nameOf(at)] !== undefined);
   if (half >= 0) {
     // Not the line itself, which may be a part of a secret.
-    const what = `${ENV_FILE} in the working folder, line ${half + 1}: neither NAME=value nor a comment`;
+    const what = `${ENV_FILE} in the working folder, ${nameOf(half)}: neither NAME=value nor a comment`;
     throw new UsageError(what, 'complete it, or begin it with #');
   }
   return merged;
+}
+
+/** A name alone is right where it is set all the same: for a shell, and for docker's --env-file. */
+function isHalf(line: string, settings: NodeJS.ProcessEnv): boolean {
+  const words = line.trim();
+  if (words === '' || words.startsWith('#') || words.includes('=')) return false;
+  return !isSetBy(settings, words.replace(/^export\s+/, ''));
 }
 
 /** Whether `env` has the setting, as NAME or NAME_FILE, even empty. */

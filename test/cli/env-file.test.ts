@@ -35,6 +35,14 @@ describe('settings in a file .env', () => {
   it('may be named once more where they are set, and their quoted values may have lines of any form', async () => {
     const file = 'A=1\nexport A\nB\n# C\nD="x\ny: z\n"\n';
     expect(await merged({ B: '2' }, file)).toEqual({ A: '1', B: '2', D: 'x\ny: z\n' });
+    expect(await merged({}, 'A="x\ny"\nA=z\n')).toEqual({ A: 'z' });
+  });
+
+  it('are read at once, however many lines a quoted value has', async () => {
+    const value = 'line\n'.repeat(20_000);
+    const before = performance.now();
+    expect(await merged({}, `A="${value}"\n`)).toEqual({ A: value });
+    expect(performance.now() - before).toBeLessThan(2_000);
   });
 
   it('are never passed over because the file is of another encoding', async () => {
