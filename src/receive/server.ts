@@ -224,9 +224,10 @@ const LINGER_MS = 500;
  * answer. Later bytes are never parsed as a request.
  */
 function leaveUnread(request: IncomingMessage, response: ServerResponse): void {
-  if (request.complete) return;
-  const { socket } = request;
-  const declared = request.headers['content-length'];
+  const { socket, headers } = request;
+  const declared = headers['content-length'];
+  // A request without a body is complete only after the present read.
+  if (request.complete || (declared ?? headers['transfer-encoding']) === undefined) return;
   if (declared !== undefined && Number(declared) <= FORGOTTEN_BYTES) {
     socket.resume();
     return;

@@ -488,9 +488,9 @@ describe('what is not HTTP', () => {
       'length and chunks',
       'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
     ],
-    ['two hosts', 'GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n'],
-    ['the same host twice', 'GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n'],
-    ['no host', 'GET / HTTP/1.1\r\n\r\n'],
+    ['two hosts', 'GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\nConnection: close\r\n\r\n'],
+    ['the same host twice', 'GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\nConnection: close\r\n\r\n'],
+    ['no host', 'GET / HTTP/1.1\r\nConnection: close\r\n\r\n'],
     [
       'chunks that are not the last coding',
       'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, gzip\r\n\r\n',
@@ -524,6 +524,15 @@ describe('what is not HTTP', () => {
   ])('is answered 400: %s', async (_what, request) => {
     const port = await start(echo().app);
     expect(await exchange(port, request)).toMatch(/^HTTP\/1\.1 400 [\s\S]*"code":"bad_request"/);
+  });
+
+  it('is no reason to end the connection where it is a whole request', async () => {
+    const port = await start(echo().app);
+    const { socket, received } = await open(port);
+    socket.write('GET / HTTP/1.1\r\n\r\n');
+    await expect.poll(received).toMatch(/^HTTP\/1\.1 400 [\s\S]*keep-alive[\s\S]*"bad_request"/i);
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+    await expect.poll(received).toMatch(/ 200 [\s\S]*here$/);
   });
 
   it('of HTTP/1.0 no host is wanted', async () => {
