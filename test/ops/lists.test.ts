@@ -462,6 +462,12 @@ test('the command of a single gap can be pasted as it is, and that of several le
   expect((await page('/gaps')).text).toContain('compliance-mirror gaps resolve 3');
 });
 
+test('no id becomes an option of a command that is pasted', async () => {
+  const gap = { reason: 'unresolved', kind: 'vendor', recordId: '--ids=/data/ops-token' } as const;
+  await h.store.openGap(gap, null, h.now());
+  expect((await page('/gaps')).text).toContain('compliance-mirror refetch vendor ID<');
+});
+
 test('from the gap of pending deletions it is two steps to their approval', async () => {
   const syncRun = await h.hold('vendor', ['v1', 'v2', 'v3']);
   expect((await page('/gaps')).text).toContain('<a href="/sync-runs">all vendors</a>');

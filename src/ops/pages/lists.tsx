@@ -165,13 +165,16 @@ function Gaps({ reason, members, isOpen, eventsOnly }: GapsOfReason) {
   );
 }
 
-/** A command of a single gap can be pasted as it is; for several it leaves open which one. */
+/**
+ * A command of a single gap can be pasted as it is; for several it leaves open which one. An id that would be an option stays out:
+ * `--ids=FILE` sends a file's lines to the API.
+ */
 function filled(words: string, [gap, ...others]: readonly GapReport[]): string {
   if (gap === undefined || others.length > 0) return words;
   const { id, kind, record_id } = gap;
   return words
     .replace('KIND', kind ?? 'KIND')
-    .replace(/\bID$/, () => (record_id === null ? 'ID' : quote(record_id)))
+    .replace(/\bID$/, () => (record_id === null || record_id.startsWith('-') ? 'ID' : quote(record_id)))
     .replace('gaps resolve NUMBER', `gaps resolve ${id}`);
 }
 
