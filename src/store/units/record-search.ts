@@ -88,8 +88,8 @@ export function createRecordSearch(to: Sql) {
     },
 
     /**
-     * The statuses that records of a kind have, in order, deleted ones included, and how many records have each. Without those that are
-     * longer than a filter takes: they may have megabytes.
+     * The statuses that records of a kind have, in order, deleted ones included, and how many records have each. Without those of more
+     * bytes than a filter takes characters: they may have megabytes.
      */
     listStatuses(kind: Kind): Promise<StatusCount[]> {
       const rows = TABLE_OF[kind];
@@ -103,7 +103,7 @@ export function createRecordSearch(to: Sql) {
           )
           SELECT status, (SELECT count(*) FROM (${counted}) AS counted) AS records
           FROM (SELECT status FROM listed WHERE status IS NOT NULL LIMIT ${STATUSES_LISTED}) AS listed
-          WHERE length(status) <= ${MAX_ID_LENGTH}`,
+          WHERE octet_length(status) <= ${MAX_ID_LENGTH}`,
       );
     },
   };

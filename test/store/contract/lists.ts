@@ -149,6 +149,8 @@ export function describeLists(open: OpenEngine): void {
         expect(await scene.store.listStatuses('policy')).toEqual([]);
         // No filter takes a longer one, and it may have megabytes.
         await scene.show('vendor', 'e', { id: 'e', status: 'b'.repeat(1_000_000) });
+        await scene.show('vendor', 'f', { id: 'f', status: `bb\0${'c'.repeat(1_000_000)}` });
+        await scene.show('vendor', 'g', { id: 'g', status: `bb${'\u{1f600}'.repeat(200)}` });
         const listed = await scene.store.listStatuses('vendor');
         expect(listed.every(({ status }) => status.length <= 255)).toBe(true);
         expect(listed.filter(({ status }) => !status.startsWith('bb'))).toHaveLength(2);
