@@ -6,7 +6,7 @@ import { events, gaps, recordState as states } from '../schema.ts';
 import type { DirtyTiming, DueRecord, GapReason, Now } from '../values.ts';
 import { resolveGap } from './gaps.ts';
 import { isRecord, TABLE_OF } from './records.ts';
-import { TRIMMED_CHANGES_FACT, TRIMMED_UNSEARCHED } from './retention.ts';
+import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { columnsAs, idsOf, isOneOf, iso, readFact, singleValue, sql, update } from './sql.ts';
 
 /** With a heartbeat this recent the service counts as running. Longer than its interval, since a heartbeat may be late. */
@@ -118,7 +118,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
 
     /**
      * A person resolves the gap with this number; false: it is not open. An id that the API does not know is then no record, until an event
-     * names it or the API shows it: not if a row shows it, or if an event about it was accepted later.
+     * names it or the API shows it: not if a row shows it alive, or if an event about it was accepted later.
      */
     settleGap: (gapId: number, now: Now): Promise<boolean> =>
       database.transact(async (unit) => {
@@ -134,7 +134,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
         // What its events are about was not known either: the person says that as well.
         if (reason === 'unproven_id') {
           const told = { searched: dirty, dueAt: DUE_ASKED, attempts: 0 };
-          await unit.change(update(states, told, sql`${asked} AND ${searched} > ${TRIMMED_UNSEARCHED}`));
+          await unit.change(update(states, told, asked));
         }
         const undue = { dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, dueAt: null };
         const unread = {
@@ -144,9 +144,13 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
           missingNumber: null,
           proven: sql`false`,
         };
+        const rows = TABLE_OF[kind];
         const isNone = sql`${asked} AND ${searched} >= ${dirty}
-          AND NOT EXISTS (SELECT 1 FROM ${TABLE_OF[kind]} r WHERE r.id = ${id})`;
-        await unit.change(update(states, { ...undue, ...unread }, isNone));
+          AND NOT EXISTS (SELECT 1 FROM ${rows} r WHERE r.id = ${id} AND r.deleted_at IS NULL)`;
+        const settled = await unit.change(update(states, { ...undue, ...unread }, isNone));
+        // A tombstone of it stays.
+        if (settled > 0)
+          await unit.change(update(rows, { unverifiedSince: null, shown: null }, sql`id = ${id}`));
         return true;
       }),
 

@@ -486,6 +486,7 @@ export function describeUnread(open: OpenEngine): void {
       ['unresolved', 'before they were searched', 'unresolved_event'],
       ['unresolved', 'once they were searched', 'known'],
       ['unproven_id', 'before they were searched', 'known'],
+      ['unproven_id', 'after they were trimmed', 'known'],
     ] as const)('are settled by a person who ends the gap %s %s: %s', async (reason, when, outcome) => {
       await inScene(open, async (scene) => {
         await namedBy(scene, 'ra_1');
@@ -499,6 +500,10 @@ export function describeUnread(open: OpenEngine): void {
             scene.now(),
             TIMING,
           );
+        if (when === 'after they were trimmed') {
+          await scene.work();
+          await scene.store.trim('event_bodies', { before: scene.now().wall, after: 0, limit: 500 });
+        }
         const gap = { reason, kind: 'risk_assessment', recordId: 'row_17' } as const;
         const openOne = async () => {
           await scene.store.openGap(gap, null, scene.now());
