@@ -116,6 +116,20 @@ export function createDeletionVerbs(database: Database, records: Records) {
     );
   }
 
+  /** One that waits already keeps the number of its sync run: a person may be about to approve it. */
+  async function askAbout(
+    unit: Unit,
+    { kind, id, syncRunId, text }: { kind: Kind; id: string; syncRunId: number | null; text: string },
+    now: Now,
+  ): Promise<void> {
+    const waiting = await unit.query(
+      sql`SELECT 1 FROM pending_deletions WHERE kind = ${kind} AND id = ${id}`,
+    );
+    if (waiting.length === 0)
+      addPending(unit, kind, [id], await fullSyncFor(unit, kind, syncRunId), iso(now.wall));
+    await openGap(unit, { reason: 'deletion_pending', kind, recordId: null }, text, now);
+  }
+
   return {
     /** Turns proven absences into tombstones, or into pending deletions with a gap that asks an operator. */
     concludeDeletions: (kind: Kind, proof: Proof, context: Context, now: Now): Promise<Conclusion> =>
@@ -128,11 +142,8 @@ export function createDeletionVerbs(database: Database, records: Records) {
 
     /** For a deletion that no witness can confirm: it waits for an operator. `syncRunId` null: the last full sync of the kind. */
     async addPendingDeletion(kind: Kind, id: string, syncRunId: number | null, now: Now): Promise<void> {
-      await database.transact(async (unit) => {
-        addPending(unit, kind, [id], await fullSyncFor(unit, kind, syncRunId), iso(now.wall));
-        const text = `no other live record could be read to compare with: ${id}`;
-        await openGap(unit, { reason: 'deletion_pending', kind, recordId: null }, text, now);
-      });
+      const text = `no other live record could be read to compare with: ${id}`;
+      await database.transact((unit) => askAbout(unit, { kind, id, syncRunId, text }, now));
     },
 
     /**
@@ -146,14 +157,12 @@ export function createDeletionVerbs(database: Database, records: Records) {
       now: Now,
     ): Promise<'pending' | 'approved' | null> =>
       database.transact(async (unit) => {
-        const nowIso = iso(now.wall);
         const row = await unit.query(
           sql`SELECT 1 FROM ${TABLE_OF[kind]} WHERE id = ${id} AND deleted_at IS NULL`,
         );
         if (row.length === 0) return null;
-        if (await isApproved(unit, kind, id, nowIso)) return 'approved';
-        addPending(unit, kind, [id], await fullSyncFor(unit, kind, syncRunId), nowIso);
-        await openGap(unit, { reason: 'deletion_pending', kind, recordId: null }, `${id}: ${why}`, now);
+        if (await isApproved(unit, kind, id, iso(now.wall))) return 'approved';
+        await askAbout(unit, { kind, id, syncRunId, text: `${id}: ${why}` }, now);
         return 'pending';
       }),
 

@@ -456,6 +456,46 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
+      'of what only events have shown keeps the sync run that asked first, and once deleted it is settled like any unknown id',
+      inScene(open, async (scene) => {
+        const kind = 'risk_assessment';
+        const searched = async () => {
+          const through = await scene.store.currentNumber();
+          const all = { through, event: through, named: [] };
+          await scene.store.noteSearched(kind, 'ra_1', all, scene.now(), { settleMs: SETTLE_MS });
+        };
+        await scene.accept(scene.event({ kind, recordId: 'ra_1', shows: { name: 'Of events only' } }));
+        await scene.work({ eventsOnly: true });
+        scene.pass(SETTLE_MS);
+        await searched();
+        const asking = [];
+        for (let syncs = 0; syncs < 2; syncs += 1) {
+          const { id: syncRunId } = await scene.store.startSyncRun(kind, 'timer', scene.now());
+          await scene.store.askToDelete(kind, 'ra_1', { why: 'never shown', syncRunId }, scene.now());
+          asking.push(syncRunId);
+        }
+        expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([
+          { kind, count: 1, sync_run_id: asking[0] },
+        ]);
+        await scene.store.approveDeletions(asking[0]!, scene.now().wall + HOUR_MS, ['ra_1']);
+        await prove(scene, kind, ['ra_1']);
+        expect((await scene.conclude(kind)).deleted).toHaveLength(1);
+
+        await scene.accept(scene.event({ kind, recordId: 'ra_1' }));
+        await scene.work();
+        scene.pass(SETTLE_MS);
+        await searched();
+        expect(await scene.missing(kind, 'ra_1')).toBe('unresolved_again');
+        await scene.store.openGap({ reason: 'unresolved', kind, recordId: 'ra_1' }, null, scene.now());
+        const [gap] = await scene.store.list('gaps', { open: true, limit: 1 });
+        expect(await scene.store.settleGap(gap!.id, scene.now())).toBe(true);
+        expect(await scene.missing(kind, 'ra_1')).toBe('known');
+        expect(await scene.row(kind, 'ra_1')).toMatchObject({ unverified_since: null });
+        expect((await scene.row(kind, 'ra_1'))?.deleted_at).not.toBeNull();
+      }),
+    );
+
+    it(
       'takes no approval that has run out',
       inScene(open, async (scene) => {
         const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
