@@ -28,8 +28,7 @@ CREATE UNLOGGED TABLE "claims" (
 );
 --> statement-breakpoint
 CREATE TABLE "counter" (
-	"one" integer PRIMARY KEY NOT NULL,
-	"value" bigint NOT NULL
+	"value" bigint PRIMARY KEY NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE "duplicates" (
@@ -386,6 +385,6 @@ CREATE INDEX "vendors_status" ON "vendors" USING btree (left(status, 200),"id");
 CREATE INDEX "vendors_deleted" ON "vendors" USING btree ("id") WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "vendors_outstanding" ON "vendors" USING btree ("id") WHERE unverified_since IS NOT NULL;
 --> statement-breakpoint
-INSERT INTO "counter" ("one", "value") VALUES (1, 0);
+INSERT INTO "counter" ("value") VALUES (0);
 --> statement-breakpoint
 INSERT INTO "event_counts" ("state", "count") VALUES ('pending', 0), ('processed', 0), ('ignored', 0), ('failed', 0), ('discarded', 0);

@@ -86,15 +86,15 @@ CREATE UNLOGGED TABLE counter_intact (one integer PRIMARY KEY);
 --> statement-breakpoint
 INSERT INTO counter_intact (one) VALUES (1);
 --> statement-breakpoint
--- Locks the counter until the transaction ends.
-CREATE FUNCTION hold_counter() RETURNS bigint LANGUAGE plpgsql AS $$
+-- Locks the counter until the transaction ends. The last of the index is its newest version.
+CREATE FUNCTION hold_counter() RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
   held bigint;
 BEGIN
-  SELECT value INTO held FROM counter WHERE one = 1 FOR UPDATE;
+  SELECT value INTO held FROM counter ORDER BY value DESC LIMIT 1 FOR UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION 'the table counter is empty: restore a backup'; END IF;
   IF NOT EXISTS (SELECT FROM counter_intact) THEN
-    UPDATE counter SET value = value + 1000000 WHERE one = 1 RETURNING value INTO held;
+    UPDATE counter SET value = value + 1000000 WHERE value = held RETURNING value INTO held;
     INSERT INTO counter_intact (one) VALUES (1);
   END IF;
   RETURN held;
@@ -140,9 +140,13 @@ BEGIN
   IF EXISTS (SELECT FROM events WHERE id = ANY (given_ids)) OR EXISTS (SELECT FROM trimmed_events WHERE id = ANY (given_ids)) THEN
     RETURN NULL;
   END IF;
-  UPDATE counter SET value = before + cardinality(given_ids) WHERE one = 1;
-  IF pending > 0 THEN UPDATE event_counts SET count = count + pending WHERE state = 'pending'; END IF;
-  IF ignored > 0 THEN UPDATE event_counts SET count = count + ignored WHERE state = 'ignored'; END IF;
+  UPDATE counter SET value = before + cardinality(given_ids) WHERE value = before;
+  IF pending > 0 THEN
+    UPDATE event_counts SET count = count + pending WHERE ctid = (SELECT ctid FROM event_counts WHERE state BETWEEN 'pending' AND 'pending' ORDER BY state DESC LIMIT 1);
+  END IF;
+  IF ignored > 0 THEN
+    UPDATE event_counts SET count = count + ignored WHERE ctid = (SELECT ctid FROM event_counts WHERE state BETWEEN 'ignored' AND 'ignored' ORDER BY state DESC LIMIT 1);
+  END IF;
   INSERT INTO events (seq, id, type, created, created_ms, kind, record_id, received_at, last_delivered_at, state, processed_at, address, body)
     SELECT before + g.place, g.id, g.type, g.created, g.created_ms, g.kind, g.record_id, received, received, g.state,
       CASE g.state WHEN 'ignored' THEN received END, g.address, g.body

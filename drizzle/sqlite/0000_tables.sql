@@ -21,8 +21,7 @@ CREATE TABLE `changes` (
 CREATE INDEX `changes_record` ON `changes` ("seq" >> 12,`kind`,`record_id`);--> statement-breakpoint
 CREATE INDEX `changes_at` ON `changes` (`at`);--> statement-breakpoint
 CREATE TABLE `counter` (
-	`one` integer PRIMARY KEY NOT NULL,
-	`value` integer NOT NULL
+	`value` integer PRIMARY KEY NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE `duplicates` (
@@ -376,6 +375,6 @@ CREATE INDEX `vendors_status` ON `vendors` (`status`,`id`);--> statement-breakpo
 CREATE INDEX `vendors_deleted` ON `vendors` (`id`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `vendors_outstanding` ON `vendors` (`id`) WHERE unverified_since IS NOT NULL;
 --> statement-breakpoint
-INSERT INTO `counter` (`one`, `value`) VALUES (1, 0);
+INSERT INTO `counter` (`value`) VALUES (0);
 --> statement-breakpoint
 INSERT INTO `event_counts` (`state`, `count`) VALUES ('pending', 0), ('processed', 0), ('ignored', 0), ('failed', 0), ('discarded', 0);

@@ -23,6 +23,8 @@ export type Numbers = ReturnType<typeof numbersFrom>;
 export interface Dialect {
   /** The column has one of these values. They are passed as one parameter. */
   isAmong(column: Column, values: readonly (string | number)[]): SQL;
+  /** The same for the key of a table whose few rows change with each commit, and only in units. */
+  isNewest(key: Column, values: readonly string[]): SQL;
   /** A value for a JSON column. Null stays null. */
   json(value: unknown): SQL;
   fromJson(stored: unknown): unknown;

@@ -342,11 +342,11 @@ export function tablesOf(engine: Vocabulary) {
       savedAt: instant('saved_at').notNull(),
     }),
 
-    /** One row: the source of all numbers. */
-    counter: table('counter', {
-      one: integer('one').primaryKey(),
-      value: number('value').notNull(),
-    }),
+    /**
+     * One row: the source of all numbers. The value is the key, so that on PostgreSQL the newest version is the last of the index: while
+     * somebody's query has its snapshot open, every older version stays, and by any other key a look-up would read all of them.
+     */
+    counter: table('counter', { value: number('value').primaryKey() }),
 
     /** How many events are in each state, since counting rows would be slow. Updated by the transactions that change states. */
     eventCounts: table('event_counts', {

@@ -102,9 +102,11 @@ const pageOf = (page: number) => Array.from({ length: 100 }, (_, at) => `ven_${p
 export const listPage = (store: Store, page: number) =>
   read(store, pageOf(page), (id) => ({ name: `Vendor ${id}`, status: 'active' }));
 
+export const acceptAbout = (store: Store, ids: readonly string[]) =>
+  store.accept({ events: ids.map(eventAbout), unusable: [] }, NOW, TIMING);
+
 /** Accepts an event about each vendor of a page. */
-export const acceptSome = (store: Store, page: number) =>
-  store.accept({ events: pageOf(page).map(eventAbout), unusable: [] }, NOW, TIMING);
+export const acceptSome = (store: Store, page: number) => acceptAbout(store, pageOf(page));
 
 /** Reads a page of vendors as the events of \`acceptSome\` have shown them. */
 export const readShown = (store: Store, page: number) =>

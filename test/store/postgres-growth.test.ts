@@ -3,11 +3,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDatabase } from '../../src/store/postgres/connection.ts';
 import { storeOver } from '../../src/store/postgres/postgres.ts';
 import type { Store } from '../../src/store/store.ts';
-import { sql } from '../../src/store/units/sql.ts';
+import { sql, tally } from '../../src/store/units/sql.ts';
 import { createTestDatabase } from '../postgres/database.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 import { fillStoredDatabase } from '../postgres/stored.ts';
 import {
+  acceptAbout,
   acceptSome,
   describeGrowth,
   FACTS,
@@ -72,15 +73,17 @@ describe('a new mirror, before statistics tell of its tables', () => {
   async function openNew() {
     const database = await createTestDatabase(server);
     const pool = createDatabase(database.url, { poolSize: 1 });
-    const rowsRead = async () => {
+    const told = async (figure: string) => {
       await pool.sql.query(sql`SELECT pg_stat_force_next_flush()`);
       const name = new URL(database.url).pathname.slice(1);
       const [row] = await server.query(
-        `SELECT tup_returned + tup_fetched AS rows FROM pg_stat_database WHERE datname = '${name}'`,
+        `SELECT ${figure} AS told FROM pg_stat_database WHERE datname = '${name}'`,
       );
-      return Number(row!['rows']);
+      return Number(row!['told']);
     };
-    return { database, pool, store: storeOver(pool), rowsRead };
+    const rowsRead = () => told('tup_returned + tup_fetched');
+    const pagesRead = () => told('blks_hit + blks_read');
+    return { database, pool, store: storeOver(pool), rowsRead, pagesRead };
   }
 
   /** Rows that `work` reads, each time: one connection keeps the plan that it made while the tables were small. */
@@ -140,6 +143,41 @@ describe('a new mirror, before statistics tell of its tables', () => {
       "SELECT n_tup_hot_upd::float8 / n_tup_upd AS share FROM pg_stat_user_tables WHERE relid = 'vendors'::regclass",
     );
     expect(row!['share']).toBeGreaterThan(0.7);
+    await pool.close();
+    await database.close();
+  });
+
+  it('reads as many pages for an event however many commits there were since the snapshot that somebody has open', async () => {
+    const { database, pool, store, pagesRead } = await openNew();
+    const costOf = async (work: () => Promise<unknown>) => {
+      const before = await pagesRead();
+      await work();
+      return (await pagesRead()) - before;
+    };
+    const accept = (time: number) => costOf(() => acceptAbout(store, [`ven_${time}`]));
+    const count = () =>
+      costOf(() =>
+        pool.transact(async (unit) => {
+          unit.numbers.next();
+          tally(unit, { pending: -1, processed: 1 });
+        }),
+      );
+    const analyst = new pg.Client({ connectionString: database.url });
+    await analyst.connect();
+    await analyst.query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM events');
+    for (let time = 0; time < 10; time += 1) {
+      await accept(time);
+      await count();
+    }
+    const first = [await accept(10), await count()] as const;
+    await database.query('SET synchronous_commit = off');
+    await database.query(
+      `DO $$ BEGIN FOR i IN 1..3000 LOOP UPDATE counter SET value = value + 1; UPDATE event_counts SET count = count + 1; COMMIT;
+        END LOOP; END $$`,
+    );
+    expect(await accept(11)).toBeLessThanOrEqual(first[0] + 10);
+    expect(await count()).toBeLessThanOrEqual(first[1] + 10);
+    await analyst.end();
     await pool.close();
     await database.close();
   });

@@ -45,7 +45,7 @@ const BY_KEY = ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'material']
 /** As a column of a SELECT: the commit of this transaction does not wait for the disk. */
 const UNFLUSHED = "set_config('synchronous_commit', 'off', true)";
 const HOLD_COUNTER = `SELECT hold_counter() AS value, ${BY_KEY}`;
-const COUNTER = sql`SELECT value FROM counter WHERE one = 1`;
+const COUNTER = sql`SELECT value FROM counter ORDER BY value DESC LIMIT 1`;
 /** The smallest commit that waits for the disk and for a synchronous standby. All earlier commits are then durable too. */
 const FLUSH = "SELECT pg_logical_emit_message(true, 'compliance-mirror', '')";
 
@@ -224,7 +224,8 @@ export function createDatabase(
             throw error;
           });
           const number = numbers.current();
-          const save = number === start ? '' : `UPDATE counter SET value = ${number} WHERE one = 1; `;
+          const save =
+            number === start ? '' : `UPDATE counter SET value = ${number} WHERE value >= ${start}; `;
           const committed = commit(client, sent, save);
           if (isRedone) flush();
           await committed;

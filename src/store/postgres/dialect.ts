@@ -14,6 +14,16 @@ export const write = createWriter(
 export const DIALECT: Dialect = {
   isAmong: (column, values) =>
     sql`${column} = ANY (${sql.param(values)}::${sql.raw(column.dataType === 'number' ? 'bigint' : 'text')}[])`,
+  // While somebody's query has its snapshot open, all older versions stay. The index has versions with the same key in the order of
+  // their places, so nearly always the newest one last; an equation would begin with the oldest, and so would any order beside it.
+  isNewest: (key, values) =>
+    sql`ctid IN (${sql.join(
+      values.map(
+        (value) =>
+          sql`(SELECT ctid FROM ${key.table} WHERE ${key} BETWEEN ${value} AND ${value} ORDER BY ${key} DESC LIMIT 1)`,
+      ),
+      sql`, `,
+    )})`,
   json: (value) => (value == null ? sql`NULL` : sql`${escapedJson(value)}::jsonb`),
   fromJson: (stored) => stored,
   isJson: (found, value) => sql`${found} = ${escapedJson(value)}::jsonb`,

@@ -92,7 +92,9 @@ export function storeOver(server: PostgresDatabase, { database, watchGaps } = wi
     },
     async checkWritable() {
       // A write, since a row can be locked even on a full disk.
-      await database.transact((unit) => unit.change(sql`UPDATE counter SET value = value WHERE one = 1`));
+      await database.transact((unit) =>
+        unit.change(sql`UPDATE counter SET value = value WHERE value = (SELECT max(value) FROM counter)`),
+      );
     },
     async close() {
       // So that other replicas need not wait until these claims expire.

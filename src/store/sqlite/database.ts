@@ -15,7 +15,7 @@ import { type Column, createWriter, drizzleModule, type SQL } from '../drizzle.t
 import { recordColumns } from '../reports.ts';
 import type { Field } from '../store.ts';
 import { tableName } from '../units/records.ts';
-import { LAST, sql, withDefaults } from '../units/sql.ts';
+import { isOneOf, LAST, sql, withDefaults } from '../units/sql.ts';
 import { type Connection, guardedVerb, sizeOf } from './connection.ts';
 
 const write = createWriter(new (drizzleModule('drizzle-orm/sqlite-core').SQLiteSyncDialect)(), () => '?');
@@ -23,6 +23,7 @@ const write = createWriter(new (drizzleModule('drizzle-orm/sqlite-core').SQLiteS
 const DIALECT: Dialect = {
   isAmong: (expression, values) =>
     sql`${expression} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`,
+  isNewest: isOneOf,
   json: (value) => (value == null ? sql`NULL` : sql`${JSON.stringify(value)}`),
   fromJson: (stored) => (stored === null ? null : parseJson(String(stored))),
   isJson(found, value) {

@@ -20,7 +20,7 @@ export function createFieldVerbs({ sql: statements, transactApart }: Database) {
       const from = look?.through ?? Number((await readFact(statements, LOOKED_FACT)) ?? 0);
       type Row = { seq: number; kind: Kind; id: string; after: unknown; at: string };
       // After a backup was put back, the counter is lower, and its numbers are given out again: search all changes.
-      const behind = sql`CASE WHEN ${from} > (SELECT value FROM counter) THEN 0 ELSE CAST(${from} AS bigint) END`;
+      const behind = sql`CASE WHEN ${from} > (SELECT max(value) FROM counter) THEN 0 ELSE CAST(${from} AS bigint) END`;
       const statement = sql`SELECT seq, kind, record_id AS id, after, at FROM changes WHERE seq > ${behind} ORDER BY seq`;
       const { rows, isFull } = await statements.page<Row>(statement, [changes.after], limit, LOOK_BYTES);
       const last = rows.at(-1);

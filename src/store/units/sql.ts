@@ -143,7 +143,7 @@ export function tally(unit: Unit, moves: Readonly<Partial<Record<EventState, num
   const by = moving.map(([name, by]) => sql`WHEN ${sql.raw(`'${name}'`)} THEN CAST(${by} AS bigint)`);
   const moved = sql`${count} + CASE ${state} ${sql.join(by, sql.raw(' '))} END`;
   const states = moving.map(([name]) => name);
-  unit.send(update(eventCounts, { count: moved }, isOneOf(state, states)));
+  unit.send(update(eventCounts, { count: moved }, unit.dialect.isNewest(state, states)));
 }
 
 /** Adds the defaults, and the kind as a condition. */
