@@ -214,8 +214,8 @@ export const kindStatus = z
 export const pendingDeletion = z.object({
   kind,
   id: text,
-  name: text.nullable(),
-  status: text.nullable(),
+  name: text.nullable().describe('At most its first 1,000 characters.'),
+  status: text.nullable().describe('At most its first 1,000 characters.'),
   sync_run_id: whole,
   synced_at: instant.nullable().describe('When its row was last written; null: it has none.'),
   pending_since: instant,

@@ -284,6 +284,20 @@ export function describeLists(open: OpenEngine): void {
     );
 
     it(
+      'of pending deletions have only the beginning of a long name or status',
+      inScene(open, async (scene) => {
+        const long = 'n'.repeat(100_000);
+        await scene.show('vendor', 'a', { id: 'a', name: long, status: long });
+        const { id: fullSync } = await scene.store.startSyncRun('vendor', 'test', scene.now());
+        await scene.store.addPendingDeletion('vendor', 'a', fullSync, scene.now());
+        const beginning = 'n'.repeat(1_000);
+        expect(await scene.store.listPendingDeletions({}, { limit: 2 })).toMatchObject([
+          { id: 'a', name: beginning, status: beginning },
+        ]);
+      }),
+    );
+
+    it(
       'of minutes add up what is counted of each, and forget the old ones',
       inScene(open, async (scene) => {
         const { wall } = scene.now();
