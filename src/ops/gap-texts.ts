@@ -30,7 +30,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     remedy:
       'Deliveries may have been missed in that time. The next complete full sync resolves this automatically.',
     symptom:
-      'For more than half a minute the service was down, or could not write to its database, or its clock was set back by as much. Or, in less time, it could not keep more than 100 deliveries, or one that does not say its record. The sender may have given up on deliveries.',
+      'For more than half a minute the service was down, or could not write to its database, or its clock was set back by as much. Or, in less time, it could not keep deliveries about more than 100 records, or one that does not say its record. The sender may have given up on deliveries.',
     check: 'Are the full syncs that began after this time complete? The last of them resolves the gap.',
     command: `${CLI} sync-runs list`,
     note: 'Nothing to do: a full sync follows automatically.',
