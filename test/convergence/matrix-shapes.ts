@@ -60,7 +60,7 @@ export const SHAPES: readonly Shape[] = [
   {
     name: 'events: no id',
     shapes: ids({ events: null }),
-    expected: { risk_assessment: never(/no_record_id: .*Set ID_POINTERS_RISK_ASSESSMENT/) },
+    expected: { risk_assessment: never(/no_record_id: .*set ID_POINTERS_RISK_ASSESSMENT/) },
   },
 
   { name: 'API: id under id', shapes: ids({ rows: 'id' }) },
