@@ -28,6 +28,9 @@ const DAY_MS = 86_400_000;
 
 /** Characters of a pending deletion's name and status. There may be hundreds, each with megabytes, and all are read to count them. */
 const SHOWN_OF_PENDING = 1_000;
+/** SQLite's substr ends at a NUL, so a short text is taken whole. */
+const beginningOf = (text: SQL) =>
+  sql`CASE WHEN octet_length(${text}) <= ${SHOWN_OF_PENDING} THEN ${text} ELSE substr(${text}, 1, ${SHOWN_OF_PENDING}) END`;
 
 /** A change that a read shows has the time of the answer, but is saved later. Meanwhile changes of a later time may be saved. */
 const SAVED_WITHIN_MS = 60_000;
@@ -119,8 +122,8 @@ export function createReports({
           ? [sql`(d.kind, d.id) > (${afterKind}, ${afterId})`, sql`d.kind, d.id`]
           : [sql`d.sync_run_id = ${syncRunId} AND d.id > ${afterId}`, sql`d.id`];
       return query<PendingDeletionReport>(
-        sql`SELECT d.kind, d.id, d.sync_run_id, d.pending_since, d.approved_until, substr(coalesce(p.name, a.name, v.name), 1, ${SHOWN_OF_PENDING}) AS name,
-            substr(coalesce(p.status, a.status, v.status), 1, ${SHOWN_OF_PENDING}) AS status, coalesce(p.synced_at, a.synced_at, v.synced_at) AS synced_at
+        sql`SELECT d.kind, d.id, d.sync_run_id, d.pending_since, d.approved_until, ${beginningOf(sql`coalesce(p.name, a.name, v.name)`)} AS name,
+            ${beginningOf(sql`coalesce(p.status, a.status, v.status)`)} AS status, coalesce(p.synced_at, a.synced_at, v.synced_at) AS synced_at
           FROM pending_deletions d
           LEFT JOIN policies p ON d.kind = 'policy' AND p.id = d.id
           LEFT JOIN risk_assessments a ON d.kind = 'risk_assessment' AND a.id = d.id

@@ -290,9 +290,12 @@ export function describeLists(open: OpenEngine): void {
         await scene.show('vendor', 'a', { id: 'a', name: long, status: long });
         const { id: fullSync } = await scene.store.startSyncRun('vendor', 'test', scene.now());
         await scene.store.addPendingDeletion('vendor', 'a', fullSync, scene.now());
+        await scene.show('vendor', 'b', { id: 'b', name: 'one\0two' });
+        await scene.store.addPendingDeletion('vendor', 'b', fullSync, scene.now());
         const beginning = 'n'.repeat(1_000);
         expect(await scene.store.listPendingDeletions({}, { limit: 2 })).toMatchObject([
           { id: 'a', name: beginning, status: beginning },
+          { id: 'b', name: 'one\0two', status: null },
         ]);
       }),
     );
