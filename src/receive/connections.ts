@@ -157,7 +157,7 @@ export function createShares() {
 /**
  * The open sockets. Refused: a listener for the end of each. It kept the objects of each request alive until the next full
  * garbage collection: 4 KB a request, and a quarter of the cost of an answer. Instead, closed sockets are searched for when there
- * are twice as many sockets as the last search left, or more than allowed.
+ * are twice as many sockets as the last search left.
  */
 export function createConnections(
   limits: ConnectionLimits,
@@ -268,7 +268,7 @@ export function createConnections(
         provenKeepAliveMs: limits.keepAliveTimeoutMs,
       };
       sockets.add(socket);
-      if (sockets.size >= lookAt || sockets.size > limits.maxConnections) forgetClosed();
+      if (sockets.size >= lookAt) forgetClosed();
       makeRoom(socket, network);
       readings.accepted(network ?? '', wasCostly || isCostly());
       // In the next tick, because Node itself starts to read there.

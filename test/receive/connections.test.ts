@@ -3,8 +3,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { connect, createServer, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
-import { describe, expect, it } from 'vitest';
-import { type Connections, createConnections, dropPiece, prove } from '../../src/receive/connections.ts';
+import { describe, expect, it, vi } from 'vitest';
+import {
+  type Connections,
+  createConnections,
+  dropPiece,
+  prove,
+  readInTurn,
+} from '../../src/receive/connections.ts';
 import { SERVER_LIMITS } from '../../src/receive/server.ts';
 
 it('remembers the connections that are open, and of those that have closed no more than twice as many', async () => {
@@ -157,6 +163,17 @@ describe('a connection is read', () => {
     for (const socket of others) socket.destroy();
     for (let turns = 0; turns < 5; turns += 1) await turn();
     expect(last.isReading).toBe(true);
+  });
+
+  it('without a turn for each body before it that was given up', async () => {
+    const connections = createConnections(SERVER_LIMITS, () => false);
+    const socket = fakeSocket('192.0.2.1');
+    await added(connections, socket);
+    for (let n = 0; n < 100; n += 1) readInTurn(socket, () => false);
+    const read = vi.fn();
+    readInTurn(socket, read);
+    for (let turns = 0; turns < 5; turns += 1) await turn();
+    expect(read).toHaveBeenCalled();
   });
 
   it('at once where it has proven itself or its request is being answered, though others are held back', async () => {

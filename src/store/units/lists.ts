@@ -122,7 +122,7 @@ export async function firstSince(
     const middle = Math.ceil((low + high) / 2);
     const row = await newestUpTo(middle);
     if (row === null || row.time < instant) low = middle;
-    else high = Math.max(low, row.number - 1);
+    else high = row.number - 1;
   }
   return low + 1;
 }

@@ -301,6 +301,25 @@ export function describeLists(open: OpenEngine): void {
     );
 
     it(
+      'of the pending deletions of all kinds name each once, page by page, as the record of its kind is called',
+      inScene(open, async (scene) => {
+        const named: string[] = [];
+        for (const kind of ['policy', 'risk_assessment', 'vendor'] as const) {
+          for (const id of ['a', 'b']) {
+            const name = `${kind}/${id}`;
+            await scene.show(kind, id, { id, name });
+            await scene.store.addPendingDeletion(kind, id, null, scene.now());
+            named.push(name);
+          }
+        }
+        const page = async (after?: string) =>
+          (await scene.store.listPendingDeletions({}, { limit: 3, after })).map(({ name }) => name);
+        expect(await page()).toEqual(named.slice(0, 3));
+        expect(await page(named[2])).toEqual(named.slice(3));
+      }),
+    );
+
+    it(
       'of minutes add up what is counted of each, and forget the old ones',
       inScene(open, async (scene) => {
         const { wall } = scene.now();

@@ -431,6 +431,23 @@ export function describeReports(open: OpenEngine): void {
     );
 
     it(
+      'of a period show nothing else that a clock which was set back has put among it',
+      inScene(open, async (scene) => {
+        const { store } = scene;
+        const now = scene.now();
+        const at = (second: number) => isoOf(now.wall + second * 1_000);
+        for (const second of [0, 1, 2, 3, 4, 5, 1, 2, 3]) {
+          const entry = { actor: 'one', action: 'sign_in', outcome: 'ok', target: null };
+          await store.audit(entry, { ...now, wall: now.wall + second * 1_000 });
+        }
+        const times = async (period: Period) =>
+          (await store.list('audit', { ...period, limit: 100 })).map((entry) => entry.at);
+        expect(await times({ since: at(3.5) })).toEqual([5, 4].map(at));
+        expect(await times({ until: at(5) })).toEqual([3, 2, 1, 4, 3, 2, 1, 0].map(at));
+      }),
+    );
+
+    it(
       'of events in a state that none is in are over at once',
       inScene(open, async (scene) => {
         for (const id of 'abcde') await scene.accept(scene.event({ id }));
