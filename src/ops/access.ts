@@ -228,10 +228,9 @@ function signInPath(c: OpsHandlerContext): string {
 /** `next` if it leads to a path of this site, otherwise the status page. */
 export function pathHere(next: string | null): string {
   const here = 'http://here.invalid';
-  if (next === null || !next.startsWith('/') || !URL.canParse(next, here)) return '/';
-  const url = new URL(next, here);
+  const url = next === null ? null : URL.parse(next, here);
   // Parsed again as a browser would: `/\\evil` and `//evil` name another host.
-  return url.origin === here && !url.pathname.startsWith('//') ? `${url.pathname}${url.search}` : '/';
+  return url?.origin === here && !url.pathname.startsWith('//') ? `${url.pathname}${url.search}` : '/';
 }
 
 /** The fields of a posted form. Any other body has no fields, and is no error of ours. */

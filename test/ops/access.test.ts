@@ -131,7 +131,9 @@ describe('signing in', () => {
     const cases: [string, string][] = [
       ['/events?state=failed', '/events?state=failed'],
       ['https://evil.example/', '/'],
+      ['https://evil.example/events', '/'],
       ['//evil.example/', '/'],
+      ['//[', '/'],
       ['/\\evil.example', '/'],
       ['/..//evil.example', '/'],
       ['javascript:alert(1)', '/'],
