@@ -1,5 +1,7 @@
 /** Bodies as people read them. */
 
+import { endOfString } from '../compliance/json.ts';
+
 /** Bytes that a page shows in hex; the API has all of them. */
 export const HEX_SHOWN_BYTES = 4096;
 const HEX_ROW_BYTES = 16;
@@ -84,13 +86,6 @@ function skipBlanks(text: string, from: number): number {
   let at = from;
   while (isBlank(text[at])) at += 1;
   return at;
-}
-
-/** The place after its closing quote. The text is known to be JSON. */
-function endOfString(text: string, from: number): number {
-  let at = from + 1;
-  while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
-  return at + 1;
 }
 
 /** `0000  7b 22 69 64 …  {"id…`, a line for 16 bytes; the first `HEX_SHOWN_BYTES`. */
