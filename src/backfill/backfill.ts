@@ -287,8 +287,8 @@ export function createBackfill(options: BackfillOptions) {
   }
 
   /**
-   * Deletes proven absences: those that need no approval at once, other assessments once none waits for its proof. Other vendors only a
-   * full sync deletes, since a service may list what it does not show at its own address.
+   * Deletes proven absences: those that an event announced or a person approved at once, other assessments once none waits for its
+   * proof. Other vendors only a full sync deletes, since a service may list what it does not show at its own address.
    */
   async function judgeProofs(kind: FetchedKind): Promise<void> {
     const { awaiting, proven } = await store.countProofs(kind);

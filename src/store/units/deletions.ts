@@ -24,7 +24,7 @@ type Proof = { absent: readonly string[]; number: number } | null;
 interface Context {
   cause: string;
   syncRunId: number | null;
-  /** Of living records whose deletion no event announced only these are judged; null: all that are proven gone. */
+  /** Of living records whose deletion nobody announced or approved only these are judged; null: all that are proven gone. */
   unannounced: readonly string[] | null;
   /** If it is lost, nothing is deleted: rejects with MirrorError `lease_lost`. Absent: there is no other process. */
   lease?: Lease;
@@ -95,6 +95,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
     kind: Kind,
     proof: Proof,
     unannounced: Context['unannounced'],
+    nowIso: string,
   ): Promise<Map<string, LoadedRecord>> {
     const proven = await idsOf(
       unit,
@@ -108,7 +109,9 @@ export function createDeletionVerbs(database: Database, records: Records) {
       ...proven.filter((id) => isUntouchedSince(loaded.get(id)!, loaded.get(id)!.state.missingNumber)),
       ...absent.filter((id) => isUntouchedSince(loaded.get(id)!, number)),
     ];
-    const judged = unannounced === null ? null : new Set(unannounced);
+    // An approval may end before the full sync that it led to.
+    const judged =
+      unannounced && new Set([...unannounced, ...(await approvedAmong(unit, kind, candidates, nowIso))]);
     return new Map(
       candidates
         .map((id) => [id, loaded.get(id)!] as const)
@@ -135,7 +138,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
     concludeDeletions: (kind: Kind, proof: Proof, context: Context, now: Now): Promise<Conclusion> =>
       database.transact(async (unit) => {
         await requireLease(unit, context.lease);
-        const candidates = await candidatesOf(unit, kind, proof, context.unannounced);
+        const candidates = await candidatesOf(unit, kind, proof, context.unannounced, iso(now.wall));
         if (candidates.size === 0) return { deleted: [], pending: [] };
         return await conclude(unit, kind, candidates, context, now);
       }),

@@ -388,6 +388,21 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
+      'goes once it is approved and proven, even if the full sync that proves it goes on for longer than the approval holds',
+      inScene(open, async (scene) => {
+        const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
+        await showAll(scene, 'vendor', named(10));
+        await prove(scene, 'vendor', named(4));
+        await scene.conclude('vendor', { syncRunId: fullSync.id });
+        await scene.store.approveDeletions(fullSync.id, scene.now().wall + HOUR_MS, named(3));
+        await prove(scene, 'vendor', named(4));
+        const early = await scene.conclude('vendor', { unannounced: [] });
+        expect(early.deleted.map((one) => one.id).sort()).toEqual(named(3));
+        expect(await pending(scene)).toEqual(['ven_3']);
+      }),
+    );
+
+    it(
       'that nothing alive can witness waits for approval, and then goes without a witness',
       inScene(open, async (scene) => {
         const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
