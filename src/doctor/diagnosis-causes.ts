@@ -33,7 +33,7 @@ export interface Cause {
   code: string;
   what: string;
   remedy: string;
-  /** Settings that would accept the delivery, if there are any. A signature that fits proves them. */
+  /** Settings that would accept the delivery, if there are any. A signature that fits proves them, unless the header alone decided. */
   settings?: Readonly<Record<string, string>>;
 }
 

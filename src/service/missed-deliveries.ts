@@ -194,8 +194,9 @@ export function createDeliveryWatch(options: {
   function noteUnread({ kind, recordId: id }: About): void {
     // Without the API nothing can be read. An event of no kind is about nothing that is mirrored.
     if (backfill === null || kind === null) return;
-    if (id === null || unread.size >= UNKEPT_RECORDS_MAX) isAllUnread = true;
-    else unread.set(`${kind} ${id}`, { kind, id });
+    const key = `${kind} ${id}`;
+    if (id === null || (unread.size >= UNKEPT_RECORDS_MAX && !unread.has(key))) isAllUnread = true;
+    else unread.set(key, { kind, id });
   }
 
   /** Records about which a delivery could not be stored are read again, as after an event: the sender may give the delivery up. */
