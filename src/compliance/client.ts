@@ -1,6 +1,5 @@
 import { type Clock, type Moment, momentOf } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
-import { userAgent } from '../platform/package.ts';
 import type { Budget, Lane, Ticket } from './budget.ts';
 import type { Credentials } from './credentials.ts';
 import { holdsNothing, type List, listIn, recordIn, WRAPPERS } from './envelope.ts';
@@ -16,6 +15,7 @@ import {
   judge,
   pauseAfter,
   retryAfterIn,
+  urlFor,
 } from './transport.ts';
 
 /** When the request was sent, after its wait for the budget, and when its answer had been read. */
@@ -51,27 +51,6 @@ export interface PageCallOptions extends CallOptions {
   isBehindLast?: boolean;
   /** Sent instead of the configured parameters, to find out which ones the service uses. */
   query?: Record<string, string> | undefined;
-}
-
-/**
- * The API. Each call is one request, or two when a GET got a 401 and the credentials could be renewed. Every failure is thrown
- * as UpstreamError, except UnaddressableError for an id that no path can carry, the credentials' own errors, and the reason of
- * the caller's abort.
- */
-export interface ComplianceClient {
-  /** `page`: its number, or how many records to skip where the page parameter is an offset. */
-  listPage(kind: ListedKind, page: number, options: PageCallOptions): Promise<Page>;
-  /** `missing`: a 404 or a 410. A found object has the id that was asked for, or none. */
-  getRecord(kind: FetchedKind, id: string, options: CallOptions): Promise<RecordAnswer>;
-  /** Any 2xx is success. The answer is returned whole, because its secret is shown only once. */
-  registerWebhook(request: RegistrationRequest, options: CallOptions): Promise<RegistrationAnswer>;
-  /**
-   * Any other request, such as a create. Any 2xx is success (null if empty). `path` is below the base URL, percent-encoded, and
-   * may have a query. `body` is JSON text, sent as it is.
-   */
-  request(
-    request: { method: 'GET' | 'POST'; path: string; body?: string } & CallOptions,
-  ): Promise<Exchanged<unknown>>;
 }
 
 export interface ObservedRequest {
@@ -112,13 +91,25 @@ const isOk = (status: number) => status === 200;
 const isAny2xx = (status: number) => status >= 200 && status < 300;
 const isPage = (headers: Headers) => /^\s*text\/html\b/i.test(headers.get('content-type') ?? '');
 
-export function createClient(options: ClientOptions): ComplianceClient {
+export type ComplianceClient = ReturnType<typeof createClient>;
+
+/**
+ * The API. Each call is one request, or two when a GET got a 401 and the credentials could be renewed. Every failure is thrown
+ * as UpstreamError, except UnaddressableError for an id that no path can carry, the credentials' own errors, and the reason of
+ * the caller's abort.
+ */
+export function createClient(options: ClientOptions) {
   const { settings, pointers } = options;
   const send = createSender(options);
   const idOf = (kind: Kind) => (object: JsonObject) => recordIdIn(object, kind, pointers);
 
   return {
-    async listPage(kind, page, { isBehindLast = false, query: asked, ...call }) {
+    /** `page`: its number, or how many records to skip where the page parameter is an offset. */
+    async listPage(
+      kind: ListedKind,
+      page: number,
+      { isBehindLast = false, query: asked, ...call }: PageCallOptions,
+    ): Promise<Page> {
       const { pageParam, perPageParam, pageSize } = settings.paging;
       // Always the configured size, even if an answer names another: a change during a list scan would move the pages.
       const query = new URLSearchParams(
@@ -136,7 +127,8 @@ export function createClient(options: ClientOptions): ComplianceClient {
       return { ...value, began, ended };
     },
 
-    async getRecord(kind, id, call) {
+    /** `missing`: a 404 or a 410. A found object has the id that was asked for, or none. */
+    async getRecord(kind: FetchedKind, id: string, call: CallOptions): Promise<RecordAnswer> {
       const { value, began, ended } = await send<RecordOutcome>({
         ...call,
         method: 'GET',
@@ -151,7 +143,8 @@ export function createClient(options: ClientOptions): ComplianceClient {
       return { ...value, began, ended };
     },
 
-    async registerWebhook(registration, call) {
+    /** Any 2xx is success. The answer is returned whole, because its secret is shown only once. */
+    async registerWebhook(registration: RegistrationRequest, call: CallOptions): Promise<RegistrationAnswer> {
       const { value } = await send({
         ...call,
         method: 'POST',
@@ -165,7 +158,13 @@ export function createClient(options: ClientOptions): ComplianceClient {
       return value;
     },
 
-    request: (request) =>
+    /**
+     * Any other request, such as a create. Any 2xx is success (null if empty). `path` is below the base URL, percent-encoded, and
+     * may have a query. `body` is JSON text, sent as it is.
+     */
+    request: (
+      request: Pick<Expectation<unknown>, 'method' | 'path' | 'body'> & CallOptions,
+    ): Promise<Exchanged<unknown>> =>
       send({
         ...request,
         isSuccess: isAny2xx,
@@ -178,7 +177,6 @@ export function createClient(options: ClientOptions): ComplianceClient {
 /** Sends requests with credentials and within the budget. A GET that got a 401 is sent once more with renewed credentials. */
 function createSender(options: ClientOptions) {
   const { settings, credentials, budget, clock } = options;
-  const agent = userAgent();
 
   /** The authorization server may ask us to wait too. Then all requests wait, because they need its credentials. */
   async function obeying<T>(answer: Promise<T> | T): Promise<T> {
@@ -211,17 +209,8 @@ function createSender(options: ClientOptions) {
     const url = urlFor(settings.baseUrl, path);
     const ticket = await budget.take(request.lane, signal);
     const authorization = await authorize(request, ticket);
-    const headers: Record<string, string> = {
-      accept: 'application/json',
-      // By default fetch also offers brotli, whose decoder has had a security flaw.
-      'accept-encoding': 'gzip',
-      authorization,
-      'user-agent': agent,
-    };
-    if (body !== null) headers['content-type'] = 'application/json';
-
     const began = momentOf(clock);
-    const reply = await exchange(url, { method, headers, body }, settings.timeoutMs, signal);
+    const reply = await exchange(url, { method, authorization, body }, settings.timeoutMs, signal);
     ticket.arrived();
     const ended = momentOf(clock);
 
@@ -280,22 +269,4 @@ const ROUTES: readonly string[] = [
 export function routeOf(path: string): string {
   const route = path.split('?')[0]!.replace(/^(\/[^/]+)\/[^/]+$/, '$1/{id}');
   return ROUTES.includes(route) ? route : 'other';
-}
-
-/**
- * The absolute URL of `path`, which starts with a slash, is percent-encoded and may have a query.
- * @throws UnaddressableError when URL parsing would change the path.
- */
-export function urlFor(baseUrl: URL, path: string): URL {
-  const mark = path.indexOf('?');
-  const pathname = mark === -1 ? path : path.slice(0, mark);
-  const url = new URL(baseUrl);
-  const intended = baseUrl.pathname.replace(/^(.*[^/])?\/*$/s, '$1') + pathname;
-  url.pathname = intended;
-  url.search = mark === -1 ? '' : path.slice(mark);
-  url.hash = '';
-  if (!pathname.startsWith('/') || url.pathname !== intended) {
-    throw new UnaddressableError(`the path ${JSON.stringify(pathname)} would be sent as ${url.pathname}`);
-  }
-  return url;
 }

@@ -1,12 +1,11 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
 import type { Clock } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
-import { userAgent } from '../platform/package.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
 import { openSecret, sealSecret } from './secrets.ts';
-import { type Answer, ExchangeFailure, exchange, retryAfterIn } from './transport.ts';
+import { type Answer, ExchangeFailure, exchange, retryAfterIn, urlFor } from './transport.ts';
 
 // ─── tokens ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -142,12 +141,7 @@ export type TokenEndpoint = ReturnType<typeof createTokenEndpoint>;
 export function createTokenEndpoint(options: { settings: ComplianceSettings; clock: Pick<Clock, 'wall'> }) {
   const { settings, clock } = options;
   const clientId = settings.clientId!;
-  const addressOf = (path: string) => {
-    const url = new URL(settings.authUrl!);
-    url.pathname = `${url.pathname.replace(/^(.*[^/])?\/*$/s, '$1')}${path}`;
-    return url;
-  };
-  const agent = userAgent();
+  const addressOf = (path: string) => urlFor(settings.authUrl!, path);
 
   async function grant(
     fields: Readonly<Record<string, string>>,
@@ -162,14 +156,7 @@ export function createTokenEndpoint(options: { settings: ComplianceSettings; clo
     };
     signal.addEventListener('abort', leave, { once: true });
     try {
-      const headers = {
-        accept: 'application/json',
-        'accept-encoding': 'gzip',
-        'content-type': 'application/json',
-        'user-agent': agent,
-      };
-      const body = JSON.stringify(fields);
-      const request = { method: 'POST', headers, body };
+      const request = { method: 'POST', body: JSON.stringify(fields) };
       const reply = await exchange(addressOf('/oauth/token'), request, settings.timeoutMs, own.signal);
       if (reply instanceof ExchangeFailure && reply.kind === 'cancelled') throw signal.reason;
       const answer = answerOf(reply, clock.wall());
@@ -305,7 +292,7 @@ export function startConsent(options: { pkce: boolean; state: boolean }): Consen
 
 /** S256 of RFC 7636. */
 export function challengeOf(verifier: string): string {
-  return createHash('sha256').update(verifier).digest('base64url');
+  return hash('sha256', verifier, 'base64url');
 }
 
 /** The answer in the parameters of a redirect, which anyone may have made up. */
@@ -328,6 +315,6 @@ export function readConsent(parameters: URLSearchParams, attempt: ConsentAttempt
 }
 
 function isSame(given: string, expected: string): boolean {
-  const digest = (text: string) => createHash('sha256').update(text).digest();
+  const digest = (text: string) => hash('sha256', text, 'buffer');
   return timingSafeEqual(digest(given), digest(expected));
 }

@@ -108,12 +108,14 @@ export interface LearnedPointer {
 /** The pointers of the settings, and after them the learned ones. */
 export function withLearned(pointers: IdPointers, learned: readonly LearnedPointer[]): IdPointers {
   if (learned.length === 0) return pointers;
-  const both = KINDS.map((kind) => {
+  return forEachKind((kind) => {
     const paths = learned.filter((one) => one.kind === kind).map((one) => one.path);
-    return [kind, [...new Set([...pointers[kind], ...paths])]] as const;
+    return [...new Set([...pointers[kind], ...paths])];
   });
-  return Object.fromEntries(both) as unknown as IdPointers;
 }
+
+const forEachKind = <T>(of: (kind: Kind) => T) =>
+  Object.fromEntries(KINDS.map((kind) => [kind, of(kind)])) as Record<Kind, T>;
 
 /** The name of the setting that holds a kind's pointers. */
 export const pointersSettingOf = (kind: Kind): string => `ID_POINTERS_${kind.toUpperCase()}`;
@@ -179,8 +181,6 @@ function pathsOf(pointers: IdPointers): Paths {
 
 function takeApart(pointers: IdPointers): Paths {
   const split = (list: readonly string[]) => list.map((pointer) => pointer.split('.'));
-  const forEachKind = <T>(of: (kind: Kind) => T) =>
-    Object.fromEntries(KINDS.map((kind) => [kind, of(kind)])) as Record<Kind, T>;
   const own = forEachKind((kind) => split(pointers[kind]));
   const assessments = forEachKind((kind) =>
     split(pointers.risk_assessment.filter((pointer) => !pointers[kind].includes(pointer))),

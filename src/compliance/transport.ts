@@ -1,7 +1,13 @@
 import { isUtf8 } from 'node:buffer';
 import type { ComplianceSettings } from '../platform/config.ts';
+import { userAgent } from '../platform/package.ts';
 import { MalformedAnswer } from './envelope.ts';
-import { UpstreamError, type UpstreamErrorDetails, type UpstreamErrorKind } from './errors.ts';
+import {
+  UnaddressableError,
+  UpstreamError,
+  type UpstreamErrorDetails,
+  type UpstreamErrorKind,
+} from './errors.ts';
 import { parseJson } from './json.ts';
 import { reasonIn } from './registration.ts';
 
@@ -18,6 +24,8 @@ export const MAX_RESPONSE_BYTES = 16 * 1024 * 1024;
 export const MAX_RESPONSE_VALUES = 1_000_000;
 const [COMMA, OPENS_LIST, OPENS_OBJECT] = Buffer.from(',[{');
 
+const AGENT = userAgent();
+
 /** How much of an error answer's body is kept: enough to recognise it, too little to fill a table. */
 const EXCERPT_BYTES = 2048;
 
@@ -26,6 +34,24 @@ export interface Answer {
   headers: Headers;
   /** The whole body of a 2xx; otherwise only its first `EXCERPT_BYTES` or a little more. */
   body: Uint8Array;
+}
+
+/**
+ * The absolute URL of `path`, which starts with a slash, is percent-encoded and may have a query.
+ * @throws UnaddressableError when URL parsing would change the path.
+ */
+export function urlFor(baseUrl: URL, path: string): URL {
+  const mark = path.indexOf('?');
+  const pathname = mark === -1 ? path : path.slice(0, mark);
+  const url = new URL(baseUrl);
+  const intended = baseUrl.pathname.replace(/^(.*[^/])?\/*$/s, '$1') + pathname;
+  url.pathname = intended;
+  url.search = mark === -1 ? '' : path.slice(mark);
+  url.hash = '';
+  if (!pathname.startsWith('/') || url.pathname !== intended) {
+    throw new UnaddressableError(`the path ${JSON.stringify(pathname)} would be sent as ${url.pathname}`);
+  }
+  return url;
 }
 
 /** An HTTP exchange without a complete answer. Thrown only within this file; `exchange` returns it. */
@@ -53,7 +79,7 @@ export class ExchangeFailure extends Error {
  */
 export async function exchange(
   url: URL,
-  request: { method: string; headers: Record<string, string>; body: string | null },
+  { method, authorization, body: text }: { method: string; authorization?: string; body: string | null },
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<Answer | ExchangeFailure> {
@@ -69,10 +95,16 @@ export async function exchange(
   let status: number | null = null;
   try {
     if (signal.aborted) throw new ExchangeFailure('cancelled', 'cancelled', { maybeSent: false });
-    const { headers, body: text } = request;
-    const sent = text === null ? request : { ...request, ...sentOnce(headers, text) };
+    const headers = {
+      accept: 'application/json',
+      // By default fetch also offers brotli, whose decoder has had a security flaw.
+      'accept-encoding': 'gzip',
+      'user-agent': AGENT,
+      ...(authorization === undefined ? {} : { authorization }),
+    };
     const response = await fetch(url, {
-      ...sent,
+      method,
+      ...(text === null ? { headers } : sentOnce(headers, text)),
       redirect: 'error',
       // A repair must not read from a cache.
       cache: 'no-store',
@@ -101,7 +133,7 @@ export async function exchange(
 function sentOnce(headers: Record<string, string>, body: string) {
   const length = String(Buffer.byteLength(body));
   return {
-    headers: { ...headers, 'content-length': length },
+    headers: { ...headers, 'content-type': 'application/json', 'content-length': length },
     body: new Blob([body]).stream(),
     duplex: 'half' as const,
   };

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { recordPath, routeOf, urlFor } from '../../src/compliance/client.ts';
+import { recordPath, routeOf } from '../../src/compliance/client.ts';
 import { UnaddressableError } from '../../src/compliance/errors.ts';
 import { isAddressable, isUsableId } from '../../src/compliance/pointers.ts';
+import { urlFor } from '../../src/compliance/transport.ts';
 
 const base = new URL('https://compliance.example/api/v1');
 
