@@ -1,6 +1,6 @@
 import type { SignatureSettings } from '../platform/config.ts';
 import { MIN_SIGNING_KEY_BYTES, partsOfEncoding, type SecretEncoding } from '../platform/signing-secret.ts';
-import type { BadSignatureHeader, parseSignatureHeader } from '../receive/signature.ts';
+import type { parseSignatureHeader, SignatureRejectionReason } from '../receive/signature.ts';
 import type { BodyFault } from './diagnosis-bodies.ts';
 import { type ClaimedSignature, DIGEST_BYTES, type Fit, templateText } from './diagnosis-search.ts';
 
@@ -171,7 +171,7 @@ function hashByLength(signatures: readonly ClaimedSignature[]): string | null {
 
 const NO_V1_REMEDY = `The sender must sign with the scheme v1. ${ASK_SENDER}`;
 const FORM_REMEDY = `The form is "t=<seconds>, v1=<hex>". ${ASK_SENDER}`;
-const FORM_FAULTS: Partial<Record<BadSignatureHeader['reason'], string>> = {
+const FORM_FAULTS: Partial<Record<SignatureRejectionReason, string>> = {
   header_too_long: 'The header is longer than any rightful one.',
   malformed_header:
     'The header has an element that is not of the form key=value, or blanks in the wrong place.',

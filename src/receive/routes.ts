@@ -81,6 +81,15 @@ export const REJECTION_BODY_BYTES = 16_384;
 
 const EMPTY = Buffer.alloc(0);
 
+/** A delivery whose headers have come. */
+interface Arrival {
+  incoming: IncomingMessage;
+  /** By `performance.now`. */
+  startedAt: number;
+  /** Its Content-Length; 0: it has none. */
+  declaredBytes: number;
+}
+
 /**
  * The public listener: `POST /webhooks` and `GET /livez`. Needs Node's own request (`env.incoming`), which @hono/node-server
  * passes along. Checks in this order: path, method, size, Content-Encoding, signature, JSON, envelope. If the headers alone
@@ -93,42 +102,40 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   const shares = createShares();
 
   async function receive(incoming: IncomingMessage): Promise<Response> {
-    const startedAt = performance.now();
+    const declaredBytes = Number(incoming.headers['content-length'] ?? 0);
+    const arrival = { incoming, startedAt: performance.now(), declaredBytes };
     // Without a proxy, connections are limited instead.
     const client = addresses.isProxy(incoming.socket.remoteAddress) ? addresses.of(incoming) : null;
     const network = client === null ? null : networkOf(client);
-    if (network !== null && !shares.enter(network)) return tooMany('address_share', startedAt);
+    if (network !== null && !shares.enter(network)) return tooMany('address_share', arrival);
     let body: Buffer | NoBody = EMPTY;
     try {
-      const declaredBytes = Number(incoming.headers['content-length'] ?? 0);
-      if (declaredBytes > settings.maxBodyBytes)
-        return rejectUnread('too_large', incoming, declaredBytes, startedAt);
-      if (!isIdentity(incoming.headers['content-encoding'])) {
-        return rejectUnread('content_encoding', incoming, declaredBytes, startedAt);
-      }
-      if (settings.secrets().length === 0) return lackSecret(incoming, null, declaredBytes, startedAt);
+      if (declaredBytes > settings.maxBodyBytes) return rejectUnread('too_large', arrival);
+      if (!isIdentity(incoming.headers['content-encoding'])) return rejectUnread('content_encoding', arrival);
+      if (settings.secrets().length === 0) return lackSecret(arrival, null);
       const headerOf = (name: string) => headerIn(incoming, name);
       const claimed = readSignature(headerIn(incoming, settings.header), headerOf, settings);
-      if (!claimed.ok) return rejectSignature(claimed, incoming, null, declaredBytes, startedAt);
+      if (!claimed.ok) return rejectSignature(claimed, arrival, null);
       body = await bodies.read(incoming, settings.maxBodyBytes, declaredBytes);
       if (body === 'too_large')
-        return rejectUnread('too_large', incoming, settings.maxBodyBytes + 1, startedAt);
-      if (body === 'too_many_pieces')
-        return rejectUnread('too_many_chunks', incoming, declaredBytes, startedAt);
-      if (body === 'no_room') return tooMany('bodies_in_flight', startedAt);
+        return rejectUnread('too_large', { ...arrival, declaredBytes: settings.maxBodyBytes + 1 });
+      if (body === 'too_many_pieces') return rejectUnread('too_many_chunks', arrival);
+      if (body === 'no_room') return tooMany('bodies_in_flight', arrival);
       if (body === 'aborted') {
-        report('aborted', 'incomplete_body', startedAt);
+        report('aborted', 'incomplete_body', arrival);
         return problem(400, 'incomplete_body', 'The body ended early.');
       }
       // Asked again, because a secret may have been added while the body arrived.
       const secrets = settings.secrets();
-      if (secrets.length === 0) return lackSecret(incoming, body, body.length, startedAt);
-      return await judge(incoming, claimed, { body, headerOf, secrets }, startedAt);
+      if (secrets.length === 0) return lackSecret(arrival, body);
+      return await judge(arrival, claimed, { body, headerOf, secrets });
     } catch (error) {
       const unavailable = error instanceof StoreUnavailable;
       const reason = unavailable ? error.code : 'internal_error';
-      report(unavailable ? 'unavailable' : 'failed', reason, startedAt, { fields: { error } });
-      return unavailable ? storeUnavailable() : internalError();
+      report(unavailable ? 'unavailable' : 'failed', reason, arrival, { fields: { error } });
+      if (!unavailable) return internalError();
+      const headers = retryAfter(STORE_RETRY_AFTER_SECONDS);
+      return problem(503, 'unavailable', 'The delivery cannot be kept now.', LATER, headers);
     } finally {
       if (typeof body === 'object') bodies.release(body);
       if (network !== null) shares.leave(network);
@@ -137,17 +144,17 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
 
   /** Checks the signature, the JSON and the envelope, and commits. */
   async function judge(
-    incoming: IncomingMessage,
+    arrival: Arrival,
     claimed: ClaimedSignature,
     { body, ...signed }: Omit<SignedDelivery, 'nowSeconds'> & { body: Buffer },
-    startedAt: number,
   ): Promise<Response> {
+    const { incoming } = arrival;
     const nowSeconds = Math.floor(clock.wall() / 1000);
     const verdict = verifySignature(claimed, { body, ...signed, nowSeconds }, settings);
     if (!verdict.ok) {
       return verdict.reason === 'bad_signature' && options.isSecretAwaited()
-        ? lackSecret(incoming, body, body.length, startedAt)
-        : rejectSignature(verdict, incoming, body, body.length, startedAt);
+        ? lackSecret(arrival, body)
+        : rejectSignature(verdict, arrival, body);
     }
     prove(incoming);
     options.onSecretUsed?.(signed.secrets[verdict.secretPosition]!);
@@ -158,7 +165,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       const { kind, recordId } = parsed.unusable;
       await stored(inbox.quarantine(parsed.unusable), parsed.unusable);
       const fields = { kind, record_id: recordId, bytes: body.length };
-      report('quarantined', parsed.reason, startedAt, { fields, address });
+      report('quarantined', parsed.reason, arrival, { fields, address });
       const title =
         parsed.code === 'invalid_json' ? 'The body is not a JSON object.' : 'The body is not an event.';
       return problem(400, parsed.code, title, `Reason: ${parsed.reason}. The delivery was kept.`);
@@ -167,12 +174,12 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     const outcome = await stored(inbox.accept(event, incoming.socket), event);
     if (outcome.status === 'duplicate') {
       const answered = { fields: namesOf(event), eventId: event.id, address };
-      if (outcome.conflicting) report('quarantined', 'conflicting_content', startedAt, answered);
-      else report('duplicate', '', startedAt, answered);
+      if (outcome.conflicting) report('quarantined', 'conflicting_content', arrival, answered);
+      else report('duplicate', '', arrival, answered);
       return json(200, `{"status":"duplicate","id":${JSON.stringify(event.id)}}`);
     }
     const fields = namesOf(event, outcome.seq);
-    report('accepted', event.known ? '' : 'unknown_type', startedAt, { fields, eventId: event.id, address });
+    report('accepted', event.known ? '' : 'unknown_type', arrival, { fields, eventId: event.id, address });
     return json(202, `{"status":"accepted","id":${JSON.stringify(event.id)}}`);
   }
 
@@ -185,40 +192,41 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     }
   }
 
-  /** `body` is null if the headers decided. */
+  // Of these, `body` is null if the headers or the size decided.
+
   function rejectSignature(
     { reason, t, macValid }: BadSignature,
-    incoming: IncomingMessage,
+    arrival: Arrival,
     body: Buffer | null,
-    bytes: number,
-    startedAt: number,
   ): Response {
-    reject(incoming, { reason, t, bytes }, body, startedAt);
+    reject(reason, t, arrival, body);
     if (macValid && t !== null) options.onRejectedTimestamp?.(reason, t);
     return new Response(UNAUTHORIZED_TEXT, { status: 401, headers: UNAUTHORIZED_HEADERS });
   }
 
   /** The fault is ours: we do not know the secret that may have signed the delivery. */
-  function lackSecret(
-    incoming: IncomingMessage,
-    body: Buffer | null,
-    bytes: number,
-    startedAt: number,
+  function lackSecret(arrival: Arrival, body: Buffer | null): Response {
+    reject('no_signing_secret', null, arrival, body);
+    const isAwaited = options.isSecretAwaited();
+    const headers = retryAfter(
+      isAwaited ? AWAITED_SECRET_RETRY_AFTER_SECONDS : NO_SECRET_RETRY_AFTER_SECONDS,
+    );
+    return problem(503, 'no_signing_secret', 'Deliveries cannot be verified yet.', LATER, headers);
+  }
+
+  function rejectUnread(
+    reason: 'too_large' | 'too_many_chunks' | 'content_encoding',
+    arrival: Arrival,
   ): Response {
-    const noted = { reason: 'no_signing_secret', t: null, bytes } as const;
-    reject(incoming, noted, body, startedAt);
-    return noSecret(options.isSecretAwaited());
+    reject(reason, null, arrival, null);
+    return reason === 'content_encoding' ? unsupportedEncoding() : tooLarge(reason, settings.maxBodyBytes);
   }
 
   /** Notes and counts a rejection. */
-  function reject(
-    incoming: IncomingMessage,
-    { reason, t, bytes }: { reason: string; t: string | null; bytes: number },
-    body: Buffer | null,
-    startedAt: number,
-  ): void {
+  function reject(reason: string, t: string | null, arrival: Arrival, body: Buffer | null): void {
+    const { incoming, declaredBytes } = arrival;
     const address = addresses.of(incoming);
-    const keptBody = bytes <= REJECTION_BODY_BYTES ? body : null;
+    const bytes = body?.length ?? declaredBytes;
     inbox.reject({
       reason,
       t,
@@ -226,26 +234,15 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       bodySha256: body === null ? null : hash('sha256', body, 'hex'),
       header: headerIn(incoming, settings.header)?.slice(0, MAX_HEADER_CHARACTERS) ?? null,
       // A copy, because the body's memory counts as free from now on.
-      body: keptBody === null ? null : Uint8Array.from(keptBody),
+      body: body === null || bytes > REJECTION_BODY_BYTES ? null : Uint8Array.from(body),
       address,
       wall: clock.wall(),
     });
-    report('rejected', reason, startedAt, { fields: { bytes }, address });
+    report('rejected', reason, arrival, { fields: { bytes }, address });
   }
 
-  /** For headers or size alone. */
-  function rejectUnread(
-    reason: 'too_large' | 'too_many_chunks' | 'content_encoding',
-    incoming: IncomingMessage,
-    bytes: number,
-    startedAt: number,
-  ): Response {
-    reject(incoming, { reason, t: null, bytes }, null, startedAt);
-    return reason === 'content_encoding' ? unsupportedEncoding() : tooLarge(reason, settings.maxBodyBytes);
-  }
-
-  function tooMany(reason: 'bodies_in_flight' | 'address_share', startedAt: number): Response {
-    report('unavailable', reason, startedAt);
+  function tooMany(reason: 'bodies_in_flight' | 'address_share', arrival: Arrival): Response {
+    report('unavailable', reason, arrival);
     const headers = retryAfter(TOO_MANY_RETRY_AFTER_SECONDS);
     return problem(503, 'too_many_deliveries', 'Too many deliveries come at once.', LATER, headers);
   }
@@ -254,7 +251,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   function report(
     outcome: DeliveryOutcome,
     reason: string,
-    startedAt: number,
+    { startedAt }: Arrival,
     {
       fields,
       eventId = null,
@@ -355,16 +352,6 @@ function unsupportedEncoding(): Response {
     'Send the body as it was signed, without Content-Encoding.',
     { 'accept-encoding': 'identity' },
   );
-}
-
-function storeUnavailable(): Response {
-  const headers = retryAfter(STORE_RETRY_AFTER_SECONDS);
-  return problem(503, 'unavailable', 'The delivery cannot be kept now.', LATER, headers);
-}
-
-function noSecret(isAwaited: boolean): Response {
-  const headers = retryAfter(isAwaited ? AWAITED_SECRET_RETRY_AFTER_SECONDS : NO_SECRET_RETRY_AFTER_SECONDS);
-  return problem(503, 'no_signing_secret', 'Deliveries cannot be verified yet.', LATER, headers);
 }
 
 function internalError(): Response {

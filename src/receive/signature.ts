@@ -39,10 +39,14 @@ export type SignatureRejectionReason =
 export interface BadSignature {
   ok: false;
   reason: SignatureRejectionReason;
-  /** As sent, even if it is no number; null: absent. */
+  /** As sent, even if it is no number; null: absent, or not found before the error. */
   t: string | null;
   /** True: someone who knows a secret signed exactly these bytes. */
   macValid: boolean;
+}
+
+function bad(reason: SignatureRejectionReason, t: string | null, macValid = false): BadSignature {
+  return { ok: false, reason, t, macValid };
 }
 
 export type SignatureVerdict =
@@ -71,14 +75,13 @@ export function readSignature(
   settings: Pick<VerificationSettings, 'template' | 'algorithm'>,
 ): ClaimedSignature | BadSignature {
   const header = parseSignatureHeader(headerValue, DIGEST_BYTES[settings.algorithm]);
-  if (!header.ok) return { ok: false, reason: header.reason, t: header.t, macValid: false };
-  const { t, signatures } = header;
+  if (!header.ok) return header;
+  const { t } = header;
   const inSeconds = TIMESTAMP.test(t);
-  if (!inSeconds && !MILLISECONDS.test(t)) return { ok: false, reason: 'bad_timestamp', t, macValid: false };
-  if (lacksSignedHeader(settings.template, headerOf)) {
-    return { ok: false, reason: 'missing_signed_header', t, macValid: false };
-  }
-  return { ok: true, t, signatures, inSeconds };
+  if (!inSeconds && !MILLISECONDS.test(t)) return bad('bad_timestamp', t);
+  const isMissing = (part: TemplatePart) => part.kind === 'header' && headerOf(part.name) === undefined;
+  if (settings.template.some(isMissing)) return bad('missing_signed_header', t);
+  return { ...header, inSeconds };
 }
 
 /**
@@ -92,18 +95,11 @@ export function verifySignature(
 ): SignatureVerdict {
   const { t, inSeconds } = claimed;
   const secretPosition = findSigner(claimed, delivery, settings);
-  if (secretPosition === -1) {
-    return { ok: false, reason: inSeconds ? 'bad_signature' : 'bad_timestamp', t, macValid: false };
-  }
-
-  if (!inSeconds) return { ok: false, reason: 'timestamp_milliseconds', t, macValid: true };
+  if (secretPosition === -1) return bad(inSeconds ? 'bad_signature' : 'bad_timestamp', t);
+  if (!inSeconds) return bad('timestamp_milliseconds', t, true);
   const ageSeconds = delivery.nowSeconds - Number(t);
-  if (ageSeconds > settings.toleranceSeconds) {
-    return { ok: false, reason: 'timestamp_too_old', t, macValid: true };
-  }
-  if (-ageSeconds > settings.toleranceSeconds) {
-    return { ok: false, reason: 'timestamp_too_new', t, macValid: true };
-  }
+  if (ageSeconds > settings.toleranceSeconds) return bad('timestamp_too_old', t, true);
+  if (-ageSeconds > settings.toleranceSeconds) return bad('timestamp_too_new', t, true);
   return { ok: true, t, secretPosition };
 }
 
@@ -159,25 +155,11 @@ function keyOf(secret: Uint8Array): KeyObject {
   return key;
 }
 
-function lacksSignedHeader(template: readonly TemplatePart[], headerOf: HeaderOf): boolean {
-  return template.some((part) => part.kind === 'header' && headerOf(part.name) === undefined);
-}
-
 /** The parts of `t=<unix_timestamp>, v1=<hex_signature>`: `t` as sent and not checked, each v1 as checked hex. */
 export interface SignatureHeader {
   ok: true;
   t: string;
   signatures: readonly string[];
-}
-
-export interface BadSignatureHeader {
-  ok: false;
-  reason: Exclude<
-    SignatureRejectionReason,
-    'bad_timestamp' | 'missing_signed_header' | 'bad_signature' | `timestamp_${string}`
-  >;
-  /** As sent, if it was found before the error. */
-  t: string | null;
 }
 
 /** About twice the length of eight SHA-256 signatures. */
@@ -196,29 +178,27 @@ const HEX = /^[0-9A-Fa-f]*$/;
 export function parseSignatureHeader(
   value: string | undefined,
   digestBytes: number,
-): SignatureHeader | BadSignatureHeader {
-  if (value === undefined || value === '') return { ok: false, reason: 'missing_header', t: null };
-  if (value.length > MAX_HEADER_CHARACTERS) return { ok: false, reason: 'header_too_long', t: null };
+): SignatureHeader | BadSignature {
+  if (value === undefined || value === '') return bad('missing_header', null);
+  if (value.length > MAX_HEADER_CHARACTERS) return bad('header_too_long', null);
 
   let t: string | null = null;
   const signatures: string[] = [];
   for (const text of value.split(',')) {
-    if (!ELEMENT.test(text)) return { ok: false, reason: 'malformed_header', t };
+    if (!ELEMENT.test(text)) return bad('malformed_header', t);
     const equals = text.indexOf('=');
     const key = text.slice(0, equals).trimStart();
     const content = text.slice(equals + 1);
     if (key === 't') {
-      if (t !== null && t !== content) return { ok: false, reason: 'conflicting_timestamps', t };
+      if (t !== null && t !== content) return bad('conflicting_timestamps', t);
       t = content;
     } else if (key === 'v1') {
-      if (content.length !== digestBytes * 2 || !HEX.test(content)) {
-        return { ok: false, reason: 'malformed_signature', t };
-      }
+      if (content.length !== digestBytes * 2 || !HEX.test(content)) return bad('malformed_signature', t);
       signatures.push(content);
     }
   }
-  if (t === null) return { ok: false, reason: 'no_timestamp', t };
-  if (signatures.length === 0) return { ok: false, reason: 'no_signature', t };
-  if (signatures.length > MAX_SIGNATURES) return { ok: false, reason: 'too_many_signatures', t };
+  if (t === null) return bad('no_timestamp', t);
+  if (signatures.length === 0) return bad('no_signature', t);
+  if (signatures.length > MAX_SIGNATURES) return bad('too_many_signatures', t);
   return { ok: true, t, signatures };
 }
