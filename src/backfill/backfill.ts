@@ -123,8 +123,7 @@ export function createBackfill(options: BackfillOptions) {
   const refetch = createRefetch({ ...context, idsBeside: createIdsBeside(seekers) });
   const fullSyncer = createFullSyncer({ ...context, refetch, reserved });
   const dryRun = createDryRun(context);
-  let seeking: Promise<void> | null = null;
-  let looking: Promise<void> | null = null;
+  const beside = new Map<string, Promise<void>>();
   const resumable = new Map(
     options.interrupted
       .filter(({ pages }) => pages >= PAGES_WORTH_RESUMING)
@@ -300,38 +299,30 @@ export function createBackfill(options: BackfillOptions) {
     if (needsList && (await store.countProofs(kind)).proven > 0) scanForEvents(kind);
   }
 
-  /** One at a time, beside everything else. */
-  function planUnnamedEvents(): void {
-    if (seeking !== null) return;
-    seeking = unnamedEvents
-      .look()
-      .then((more) => {
-        if (more) wake();
-      })
+  /** Work beside everything else, of each sort one at a time. */
+  function beginBeside(sort: 'search' | 'look', work: () => Promise<void>): void {
+    if (beside.has(sort)) return;
+    const done = work()
       .catch((error) => {
-        // An answer of the API is no failure of ours: `health` has it, and the search is repeated.
+        // An answer of the API is no failure of ours: `health` has it.
         if (!(error instanceof UpstreamError)) options.onError(error);
       })
-      .finally(() => {
-        seeking = null;
-      });
+      .finally(() => beside.delete(sort));
+    beside.set(sort, done);
+  }
+
+  async function searchUnnamed(): Promise<void> {
+    if (await unnamedEvents.look()) wake();
   }
 
   /** Asks the API now and then while there is nothing to read, so that an outage is noticed. */
-  function planLook(): void {
-    if (looking !== null || !upstream.isLookDue(lookEveryMs(options.requestsPerMinute))) return;
-    looking = upstream
-      .look()
-      .then((refused) => {
-        if (refused === null) return;
-        // The kind's full sync is tried again until the API accepts it.
-        planOf(refused).reasons.add('gap');
-        wake();
-      })
-      .catch(options.onError)
-      .finally(() => {
-        looking = null;
-      });
+  async function lookIfDue(): Promise<void> {
+    if (!upstream.isLookDue(lookEveryMs(options.requestsPerMinute))) return;
+    const refused = await upstream.look();
+    if (refused === null) return;
+    // The kind's full sync is tried again until the API accepts it.
+    planOf(refused).reasons.add('gap');
+    wake();
   }
 
   // ─── the planner ──────────────────────────────────────────────────────────────────────────────────────
@@ -404,8 +395,8 @@ export function createBackfill(options: BackfillOptions) {
               if (kind !== 'policy') await judgeProofs(kind);
             }
             startRepairs(due);
-            planUnnamedEvents();
-            planLook();
+            beginBeside('search', searchUnnamed);
+            beginBeside('look', lookIfDue);
           }
         } catch (error) {
           options.onError(error);
@@ -415,8 +406,7 @@ export function createBackfill(options: BackfillOptions) {
       }
       await Promise.all([
         ...[...repairs.values()].map((repair) => repair.done),
-        seeking,
-        looking,
+        ...beside.values(),
         ...[...plans.values()].map((plan) => plan.running),
       ]);
     },

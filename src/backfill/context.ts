@@ -1,13 +1,14 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
-import { type Clock, momentOf } from '../platform/clock.ts';
+import { type Clock, type Moment, momentOf } from '../platform/clock.ts';
 import type {
   Applied,
   BackfillStore,
   DirtyTiming,
   GapKey,
   OperatorStore,
+  ReadMoment,
   RepairStore,
 } from '../store/store.ts';
 
@@ -47,3 +48,19 @@ export function createGapKeeper(options: {
 /** The `cause` of what a read writes. Null: a refetch by itself, outside a sync run. */
 export const causeOf = (syncRunId: number | null): string =>
   syncRunId === null ? 'refetch' : `sync:${syncRunId}`;
+
+/** When a read began and ended; on a shared clock the earliest and the latest moment that it may be. `number`: the counter before it. */
+export function readMoment(
+  clock: Pick<Clock, 'marginMs'>,
+  number: number,
+  began: Pick<Moment, 'steady'>,
+  ended: Moment,
+): ReadMoment {
+  const marginMs = clock.marginMs?.() ?? 0;
+  return {
+    number,
+    beganAt: began.steady - marginMs,
+    endedAt: ended.steady + marginMs,
+    endedWall: ended.wall,
+  };
+}

@@ -71,6 +71,17 @@ interface Running {
   unlisted: string[];
 }
 
+/** How records are read by their own addresses. */
+interface Reading {
+  kind: FetchedKind;
+  run: Running;
+  /** A complete list scan of this full sync has not shown them. */
+  absentFromList: boolean;
+}
+
+const unread = (what: string | number, failed: number) =>
+  `the list leaves out ${what} records, and ${failed} of these could not be read at their own addresses`;
+
 const COMPLETE: Ending = { outcome: 'complete', error: null };
 const incomplete = (error: string | null, more: Pick<Ending, 'mismatch' | 'resumed'> = {}): Ending => ({
   outcome: 'incomplete',
@@ -133,11 +144,8 @@ export function createFullSyncer(
     const progress = run.shown;
     const differences = run.differences.report();
     const hasDifferences = differences.missing + differences.extra + differences.different > 0;
-    await store.finishSyncRun(
-      id,
-      { ...ending, progress, differences: { ...differences }, hasDifferences },
-      momentOf(clock),
-    );
+    const end = { ...ending, progress, differences: { ...differences }, hasDifferences };
+    await store.finishSyncRun(id, end, momentOf(clock));
     const durationMs = clock.steady() - startedAt;
     const result = { kind, id, reason, progress, differences, durationMs, ...ending };
     options.onFullSync(result);
@@ -171,30 +179,24 @@ export function createFullSyncer(
     totals.set(kind, first.total ?? first.ids.size);
     if (kind === 'vendor') {
       await refetchUnreadable(kind, run);
-      const read = await readEach(kind, run, [...lacking]);
-      const failed = read.failed + (await proveByReading(kind, run, read.missing, false));
-      if (failed > 0) {
-        return incomplete(
-          `the list leaves out fields of ${lacking.size} records, and ${failed} of these could not be read at their own addresses`,
-        );
-      }
+      const reading = { kind, run, absentFromList: false };
+      const read = await readEach(reading, [...lacking]);
+      const failed = read.failed + (await proveByReading(reading, read.missing));
+      if (failed > 0) return incomplete(unread(`fields of ${lacking.size}`, failed));
     }
 
     const absent = await store.unseenBy(kind, run.shown.id, run.number);
     if (kind === 'policy') {
       return absent.length === 0 ? COMPLETE : await proveByLists(kind, run, absent, first, scanOnce);
     }
-    const failed = await proveByReading(kind, run, absent, true);
+    const failed = await proveByReading({ kind, run, absentFromList: true }, absent);
     // Not those that seem gone only since the list has shown them: the next list decides.
     await conclude(kind, run, null, [...lacking, ...absent]);
     if (run.unlisted.length > 0) {
       const error = `the list leaves out records that their own addresses still show: ${listed(run.unlisted)}`;
       return incomplete(error, { mismatch: first.total !== null });
     }
-    if (failed === 0) return COMPLETE;
-    return incomplete(
-      `the list leaves out ${absent.length} records, and ${failed} of these could not be read at their own addresses`,
-    );
+    return failed === 0 ? COMPLETE : incomplete(unread(absent.length, failed));
   }
 
   /** Waits until no page of a new list scan can be as old as the pages of this one. */
@@ -241,6 +243,7 @@ export function createFullSyncer(
   /** Reads every known assessment by itself, because no list shows them. */
   async function readKnown(run: Running): Promise<Ending> {
     const kind = 'risk_assessment';
+    const reading = { kind, run, absentFromList: false } as const;
     const { shown } = run;
     shown.estimatedTotal = await store.countKnown(kind);
     await upstream.probe(kind, run.lane, shown.estimatedTotal);
@@ -249,7 +252,7 @@ export function createFullSyncer(
     for (;;) {
       const ids = await store.untriedRecords(kind, shown.id, IDS_AT_ONCE);
       if (ids.length === 0) break;
-      const read = await readEach(kind, run, ids, false, async (id, outcome) => {
+      const read = await readEach(reading, ids, async (id, outcome) => {
         await store.markSynced(kind, id, shown.id);
         if (outcome !== 'failed') shown.seen += 1;
       });
@@ -259,32 +262,28 @@ export function createFullSyncer(
       reportProgress(run);
     }
     if (missing.length > 0) {
-      failed += await proveByReading(kind, run, missing, false);
+      failed += await proveByReading(reading, missing);
       await conclude(kind, run, null);
     }
-    if (failed === 0) return COMPLETE;
-    return incomplete(`${failed} of ${shown.estimatedTotal} records could not be read`);
+    return failed === 0
+      ? COMPLETE
+      : incomplete(`${failed} of ${shown.estimatedTotal} records could not be read`);
   }
 
   /**
    * Reads records that seem gone until each is shown or proven gone. They are deleted together afterwards, because many
    * deletions at once wait for a person. Resolves with how many could not be read.
    */
-  async function proveByReading(
-    kind: FetchedKind,
-    run: Running,
-    ids: readonly string[],
-    absentFromList: boolean,
-  ): Promise<number> {
+  async function proveByReading(reading: Reading, ids: readonly string[]): Promise<number> {
     let failed = 0;
-    await reserving(kind, ids, async () => {
+    await reserving(reading.kind, ids, async () => {
       let open = ids;
       for (let round = 0; round < 2 && open.length > 0; round += 1) {
-        if (round > 0 || !absentFromList) {
+        if (round > 0 || !reading.absentFromList) {
           await clock.sleep(timing.settleMs + 1, signal);
           signal.throwIfAborted();
         }
-        const read = await readEach(kind, run, open, absentFromList);
+        const read = await readEach(reading, open);
         open = read.missing;
         failed += read.failed;
       }
@@ -297,9 +296,10 @@ export function createFullSyncer(
    * Stops at the first failure; the next time, that vendor comes last.
    */
   async function refetchUnreadable(kind: 'vendor', run: Running): Promise<void> {
+    const reading = { kind, run, absentFromList: false };
     for (const id of await store.unreadableRecords(kind, IDS_AT_ONCE)) {
       signal.throwIfAborted();
-      const { outcome } = await reserving(kind, [id], () => refetch(kind, run, id, false, 0));
+      const { outcome } = await reserving(kind, [id], () => refetch(reading, id, 0));
       if (outcome === 'failed') return;
     }
   }
@@ -314,15 +314,13 @@ export function createFullSyncer(
     }
   }
 
-  const refetch = (kind: FetchedKind, run: Running, id: string, absentFromList: boolean, attempts: number) =>
+  const refetch = ({ kind, run, absentFromList }: Reading, id: string, attempts: number) =>
     options.refetch({ kind, id, attempts, lane: run.lane, syncRunId: run.shown.id, absentFromList });
 
   /** Reads these records, a few at a time. `missing`: ids that seem gone so far. `failed`: how many could not be read. */
   async function readEach(
-    kind: FetchedKind,
-    run: Running,
+    reading: Reading,
     ids: readonly string[],
-    absentFromList = false,
     onRead?: (id: string, outcome: ReadOutcome) => Promise<void>,
   ): Promise<{ missing: string[]; failed: number }> {
     const missing: string[] = [];
@@ -332,7 +330,7 @@ export function createFullSyncer(
       Array.from({ length: READS_AT_ONCE }, async () => {
         for (const id of rest) {
           signal.throwIfAborted();
-          const outcome = await readOne(kind, run, id, absentFromList);
+          const outcome = await readOne(reading, id);
           await onRead?.(id, outcome);
           if (outcome === 'missing') missing.push(id);
           if (outcome === 'failed') failed += 1;
@@ -344,14 +342,10 @@ export function createFullSyncer(
     return { missing, failed };
   }
 
-  async function readOne(
-    kind: FetchedKind,
-    run: Running,
-    id: string,
-    absentFromList: boolean,
-  ): Promise<ReadOutcome> {
+  async function readOne(reading: Reading, id: string): Promise<ReadOutcome> {
+    const { run, absentFromList } = reading;
     for (let tries = 1; ; tries += 1) {
-      const result = await refetch(kind, run, id, absentFromList, tries - 1);
+      const result = await refetch(reading, id, tries - 1);
       if (result.outcome === 'applied') {
         const { outcome, witness, announced } = result.applied;
         if (outcome === 'inserted' || outcome === 'unchanged') run.shown[outcome] += 1;
@@ -361,9 +355,8 @@ export function createFullSyncer(
         return 'shown';
       }
       if (result.outcome === 'missing') {
-        if (result.missing === 'pending') {
+        if (result.missing === 'pending')
           run.differences.found({ id, what: 'extra', fields: [], repaired: false });
-        }
         return result.missing === 'first' ? 'missing' : 'settled';
       }
       if (!isAddressable(id)) return 'settled';

@@ -11,6 +11,9 @@ import type { Upstream } from './upstream.ts';
 /** When each of this many list scans has shown new records that no event announced, the full sync fails, so that people see it. */
 const SCANS_MAX = 5;
 
+/** Why a list scan without the first pages is never complete. */
+const RESUMED = 'resumed, so it proves no absence';
+
 /** Records saved in one commit, whatever the page size. Deliveries wait for it: about 20 ms if all records are new. */
 const SLICE = 500;
 
@@ -106,7 +109,10 @@ export function createListScan(options: Context & { upstream: Upstream }) {
         for (const [id, rows] of found) clashes.set(id, rows);
         if (objects.length === 0) {
           checkClashes(kind, clashes);
-          Object.assign(scan, judgeEnd(scan, request.skip));
+          scan.ended = true;
+          scan.error = request.skip > 0 ? RESUMED : contradiction(scan.total, scan.ids.size);
+          scan.complete = scan.error === null;
+          scan.mismatch = !scan.complete && scan.error !== RESUMED;
           const isSuspect = showedUnannounced && scan.complete;
           scan.shortened = hasSeveralPages && (await isShortened(kind, scan.number, beganWall, isSuspect));
           scan.mayLack = showedUnannounced && (moved || scan.total === null || scan.shortened);
@@ -175,17 +181,6 @@ export function createListScan(options: Context & { upstream: Upstream }) {
 function unreadablePage(error: MirrorError): string | null {
   if (error instanceof UpstreamError && isUnreadable(error)) return unreadableText(error);
   return error.code === 'malformed_page' || error.code === 'paging' ? describeError(error) : null;
-}
-
-function judgeEnd(
-  scan: ListScan,
-  skipped: number,
-): Pick<ListScan, 'ended' | 'complete' | 'error' | 'mismatch'> {
-  if (skipped > 0) {
-    return { ended: true, complete: false, error: 'resumed, so it proves no absence', mismatch: false };
-  }
-  const error = contradiction(scan.total, scan.ids.size);
-  return { ended: true, complete: error === null, error, mismatch: error !== null };
 }
 
 /** Counts each record once, even if a list that moved has it on two pages. */

@@ -110,14 +110,6 @@ export function createPages(
   return async function* pages(request: PagesRequest): AsyncGenerator<ListPage, void, undefined> {
     // The next page is asked for ahead. Its retries end with the reading.
     let isReading = true;
-    try {
-      yield* pagesOf(request, () => isReading);
-    } finally {
-      isReading = false;
-    }
-  };
-
-  async function* pagesOf(request: PagesRequest, isReading: () => boolean) {
     let before = '';
     /** The ids of the first page read. Some services begin again behind their last page. */
     let opening: string | null = null;
@@ -134,61 +126,65 @@ export function createPages(
       // By its rows and not by their ids: a record that has moved stands on two pages, or was on none.
       const how = { isBehindLast: total !== null && offset >= total };
       const askOnce = () => upstream.page(request.kind, number, request.lane, how);
-      const asked = retried(askOnce, options, READ_TRIES, isReading);
+      const asked = retried(askOnce, options, READ_TRIES, () => isReading);
       // It may fail while the page before it is still being saved.
       asked.catch(() => undefined);
       return { number, asked };
     };
-    let next = ask(request.skip);
-    for (let page = request.skip; page < PAGES_MAX; page += 1) {
-      const { number, asked } = next;
-      const { answer, read } = await asked;
-      const { objects, others } = identify(request.kind, answer, options.pointers);
-      const ids = JSON.stringify(objects.map((object) => object.id));
-      const isRepeat = objects.length > 0 && (ids === before || ids === opening);
-      if ((isRepeat || objects.length === 0) && firstUnusable !== null) throw malformed(firstUnusable);
-      total = answer.meta.total ?? total;
-      if (isRepeat) {
-        if (page === 1 && first !== null) {
-          if (!isWholeList({ ...seenIn(request, answer), next: first.next }, paging)) {
-            throw misfit(await explainRepeat(first, paging, extraPagesOf(request)));
+    try {
+      let next = ask(request.skip);
+      for (let page = request.skip; page < PAGES_MAX; page += 1) {
+        const { number, asked } = next;
+        const { answer, read } = await asked;
+        const { objects, others } = identify(request.kind, answer, options.pointers);
+        const ids = JSON.stringify(objects.map((object) => object.id));
+        const isRepeat = objects.length > 0 && (ids === before || ids === opening);
+        if ((isRepeat || objects.length === 0) && firstUnusable !== null) throw malformed(firstUnusable);
+        total = answer.meta.total ?? total;
+        if (isRepeat) {
+          if (page === 1 && first !== null) {
+            if (!isWholeList({ ...seenIn(request, answer), next: first.next }, paging)) {
+              throw misfit(await explainRepeat(first, paging, extraPagesOf(request)));
+            }
+          } else if (!isAllSeen()) {
+            const earlier = ids === before ? 'the one before it' : 'the first';
+            throw new MirrorError('page_repeated', `page ${number} repeats ${earlier}`);
           }
-        } else if (!isAllSeen()) {
-          const earlier = ids === before ? 'the one before it' : 'the first';
-          throw new MirrorError('page_repeated', `page ${number} repeats ${earlier}`);
+          yield { objects: [], meta: answer.meta, read, clashes: new Map() };
+          return;
         }
-        yield { objects: [], meta: answer.meta, read, clashes: new Map() };
-        return;
+        before = ids;
+        opening ??= ids;
+        for (const { id } of objects) if (!seen.has(id)) seen.set(id, null);
+        const [other] = others;
+        if (other !== undefined) {
+          const where = byOffset ? `the page at offset ${number}` : `page ${number}`;
+          firstUnusable ??= `row ${other.row} of ${where}: a ${request.kind} ${other.why}`;
+        }
+        if (page === 0) first = seenIn(request, answer);
+        offset += answer.objects.length;
+        const isEnd = objects.length === 0;
+        // Some services name a next page behind the last one too, so the page after it decides.
+        if (isEnd && !wasEmpty && answer.next !== null && total === null) {
+          wasEmpty = true;
+          next = ask(page + 1);
+          continue;
+        }
+        wasEmpty = false;
+        // With a total that fits, nothing can be missing before the first page.
+        const mayBeginEarlier = !byOffset && paging.firstPage > 0 && seen.size !== total;
+        if (isEnd && first !== null && mayBeginEarlier) await checkFirstPage(request, first, seen);
+        // The next page is asked for while this one is saved, so that neither the service nor the database waits.
+        if (!isEnd && page + 1 < PAGES_MAX) next = ask(page + 1);
+        const clashes = total === null ? clashesIn(objects, seen) : new Map<string, string>();
+        yield { objects, meta: answer.meta, read, clashes };
+        if (isEnd) return;
       }
-      before = ids;
-      opening ??= ids;
-      for (const { id } of objects) if (!seen.has(id)) seen.set(id, null);
-      const [other] = others;
-      if (other !== undefined) {
-        const where = byOffset ? `the page at offset ${number}` : `page ${number}`;
-        firstUnusable ??= `row ${other.row} of ${where}: a ${request.kind} ${other.why}`;
-      }
-      if (page === 0) first = seenIn(request, answer);
-      offset += answer.objects.length;
-      const isEnd = objects.length === 0;
-      // Some services name a next page behind the last one too, so the page after it decides.
-      if (isEnd && !wasEmpty && answer.next !== null && total === null) {
-        wasEmpty = true;
-        next = ask(page + 1);
-        continue;
-      }
-      wasEmpty = false;
-      // With a total that fits, nothing can be missing before the first page.
-      const mayBeginEarlier = !byOffset && paging.firstPage > 0 && seen.size !== total;
-      if (isEnd && first !== null && mayBeginEarlier) await checkFirstPage(request, first, seen);
-      // The next page is asked for while this one is saved, so that neither the service nor the database waits.
-      if (!isEnd && page + 1 < PAGES_MAX) next = ask(page + 1);
-      const clashes = total === null ? clashesIn(objects, seen) : new Map<string, string>();
-      yield { objects, meta: answer.meta, read, clashes };
-      if (isEnd) return;
+      throw new MirrorError('endless_list', `after ${PAGES_MAX} pages the list had not ended`);
+    } finally {
+      isReading = false;
     }
-    throw new MirrorError('endless_list', `after ${PAGES_MAX} pages the list had not ended`);
-  }
+  };
 }
 
 /** Finds records that were on an earlier page with another row. */

@@ -14,7 +14,7 @@ import { backoffMs, momentOf } from '../platform/clock.ts';
 import { describeError, listed } from '../platform/errors.ts';
 import type { Applied, MissingOutcome, ReadMoment, ReadObject } from '../store/store.ts';
 import type { IdsBeside } from './candidate-search.ts';
-import { type Context, causeOf } from './context.ts';
+import { type Context, causeOf, readMoment } from './context.ts';
 import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -162,14 +162,6 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   const askToDelete = ({ kind, id, syncRunId }: RefetchRequest, why: string) =>
     store.askToDelete(kind, id, { why, syncRunId }, now());
 
-  /** The moment of a read that needs no request, because no path can carry the id. It counts as a 404. */
-  async function momentWithoutRequest(): Promise<ReadMoment> {
-    const number = await store.currentNumber();
-    const marginMs = clock.marginMs?.() ?? 0;
-    const { wall: endedWall, steady } = momentOf(clock);
-    return { number, beganAt: steady - marginMs, endedAt: steady + marginMs, endedWall };
-  }
-
   /** Without any other record, only a person knows whether this one is gone or our access. It is read again later. */
   async function askForApproval(request: RefetchRequest): Promise<RefetchOutcome> {
     await store.addPendingDeletion(request.kind, request.id, request.syncRunId, now());
@@ -186,8 +178,9 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       if (!isGone) return await skipUnaddressable(request);
     }
     try {
+      // An id that no path can carry counts as answered 404.
       const seen = isAskable ? await upstream.record(kind, id, request.lane) : null;
-      const read = seen?.read ?? (await momentWithoutRequest());
+      const read = seen?.read ?? readMoment(clock, await store.currentNumber(), now(), now());
       await options.idsBeside.answered(kind, id, seen?.answer.outcome ?? 'missing');
       if (seen?.answer.outcome !== 'found') return await judgeMissing(request, read);
       const object = { id, data: seen.answer.object };

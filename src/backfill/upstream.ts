@@ -15,7 +15,7 @@ import { firstPageOf } from '../compliance/paging.ts';
 import { backoffMs, type Moment, momentOf } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
 import type { BackfillStore, ReadMoment } from '../store/store.ts';
-import type { Context } from './context.ts';
+import { type Context, readMoment } from './context.ts';
 import { OUTAGE_BACKOFF, READ_BACKOFF } from './plan.ts';
 
 /** After this many failures in a row all reads wait. */
@@ -166,27 +166,28 @@ export function createUpstream(
   const listTookMs = new Map<Kind, number>();
 
   interface Asked {
-    /** Errors that count as an answer, and not as a failure. */
-    isAnswer: (error: UpstreamError) => boolean;
     /** The record's id; null: the kind's list. */
     address: string | null;
     /** The last answer from this address was not a failure. */
     isNew: boolean;
+    /** Errors that count as an answer, and not as a failure. */
+    isAnswer?: IsAnswer | undefined;
   }
-  type Ask<T> = (call: Pick<CallOptions, 'signal' | 'onSend'>) => Promise<T>;
+  type IsAnswer = (error: UpstreamError) => boolean;
+  type Ask<T> = (call: CallOptions & { onSend: () => Promise<void> }) => Promise<T>;
 
   async function read<T extends RecordAnswer | Page>(
     kind: Kind,
     address: string | null,
     lane: Lane,
     ask: Ask<T>,
-    isAnswer: (error: UpstreamError) => boolean = () => false,
+    isAnswer?: IsAnswer,
   ): Promise<Seen<T>> {
     const asked = addressOf(kind, address);
     asking += 1;
     try {
       await waitForPause();
-      const seen = await readNow(kind, ask, { isAnswer, address, isNew: !failing.has(asked) });
+      const seen = await readNow(kind, lane, ask, { address, isNew: !failing.has(asked), isAnswer });
       failing.delete(asked);
       return seen;
     } catch (error) {
@@ -205,7 +206,8 @@ export function createUpstream(
     const other = kind === 'policy' ? 'vendor' : 'policy';
     const page = firstPageOf(options.paging);
     try {
-      await readNow(other, (call) => client.listPage(other, page, { ...call, lane }));
+      const asked = { address: null, isNew: true };
+      await readNow(other, lane, (call) => client.listPage(other, page, call), asked);
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
     }
@@ -213,38 +215,26 @@ export function createUpstream(
 
   async function readNow<T extends RecordAnswer | Page>(
     kind: Kind,
+    lane: Lane,
     ask: Ask<T>,
-    { isAnswer = () => false, address = null, isNew = true }: Partial<Asked> = {},
+    asked: Asked,
   ): Promise<Seen<T>> {
     signal.throwIfAborted();
     let number = 0;
     let sent = momentOf(clock);
+    async function onSend(): Promise<void> {
+      sent = momentOf(clock);
+      number = await store.currentNumber();
+    }
     try {
-      const answer = await ask({
-        signal,
-        onSend: async () => {
-          sent = momentOf(clock);
-          number = await store.currentNumber();
-        },
-      });
+      const answer = await ask({ lane, signal, onSend });
       await noteSuccess(kind);
       const { began, ended } = answer;
-      if (address === null) listTookMs.set(kind, ended.steady - began.steady);
-      const marginMs = clock.marginMs?.() ?? 0;
-      return {
-        answer,
-        // On a shared clock: the earliest and the latest possible moment.
-        read: {
-          number,
-          beganAt: began.steady - marginMs,
-          endedAt: ended.steady + marginMs,
-          endedWall: ended.wall,
-        },
-      };
+      if (asked.address === null) listTookMs.set(kind, ended.steady - began.steady);
+      return { answer, read: readMoment(clock, number, began, ended) };
     } catch (error) {
-      if (!signal.aborted && error instanceof UpstreamError && !isAnswer(error)) {
-        await noteFailure(kind, error, sent, { address, isNew });
-      }
+      if (!signal.aborted && error instanceof UpstreamError && !asked.isAnswer?.(error))
+        await noteFailure(kind, error, sent, asked);
       throw error;
     }
   }
@@ -253,12 +243,7 @@ export function createUpstream(
   async function waitForPause(): Promise<void> {
     signal.throwIfAborted();
     const ms = waitUntil - clock.steady();
-    if (ms <= 0) return;
-    const own = waiting;
-    const stop = () => own.abort();
-    signal.addEventListener('abort', stop, { once: true });
-    await clock.sleep(ms, own.signal);
-    signal.removeEventListener('abort', stop);
+    if (ms > 0) await clock.sleep(ms, AbortSignal.any([signal, waiting.signal]));
   }
 
   function waitNoMore(): void {
@@ -324,7 +309,7 @@ export function createUpstream(
     kind: Kind,
     error: UpstreamError,
     sent: Moment,
-    { address, isNew }: Omit<Asked, 'isAnswer'>,
+    { address, isNew }: Asked,
   ): Promise<void> {
     const { lastError } = health;
     health.lastErrorWall = clock.wall();
@@ -396,7 +381,7 @@ export function createUpstream(
     try {
       await read(kind, null, 'scan', (call) => {
         const onSend = async () => {
-          await call.onSend?.();
+          await call.onSend();
           const sent = momentOf(clock);
           const { lastOkWall } = health;
           const patienceMs = UNREACHABLE_AFTER_MS + (listTookMs.get(kind) ?? 0);
@@ -405,7 +390,7 @@ export function createUpstream(
             if (!ended.signal.aborted && !isAnswering) noteSilence(sent);
           });
         };
-        return client.listPage(kind, page, { ...call, onSend, lane: 'scan', query });
+        return client.listPage(kind, page, { ...call, onSend, query });
       });
       unusableLooks.delete(kind);
       return null;
@@ -432,15 +417,9 @@ export function createUpstream(
     kind: FetchedKind,
     id: string,
     lane: Lane,
-    isAnswer?: (error: UpstreamError) => boolean,
+    isAnswer?: IsAnswer,
   ): Promise<Seen<RecordAnswer>> {
-    const seen = await read(
-      kind,
-      id,
-      lane,
-      (call) => client.getRecord(kind, id, { ...call, lane }),
-      isAnswer,
-    );
+    const seen = await read(kind, id, lane, (call) => client.getRecord(kind, id, call), isAnswer);
     if (seen.answer.outcome === 'found') {
       if (seen.answer.isUnnamed) await checkTellsApart(kind, id, lane);
       await options.onReadable?.(kind, 'read');
@@ -464,12 +443,12 @@ export function createUpstream(
   }
 
   async function tellsApart(kind: FetchedKind, lane: Lane, key: string): Promise<boolean> {
-    const ask = (call: Pick<CallOptions, 'signal' | 'onSend'>) => {
+    const ask: Ask<RecordAnswer> = (call) => {
       const onSend = async () => {
         unsentChecks.delete(key);
-        await call.onSend?.();
+        await call.onSend();
       };
-      return client.getRecord(kind, MADE_UP_ID, { ...call, onSend, lane });
+      return client.getRecord(kind, MADE_UP_ID, { ...call, onSend });
     };
     try {
       return (await read(kind, MADE_UP_ID, lane, ask, isAboutMadeUpId)).answer.outcome === 'missing';
@@ -489,7 +468,7 @@ export function createUpstream(
     let text = `${COLLECTIONS[kind]}/${MADE_UP_ID}, an id that nobody has made, is answered `;
     try {
       const { answer } = await read(kind, MADE_UP_ID, lane, (call) =>
-        client.getRecord(kind, MADE_UP_ID, { ...call, lane }),
+        client.getRecord(kind, MADE_UP_ID, call),
       );
       const isUnknown = answer.outcome === 'missing';
       if (isUnknown && !answer.isPage) return await options.onReadable?.(kind, 'absence');
@@ -520,9 +499,7 @@ export function createUpstream(
       lane: Lane,
       how: Pick<PageCallOptions, 'isBehindLast' | 'query'> = {},
     ): Promise<Seen<Page>> {
-      const seen = await read(kind, null, lane, (call) =>
-        client.listPage(kind, page, { ...call, ...how, lane }),
-      );
+      const seen = await read(kind, null, lane, (call) => client.listPage(kind, page, { ...call, ...how }));
       await options.onReadable?.(kind, 'read');
       return { ...seen, read: { ...seen.read, isOfList: true } };
     },

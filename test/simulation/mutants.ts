@@ -99,8 +99,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: LIST_SCAN,
-        find: 'const error = contradiction(scan.total, scan.ids.size);',
-        put: 'const error = contradiction(null, scan.ids.size);',
+        find: 'contradiction(scan.total, scan.ids.size);',
+        put: 'contradiction(null, scan.ids.size);',
       },
     ],
   },
@@ -146,7 +146,7 @@ export const MUTANTS: readonly Mutant[] = [
     tryFirst: 96,
     without: 'list scans that left out the first pages pass for whole ones',
     edits: [
-      { file: LIST_SCAN, find: 'if (skipped > 0) {', put: 'if (false) {' },
+      { file: LIST_SCAN, find: 'request.skip > 0 ? RESUMED : contradiction', put: 'contradiction' },
       {
         file: FULL_SYNC,
         find: 'skip: seenBefore.size === 0 ? run.skip : 0,',
