@@ -53,6 +53,12 @@ export const UNKNOWN_STATE = {
 };
 export type RecordState = typeof UNKNOWN_STATE;
 
+/** A record as the mirror has it. `row` null: it has none. */
+export interface Mirrored {
+  state: RecordState;
+  row: RowContent | null;
+}
+
 /** However many events come, a record is due this many SETTLEs after the first event that no read covers. */
 const LONGEST_WAIT_IN_SETTLES = 6;
 
@@ -103,17 +109,21 @@ export interface ProvisionalSettings {
   idFields: ReadonlySet<string>;
 }
 
-export interface ProvisionalDecision {
-  outcome: 'provisional' | 'marked_dirty' | 'overtaken';
+/** What becomes of a record. */
+export interface Decision {
   state: RecordState;
-  /** Null: the row stays as it is. */
+  /** Null: the row's content stays. */
   row: RowContent | null;
   change: RowChange | null;
 }
 
+export interface ProvisionalDecision extends Decision {
+  outcome: 'provisional' | 'marked_dirty' | 'overtaken';
+}
+
 export function decideProvisional(
   event: ProvisionalInput,
-  record: { state: RecordState; row: RowContent | null; verifiedWall: number | null },
+  record: Mirrored & { verifiedWall: number | null },
   settings: ProvisionalSettings,
   nowIso: string,
 ): ProvisionalDecision {
@@ -180,10 +190,7 @@ function noteDeletion(state: RecordState, seq: number, deletes: boolean, created
  * Whether the state differs from `stored` only in fields that the store keeps in the record's row: the last write, and what events
  * have shown. Most events change nothing else.
  */
-export function standsInRow(
-  stored: RecordState,
-  { state: now, row }: { state: RecordState; row: RowContent | null },
-): boolean {
+export function standsInRow(stored: RecordState, { state: now, row }: Mirrored): boolean {
   // A loop over the fields would cost an event a microsecond more.
   return (
     (row !== null || (stored.provisionalCreated === now.provisionalCreated && stored.shown === now.shown)) &&
@@ -218,12 +225,8 @@ export function isOnlyRead(before: RecordState, after: RecordState, read: ReadMo
 
 // ─── reads ──────────────────────────────────────────────────────────────────────────────────────────────
 
-export interface ApplyDecision {
+export interface ApplyDecision extends Decision {
   outcome: ApplyOutcome;
-  state: RecordState;
-  /** Null: the row's content stays. */
-  row: RowContent | null;
-  change: RowChange | null;
   /** The row's `verified_at` moves to the end of this read. */
   confirmed: boolean;
   lacks: boolean;
@@ -249,7 +252,7 @@ export function decideApply(
   kind: Kind,
   answer: JsonObject,
   read: ReadMoment,
-  record: { state: RecordState; row: RowContent | null },
+  record: Mirrored,
   timing: DirtyTiming,
 ): ApplyDecision {
   const { state, row } = record;

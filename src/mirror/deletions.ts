@@ -1,7 +1,7 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { DirtyTiming, MissingOutcome, ReadMoment } from '../store/values.ts';
-import type { RecordState } from './decide.ts';
-import { contentOf, diffContent, type RowChange, type RowContent } from './merge.ts';
+import type { Decision, Mirrored, RecordState } from './decide.ts';
+import { contentOf, diffContent } from './merge.ts';
 
 /** What proves that a record is gone, how it becomes a tombstone, and which deletions wait for a person. Pure. */
 
@@ -25,7 +25,7 @@ export interface MissingContext {
 /** The API answered 404 for the record. `approved`: an operator has approved its deletion. */
 export function decideMissing(
   read: ReadMoment,
-  record: { state: RecordState; row: RowContent | null },
+  record: Mirrored,
   context: MissingContext & { approved?: boolean },
   timing: DirtyTiming,
 ): MissingDecision {
@@ -80,13 +80,7 @@ export function decideMissing(
  * Why a record with a proven absence is deleted. Null: nothing is deleted, because the mirror does not show the record and no
  * event reported its deletion. That can be an id that a person asked for.
  */
-export function causeOfDeletion({
-  state,
-  row,
-}: {
-  state: RecordState;
-  row: RowContent | null;
-}): 'event' | 'absence' | null {
+export function causeOfDeletion({ state, row }: Mirrored): 'event' | 'absence' | null {
   if (state.deleteEvent !== null) return 'event';
   return row === null || row.deletedAt !== null ? null : 'absence';
 }
@@ -94,10 +88,10 @@ export function causeOfDeletion({
 /** Makes a verified tombstone of a record whose absence is proven. */
 export function decideTombstone(
   kind: Kind,
-  { state, row }: { state: RecordState; row: RowContent | null },
+  { state, row }: Mirrored,
   now: { steady: number },
   nowIso: string,
-): { state: RecordState; row: RowContent | null; change: RowChange | null } {
+): Decision {
   const tombstone = row === null || row.deletedAt !== null ? null : contentOf(kind, row.data, nowIso);
   return {
     row: tombstone,

@@ -69,29 +69,24 @@ export function createWorker(options: WorkerOptions) {
 
   async function rest(signal: AbortSignal): Promise<void> {
     if (woken) return;
-    const retryAt = paused ? null : await nextRetry();
+    const retryAt = paused ? null : await orIfFailed(store.nextAttemptWall(), null);
     const leftMs = retryAt === null ? lookEveryMs : retryAt - clock.wall();
     if (!woken) await nap.sleep(Math.min(lookEveryMs, Math.max(SHORTEST_NAP_MS, leftMs)), signal);
   }
 
-  async function nextRetry(): Promise<number | null> {
-    try {
-      return await store.nextAttemptWall();
-    } catch (error) {
+  /** The result; if the database failed, that is reported, and the result is `instead`. */
+  function orIfFailed<T, U>(work: Promise<T>, instead: U): Promise<T | U> {
+    return work.catch((error: unknown) => {
       options.onError(error);
-      return null;
-    }
+      return instead;
+    });
   }
 
-  async function recoverClaims(): Promise<boolean> {
-    try {
-      await store.recoverClaims();
-      return true;
-    } catch (error) {
-      options.onError(error);
-      return false;
-    }
-  }
+  const recovered = () =>
+    orIfFailed(
+      store.recoverClaims().then(() => true),
+      false,
+    );
 
   async function claim(): Promise<readonly ClaimedEvent[]> {
     batches += 1;
@@ -167,7 +162,7 @@ export function createWorker(options: WorkerOptions) {
     },
     /** Works until `signal` aborts; then finishes what is claimed and resolves. */
     async run(signal: AbortSignal): Promise<void> {
-      while (!(await recoverClaims()) && !signal.aborted) await clock.sleep(STORE_PAUSE_MS, signal);
+      while (!(await recovered()) && !signal.aborted) await clock.sleep(STORE_PAUSE_MS, signal);
       while (!signal.aborted) {
         woken = false;
         const batch = paused ? [] : await claim();
