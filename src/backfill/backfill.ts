@@ -100,7 +100,6 @@ export function createBackfill(options: BackfillOptions) {
   const noted = new Map<string, string>();
   const upstream = createUpstream({
     ...forReads,
-    onReachability: options.onReachability,
     onUnauthorized(others) {
       for (const kind of others) planOf(kind).reasons.add('gap');
       wake();

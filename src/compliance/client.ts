@@ -13,7 +13,6 @@ import {
   type Expectation,
   exchange,
   judge,
-  pauseAfter,
   retryAfterIn,
   urlFor,
 } from './transport.ts';
@@ -81,6 +80,9 @@ export interface ClientOptions {
   /** Called for each final 401 and 403 of the API, before its error is thrown. Must not reject. */
   refused?: (refusal: RefusedRequest) => Promise<void>;
 }
+
+/** After a 429 that names no time, nothing is sent for so long. */
+const DEFAULT_PAUSE_MS = 10_000;
 
 /** Its answers may hold a signing secret. */
 const REGISTRATIONS = '/webhooks';
@@ -216,7 +218,7 @@ function createSender(options: ClientOptions) {
 
     const answer = reply instanceof ExchangeFailure ? null : reply;
     const retryAfterMs = answer === null ? null : retryAfterIn(answer, ended.wall);
-    const pauseMs = answer === null ? null : pauseAfter(answer, retryAfterMs);
+    const pauseMs = retryAfterMs ?? (answer?.status === 429 ? DEFAULT_PAUSE_MS : null);
     if (pauseMs !== null) budget.pauseUntil(ended.steady + pauseMs);
 
     const verdict = judge(request, reply, { auth: settings.auth, authorization, retryAfterMs });

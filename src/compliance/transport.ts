@@ -350,18 +350,10 @@ function withoutBeginning(text: string, secret: string): string {
 /** A longer wait is cut to this, so that a wrong header does not stop all repairs for a day. */
 export const MAX_RETRY_AFTER_MS = 15 * 60_000;
 
-/** The pause after a 429 that names no time. */
-const DEFAULT_PAUSE_MS = 10_000;
-
 /** Milliseconds that an answer asks us to wait; null: it names no readable time. `wallMs`: when the answer was read. */
 export function retryAfterIn({ status, headers }: Answer, wallMs: number): number | null {
   if (status !== 429 && status !== 503) return null;
   return parseRetryAfter(headers.get('retry-after'), parseHttpDate(headers.get('date')) ?? wallMs);
-}
-
-/** Milliseconds for which nothing more is sent after an answer; null: no pause. */
-export function pauseAfter({ status }: Answer, retryAfterMs: number | null): number | null {
-  return retryAfterMs ?? (status === 429 ? DEFAULT_PAUSE_MS : null);
 }
 
 /**

@@ -26,18 +26,16 @@ export async function createRepairs(
       telemetry: Telemetry;
     },
 ) {
-  const { config, rules, store, clock, random, gaps, replicas, telemetry, onError } = options;
+  const { config, rules, store, clock, replicas, telemetry } = options;
   const settings = config.compliance;
   const requestsPerMinute = settings?.requestsPerMinute ?? 1;
   const address = settings?.baseUrl.href ?? '';
   const budget = replicas.isAlone
     ? await createRememberedBudget({ store, address, requestsPerMinute, clock })
     : createSharedBudget({
-        store,
+        ...options,
         replica: replicas.id,
         requestsPerMinute,
-        clock,
-        onError,
         requestTimeoutMs: settings?.timeoutMs ?? 0,
       });
   let epoch = await store.epoch();
@@ -58,14 +56,8 @@ export async function createRepairs(
   if (settings === null)
     return { ...repairs, credentials: null, backfill: null, leader: null, health: () => NOTHING_KNOWN };
 
-  const credentials = credentialsFor({
-    settings,
-    store,
-    clock,
-    actor: 'service',
-    needs: 'read',
-    key: () => config.credentialsKey,
-  });
+  const key = () => config.credentialsKey;
+  const credentials = credentialsFor({ settings, store, clock, actor: 'service', needs: 'read', key });
   const client = createClient({
     settings,
     credentials,
@@ -80,19 +72,13 @@ export async function createRepairs(
   /** Called once by a process that is alone, and by one of several replicas for each lease. */
   const create = (over: RepairStore, interrupted: BackfillOptions['interrupted'], wasUnreachable = false) =>
     createBackfill({
+      ...options,
       store: over,
       client,
       interrupted,
       wasUnreachable,
       access,
-      rules,
       requestsPerMinute,
-      gaps,
-      clock,
-      random,
-      riskIds: options.riskIds,
-      onError,
-      onReachability: options.onReachability,
       paging: settings.paging,
       fullSyncMs: config.sync.fullSyncMs,
       onApplied: telemetry.applied,
@@ -104,10 +90,7 @@ export async function createRepairs(
   const leader = replicas.isAlone
     ? null
     : createLeaderBackfill({
-        store,
-        replicas,
-        clock,
-        isFirst: options.isFirst,
+        ...options,
         create,
         forgeableDistanceMs: forgeableDistanceMs(config.sync.fullSyncMs),
       });

@@ -81,61 +81,34 @@ export function createTelemetry({
         backfill.warn({ kind, outcome: 'pending', count: pending.length, cause }, 'deletion');
     },
 
-    synced({ kind, id: sync_run_id, outcome, reason, error, ...result }: FullSyncResult): void {
+    synced({ kind, id, outcome, reason, error, progress, differences, durationMs }: FullSyncResult): void {
       onRepaired();
       metrics.syncRuns.inc({ kind, outcome });
-      metrics.fullSyncSeconds.observe({ kind }, result.durationMs / 1000);
-      const { missing, extra, different, repaired } = result.differences;
-      for (const [difference, count] of Object.entries({ missing, extra, different }))
+      metrics.fullSyncSeconds.observe({ kind }, durationMs / 1000);
+      const { missing, extra, different, repaired } = differences;
+      const found = { missing, extra, different };
+      for (const [difference, count] of Object.entries(found))
         metrics.syncRunDifferences.inc({ kind, difference }, count);
-      const { pages, seen, inserted, updated, deleted, unchanged } = result.progress;
-      metrics.syncRunPages.inc({ kind }, pages);
+      const { pages, seen, inserted, updated, deleted, unchanged } = progress;
       const effects = { inserted, updated, deleted, unchanged };
+      metrics.syncRunPages.inc({ kind }, pages);
       for (const [effect, count] of Object.entries(effects))
         metrics.syncRunRecords.inc({ kind, effect }, count);
       const level = outcome === 'complete' || outcome === 'interrupted' ? 'info' : 'warn';
-      backfill[level](
-        {
-          event_id: null,
-          kind,
-          record_id: null,
-          sync_run_id,
-          outcome,
-          reason,
-          error,
-          duration_ms: result.durationMs,
-          pages,
-          seen,
-          ...effects,
-          missing,
-          extra,
-          different,
-          repaired,
-        },
-        'sync',
-      );
+      const line = {
+        ...ofSyncRun({ kind, id, reason, pages, seen }),
+        outcome,
+        error,
+        duration_ms: durationMs,
+      };
+      backfill[level]({ ...line, ...effects, ...found, repaired }, 'sync');
     },
 
     /** `budget_left`: how many requests the budget still allows. */
     syncing(run: RunningSyncRun, budget_left: number): void {
-      backfill.info(
-        {
-          event_id: null,
-          kind: run.kind,
-          record_id: null,
-          sync_run_id: run.id,
-          outcome: 'running',
-          reason: run.reason,
-          duration_ms: null,
-          pages: run.pages,
-          seen: run.seen,
-          total: run.estimatedTotal,
-          records_per_second: tenth(run.recordsPerSecond),
-          left_ms: run.leftMs,
-          budget_left,
-        },
-        'sync',
-      );
+      const pace = { records_per_second: tenth(run.recordsPerSecond), left_ms: run.leftMs };
+      const line = { ...ofSyncRun(run), outcome: 'running', duration_ms: null, total: run.estimatedTotal };
+      backfill.info({ ...line, ...pace, budget_left }, 'sync');
     },
 
     gapChanged({ gap, what: outcome, error, openForMs }: GapChange): void {
@@ -159,4 +132,14 @@ export function createTelemetry({
 
 function namesOf({ id, kind, recordId }: Pick<ClaimedEvent, 'id' | 'kind' | 'recordId'>) {
   return { event_id: id, kind, record_id: recordId };
+}
+
+function ofSyncRun({
+  kind,
+  id,
+  reason,
+  pages,
+  seen,
+}: Pick<RunningSyncRun, 'kind' | 'id' | 'reason' | 'pages' | 'seen'>) {
+  return { event_id: null, kind, record_id: null, sync_run_id: id, reason, pages, seen };
 }
