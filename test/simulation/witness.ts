@@ -92,17 +92,11 @@ export interface Witness extends Evidence {
   unnoticed(): Promise<string[]>;
 }
 
-/** Waiting for the disk would only make a run longer: no server dies in one. */
-const UNHURRIED = `DO $$ BEGIN
-  EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database());
-END $$`;
-
 /** A database with a witness in it, for one run after another. */
 export async function createWitnessedDatabase(
   server: Parameters<typeof createTestDatabase>[0],
 ): Promise<TestDatabase> {
   const database = await createTestDatabase(server);
-  await database.query(UNHURRIED);
   await database.query(SCHEMA);
   return database;
 }

@@ -164,6 +164,23 @@ describe('trouble with the database', () => {
     expect(await server.query('SELECT state FROM events', database.url)).toEqual([{ state: 'processed' }]);
   });
 
+  it('that was told while we run to commit without waiting for the disk, and crashes, has all that was acknowledged', async () => {
+    await server.query('ALTER SYSTEM SET synchronous_commit = off');
+    await server.query("ALTER SYSTEM SET wal_writer_delay = '10s'");
+    await server.reload();
+    // With the first a function stores a group, without it a unit.
+    await scene.accept(scene.event({ id: 'a' }));
+    await scene.accept(scene.event({ id: 'a' }), scene.event({ id: 'b' }));
+    await server.halt('crash');
+    await server.start();
+    await server.query('ALTER SYSTEM RESET ALL');
+    await server.reload();
+    expect(await server.query('SELECT id, deliveries FROM events ORDER BY id', database.url)).toEqual([
+      { id: 'a', deliveries: 2 },
+      { id: 'b', deliveries: 1 },
+    ]);
+  });
+
   it('that crashes gives no number again that somebody may have read before it was on the disk', async () => {
     await server.query("ALTER SYSTEM SET wal_writer_delay = '10s'");
     await server.reload();

@@ -44,10 +44,13 @@ const BY_KEY = ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'material']
   .join(', ');
 /** As a column of a SELECT: the commit of this transaction does not wait for the disk. */
 const UNFLUSHED = "set_config('synchronous_commit', 'off', true)";
+/** As a column of a SELECT: it does wait, even if the server was told since our start not to. */
+const FLUSHED =
+  "set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)";
 const HOLD_COUNTER = `SELECT hold_counter() AS value, ${BY_KEY}`;
 const COUNTER = sql`SELECT value FROM counter ORDER BY value DESC LIMIT 1`;
 /** The smallest commit that waits for the disk and for a synchronous standby. All earlier commits are then durable too. */
-const FLUSH = "SELECT pg_logical_emit_message(true, 'compliance-mirror', '')";
+const FLUSH = `SELECT pg_logical_emit_message(true, 'compliance-mirror', ''), ${FLUSHED}`;
 
 /** The result must not be reported before `durable` resolves. It rejects if the server crashes before. */
 interface Committed<T> {
@@ -205,7 +208,7 @@ export function createDatabase(
     // for the round trips of the unit that has it, so the first reads are sent with the lock, and writes with the commit.
     transact: async (work, first, isRedone = false) => {
       const unitOn = (client: pg.PoolClient, flush: () => void) =>
-        inTransaction(client, isRedone ? `${HOLD_COUNTER}, ${UNFLUSHED}` : HOLD_COUNTER, async (opening) => {
+        inTransaction(client, `${HOLD_COUNTER}, ${isRedone ? UNFLUSHED : FLUSHED}`, async (opening) => {
           const statements = sqlOn(client);
           const [opened, read] = await allWhenSettled([opening, first?.(statements)]);
           const { value: start } = opened[1]!.rows[0] as { value: number };
