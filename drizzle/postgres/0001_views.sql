@@ -222,7 +222,8 @@ DECLARE
   instant text := '(?!0001.*:..$|9999.*:..$)' || day || 'T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.][0-9]{1,9})?(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])';
   field record;
 BEGIN
-  IF NOT has_table_privilege(session_user, format('%I.fields', own), 'INSERT') THEN
+  -- Whose rights the caller has: current_user is the owner in here.
+  IF NOT has_table_privilege(coalesce(nullif(current_setting('role'), 'none'), session_user), format('%I.fields', own), 'INSERT') THEN
     RAISE insufficient_privilege USING MESSAGE = 'permission denied for show_fields: it is for whoever writes the table fields';
   END IF;
   FOR field IN EXECUTE format($q$SELECT "column", type,

@@ -108,6 +108,17 @@ describe('opening a PostgreSQL database', () => {
     },
   );
 
+  it('works as a role that the user takes on, and whose rights he has in no other way', async () => {
+    const url = await server.createDatabase();
+    const user = await createUser(
+      url,
+      'taker',
+      `ALTER ROLE taker NOINHERIT; CREATE ROLE taken NOLOGIN; GRANT taken TO taker; ALTER ROLE taker SET role = taken;
+       CREATE SCHEMA mine AUTHORIZATION taken`,
+    );
+    await opened(user, { schema: 'mine' });
+  });
+
   it('leaves the schema as it was when a step of its migration fails', async () => {
     const url = await server.createDatabase();
     await server.query('CREATE VIEW current_vendors AS SELECT 1', url);
