@@ -6,6 +6,7 @@ import { firstPageOf } from '../compliance/paging.ts';
 import {
   type IdPointers,
   isAddressable,
+  type JsonObject,
   pointersSettingOf,
   pointersToSet,
   recordIdIn,
@@ -55,7 +56,7 @@ export type Refetch = ReturnType<typeof createRefetch>;
 
 const STILL_ASKING = 'other ids in its events are still asked for';
 const UNASKABLE = 'no request path can carry this id';
-const UNLISTED = `the list does not show it any more, and ${UNASKABLE}`;
+const UNLISTED = 'the list does not show it any more';
 const NEVER_SHOWN = 'the API answers 404, and has never shown this id';
 const NOT_COMPARED = 'the API answers 404, and no other record can be read to compare with';
 
@@ -162,6 +163,27 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   const askToDelete = ({ kind, id, syncRunId }: RefetchRequest, why: string) =>
     store.askToDelete(kind, id, { why, syncRunId }, now());
 
+  /**
+   * `object` null: the API has no such record. If its list does not show it any more, an unusable answer counts as a 404 too, unless a row
+   * shows it alive and no person has approved the deletion: a service that has merged two vendors may answer with the other one for ever.
+   */
+  async function readOwn(request: RefetchRequest): Promise<{ object: JsonObject | null; read: ReadMoment }> {
+    const { kind, id, lane, absentFromList } = request;
+    const isAskable = isAddressable(id);
+    const [number, began] = [isAskable && !absentFromList ? 0 : await store.currentNumber(), now()];
+    if (!isAskable) return { object: null, read: readMoment(clock, number, began, began) };
+    try {
+      const { answer, read } = await upstream.record(kind, id, lane);
+      return { object: answer.outcome === 'found' ? answer.object : null, read };
+    } catch (error) {
+      if (!absentFromList || !(error instanceof UpstreamError && isUnreadable(error))) throw error;
+      const why = `${UNLISTED}, and its own address has no usable answer: ${unreadableText(error)}`;
+      const isShown = (await store.shownIds(kind, [id])).length > 0;
+      if (!isShown || (await askToDelete(request, why)) === 'pending') throw error;
+      return { object: null, read: readMoment(clock, number, began, now()) };
+    }
+  }
+
   /** Without any other record, only a person knows whether this one is gone or our access. It is read again later. */
   async function askForApproval(request: RefetchRequest): Promise<RefetchOutcome> {
     await store.addPendingDeletion(request.kind, request.id, request.syncRunId, now());
@@ -171,20 +193,18 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
 
   async function refetch(request: RefetchRequest): Promise<RefetchOutcome> {
     const { kind, id } = request;
-    const isAskable = isAddressable(id);
-    const isSkipped = !isAskable && (await store.shownIds(kind, [id])).length > 0;
+    const isSkipped = !isAddressable(id) && (await store.shownIds(kind, [id])).length > 0;
     if (isSkipped) {
-      const isGone = request.absentFromList && (await askToDelete(request, UNLISTED)) === 'approved';
+      const isGone =
+        request.absentFromList &&
+        (await askToDelete(request, `${UNLISTED}, and ${UNASKABLE}`)) === 'approved';
       if (!isGone) return await skipUnaddressable(request);
     }
     try {
-      // An id that no path can carry counts as answered 404.
-      const seen = isAskable ? await upstream.record(kind, id, request.lane) : null;
-      const read = seen?.read ?? readMoment(clock, await store.currentNumber(), now(), now());
-      await options.idsBeside.answered(kind, id, seen?.answer.outcome ?? 'missing');
-      if (seen?.answer.outcome !== 'found') return await judgeMissing(request, read);
-      const object = { id, data: seen.answer.object };
-      const applied = (await apply(kind, [object], read, request.syncRunId))[0]!;
+      const { object, read } = await readOwn(request);
+      await options.idsBeside.answered(kind, id, object === null ? 'missing' : 'found');
+      if (object === null) return await judgeMissing(request, read);
+      const applied = (await apply(kind, [{ id, data: object }], read, request.syncRunId))[0]!;
       if (applied.witness) upstream.noteWitness(kind, read);
       return { outcome: 'applied', applied };
     } catch (error) {

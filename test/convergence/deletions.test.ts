@@ -1,5 +1,5 @@
 import { DatabaseSync } from 'node:sqlite';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { approveDeletions } from '../support/approve-deletions.ts';
 import { fill } from '../support/independent-upstream-records.ts';
 import { eventAbout } from '../support/independent-upstream-sender.ts';
@@ -270,6 +270,45 @@ it.each([
     await stage.leapUntil('the deletion', () => verifiedTombstones() === 1);
   },
 );
+
+describe.each([
+  ['the other', () => stage.upstream.aliases.set('ven-3', 'ven-4')],
+  [
+    'a redirect',
+    () => {
+      stage.upstream.faultOf = ({ path }) =>
+        path.endsWith('/ven-3') ? { fault: 'status', status: 301 } : null;
+    },
+  ],
+] as const)('a vendor that was merged into another, and is answered with %s for ever', (_, merge) => {
+  const openGaps = async () => (await stage.gaps()).filter(({ resolved_at }) => resolved_at === null);
+  const isSettled = async () => verifiedTombstones() === 1 && (await openGaps()).length === 0;
+  const removed = async () => {
+    await startInSync();
+    const gone = stage.upstream.records.find('vendors', 'ven-3')!;
+    stage.upstream.records.remove('vendors', 'ven-3');
+    merge();
+    return gone;
+  };
+
+  it('is deleted once the list does not show it and a person approves', async () => {
+    await removed();
+    await stage.post('/api/sync-runs', { kinds: ['vendor'] });
+    await stage.leapUntil('the question', pending);
+    expect(alive(stage.database, 'vendors')).toBe(12);
+    await approveDeletions(stage);
+    await stage.leapUntil('the deletion', isSettled);
+    expect(stage.compare().differences).toEqual([]);
+  });
+
+  it('is deleted without a person where an event has reported it and the list does not show it', async () => {
+    await stage.deliver(eventAbout('vendor.removed', 'vendors', await removed()));
+    await stage.leapUntil('the gap', async () => (await openGaps()).length > 0);
+    await stage.post('/api/sync-runs', { kinds: ['vendor'] });
+    await stage.leapUntil('the deletion', isSettled);
+    expect(await pending()).toBeNull();
+  });
+});
 
 it('the last record of all waits for an operator’s approval, and goes with it', async () => {
   const { records } = stage.upstream;
