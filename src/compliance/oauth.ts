@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Clock } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import { MalformedAnswer } from './envelope.ts';
-import { UpstreamError, type UpstreamErrorKind } from './errors.ts';
+import { UpstreamError, type UpstreamErrorDetails, type UpstreamErrorKind } from './errors.ts';
 import { openSecret, sealSecret } from './secrets.ts';
 import { type Answer, ExchangeFailure, exchange, retryAfterIn, urlFor } from './transport.ts';
 
@@ -256,11 +256,7 @@ function codeIn(answer: unknown): string | null {
   return typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? error : null;
 }
 
-function failed(
-  kind: UpstreamErrorKind,
-  what: string,
-  details: { status?: number | null; retryAfterMs?: number | null; cause?: unknown },
-): UpstreamError {
+function failed(kind: UpstreamErrorKind, what: string, details: UpstreamErrorDetails): UpstreamError {
   return new UpstreamError(kind, `the authorization server: ${what}`, {
     ...details,
     remedy: 'Check COMPLIANCE_AUTH_URL and the way to it; it is asked again with the next request.',

@@ -68,16 +68,17 @@ function checkKey(key: Uint8Array): void {
   );
 }
 
+const LOST_KEY =
+  'Set CREDENTIALS_KEY to the key it was stored with. If that is lost: `registrations forget` and `register` anew, or `login` again.';
+
 function unreadable(
   { table, row }: SealedPlace,
   what: string,
-  remedy?: string,
+  remedy = LOST_KEY,
   cause?: unknown,
 ): MirrorError {
   return new MirrorError('secret_unreadable', `the stored secret (${table} ${row}) ${what}`, {
-    remedy:
-      remedy ??
-      'Set CREDENTIALS_KEY to the key it was stored with. If that is lost: `registrations forget` and `register` anew, or `login` again.',
+    remedy,
     cause,
   });
 }

@@ -167,7 +167,7 @@ export function createConnections(
   let lookAt = FEWEST_LOOKED_THROUGH;
   const requestsAhead = createTurnBudget(AHEAD_A_TURN);
   const chunks = createTurnBudget(CHUNKS_A_TURN);
-  const readings = createTurns(1);
+  const readings = createTurns();
   /** The socket whose turn came last. It is not held back again before it was read. */
   let inTurn: KnownSocket | null = null;
   let bytesBeforeTurn = 0;

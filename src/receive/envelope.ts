@@ -14,23 +14,10 @@ import type { IncomingEvent, UnusableDelivery } from '../store/store.ts';
 
 export type ParsedEnvelope =
   | { ok: true; event: IncomingEvent }
-  | {
-      ok: false;
-      code: 'invalid_json' | 'invalid_event';
-      reason: UnusableReason;
-      unusable: UnusableDelivery;
-    };
-
-export interface EnvelopeContext {
-  pointers: IdPointers;
-  /** The signature header's timestamp, as sent. */
-  t: string;
-  /** The client address; absent or null: unknown. */
-  address?: string | null;
-}
+  | { ok: false; code: 'invalid_json'; reason: NotJson; unusable: UnusableDelivery }
+  | { ok: false; code: 'invalid_event'; reason: NoEvent; unusable: UnusableDelivery };
 
 /** Stable codes. They are stored with the quarantined delivery. */
-export type UnusableReason = NotJson | NoEvent;
 type NotJson = 'empty_body' | 'invalid_utf8' | 'byte_order_mark' | 'not_json' | 'not_an_object';
 type NoEvent =
   | 'nested_too_deep'
@@ -48,15 +35,22 @@ const SNIFFED_BYTES = 4096;
 
 /**
  * The event of a verified delivery, or why there is none. An unusable delivery also gets the record or the kind that it seems to
- * be about, so that the API can be asked and nothing is lost. Pure.
+ * be about, so that the API can be asked and nothing is lost. `t`: the signature header's timestamp, as sent. `address`: the
+ * client's, if known. Pure.
  */
-export function parseEnvelope(bytes: Uint8Array, context: EnvelopeContext): ParsedEnvelope {
-  const { pointers, t, address = null } = context;
+export function parseEnvelope(
+  bytes: Uint8Array,
+  { pointers, t, address = null }: { pointers: IdPointers; t: string; address?: string | null },
+): ParsedEnvelope {
+  const notJson = (reason: NotJson): ParsedEnvelope => {
+    const unusable = { reason, t, body: bytes, kind: sniffKind(bytes), recordId: null, address };
+    return { ok: false, code: 'invalid_json', reason, unusable };
+  };
   const body = decode(bytes);
-  if (typeof body !== 'string') return unreadable(bytes, context, body.reason);
+  if (typeof body !== 'string') return notJson(body.reason);
   const root = jsonIn(body);
-  if (root === undefined) return unreadable(bytes, context, 'not_json');
-  if (!isObject(root)) return unreadable(bytes, context, 'not_an_object');
+  if (root === undefined) return notJson('not_json');
+  if (!isObject(root)) return notJson('not_an_object');
 
   const { id, type, created, data } = root as unknown as Envelope;
   const kind = typeof type === 'string' ? kindOfType(type) : null;
@@ -124,15 +118,6 @@ function jsonIn(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function unreadable(
-  body: Uint8Array,
-  { t, address = null }: EnvelopeContext,
-  reason: NotJson,
-): ParsedEnvelope {
-  const unusable = { reason, t, body, kind: sniffKind(body), recordId: null, address };
-  return { ok: false, code: 'invalid_json', reason, unusable };
 }
 
 /** The kind of a body that cannot be parsed: a body that was cut off or wrapped usually still shows its type. */

@@ -64,14 +64,17 @@ export interface Answered {
   milliseconds: number;
 }
 
-export type DeliveryOutcome =
-  | 'accepted'
-  | 'duplicate'
-  | 'quarantined'
-  | 'rejected'
-  | 'aborted'
-  | 'unavailable'
-  | 'failed';
+/** What can become of a delivery, and the level of its log line. */
+const LEVELS = {
+  accepted: 'info',
+  duplicate: 'info',
+  quarantined: 'warn',
+  rejected: 'warn',
+  aborted: 'warn',
+  unavailable: 'error',
+  failed: 'error',
+} as const;
+export type DeliveryOutcome = keyof typeof LEVELS;
 
 /**
  * Bodies of rejected deliveries up to this size are kept, so that `doctor` can try other settings on them. Larger ones are not
@@ -252,12 +255,9 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     outcome: DeliveryOutcome,
     reason: string,
     { startedAt }: Arrival,
-    {
-      fields,
-      eventId = null,
-      address = null,
-    }: { fields?: object; eventId?: string | null; address?: string | null } = {},
+    about: { fields?: object; eventId?: string; address?: string | null } = {},
   ): void {
+    const { fields, eventId = null, address = null } = about;
     const milliseconds = performance.now() - startedAt;
     metrics.deliveries.inc(outcome, reason);
     metrics.acknowledgementSeconds.observe(milliseconds / 1000);
@@ -283,16 +283,6 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   });
   return app;
 }
-
-const LEVELS = {
-  accepted: 'info',
-  duplicate: 'info',
-  quarantined: 'warn',
-  rejected: 'warn',
-  aborted: 'warn',
-  unavailable: 'error',
-  failed: 'error',
-} as const satisfies Record<DeliveryOutcome, 'info' | 'warn' | 'error'>;
 
 /** So that every line has the same fields. */
 const NAMELESS = { event_id: null, kind: null, record_id: null };

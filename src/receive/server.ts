@@ -57,11 +57,11 @@ export interface ListenOptions {
   /** 0: any free port. */
   port: number;
   /**
-   * Requests that can wait: at most `perTurn` of them begin in one turn of the event loop, after all other work. Their bodies are
-   * small and must have a Content-Length; chunked ones are answered 411. Their answers may be large, and together have the limit
+   * Requests that can wait: at most one of them begins in a turn of the event loop, after all other work. Their bodies are small
+   * and must have a Content-Length; chunked ones are answered 411. Their answers may be large, and together have the limit
    * UNREAD_BYTES. Default: every request begins at once, before its body has arrived, and may be chunked.
    */
-  inTurns?: { perTurn: number; canWait: (request: IncomingMessage) => boolean };
+  canWait?: (request: IncomingMessage) => boolean;
   /** The prefix of the listener's settings, for errors: `OPS_`. Default: none. */
   settings?: string;
   /** Knows the trusted proxies. Default: there are none. */
@@ -86,7 +86,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   });
   const limits = { ...SERVER_LIMITS, ...options.limits };
   let closing = false;
-  const turns = options.inTurns === undefined ? null : createTurns(options.inTurns.perTurn);
+  const turns = createTurns();
   const connections = createConnections(limits, options.addresses?.isProxy ?? (() => false));
   const unread = createUnread();
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
@@ -105,7 +105,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
       unread.begun(response);
       void begin().then(() => unread.written(response));
     };
-    if (turns === null || !options.inTurns!.canWait(request)) void begin();
+    if (options.canWait?.(request) !== true) void begin();
     else if (request.headers['transfer-encoding'] !== undefined)
       refuse(request, response, 411, 'length_required', 'The request must tell the length of its body.');
     else turns.begin(networkOf(request.socket.remoteAddress ?? ''), beginCounted);
@@ -128,7 +128,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   server.on('checkExpectation', onRequest);
   server.on('clientError', answerClientError);
   server.on('connection', (socket) => {
-    turns?.accepted(networkOf(socket.remoteAddress ?? ''));
+    turns.accepted(networkOf(socket.remoteAddress ?? ''));
     connections.add(socket);
   });
 

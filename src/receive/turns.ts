@@ -9,11 +9,11 @@ const MOST_WAITING = 200;
 export type Begin = () => unknown;
 
 /**
- * Begins at most `perTurn` tasks in one turn of the event loop, in the order of calls, but one per network at a time, so that a
+ * Begins at most one task in a turn of the event loop, in the order of calls, but one per network at a time, so that a
  * client with hundreds of tasks delays only itself. New connections go first: libuv accepts one per turn of the event loop, so
  * with a task in each turn, everybody would wait behind hundreds of new connections.
  */
-export function createTurns(perTurn: number) {
+export function createTurns() {
   const waiting = new Map<string, Begin[]>();
   /** A connection was accepted since the last turn. */
   let accepted = false;
@@ -33,15 +33,15 @@ export function createTurns(perTurn: number) {
     const waits = accepted && putOff < most;
     accepted = false;
     putOff = waits ? putOff + 1 : 0;
-    let begun = 0;
-    while (!waits && begun < perTurn) {
+    let isOver = waits;
+    while (!isOver) {
       const [next] = waiting;
       if (next === undefined) break;
       const [network, own] = next;
       const begin = own.shift()!;
       waiting.delete(network);
       if (own.length > 0) waiting.set(network, own);
-      if (begin() !== false) begun += 1;
+      isOver = begin() !== false;
     }
     if (waiting.size > 0) schedule();
   }

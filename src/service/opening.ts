@@ -202,7 +202,7 @@ async function openListeners(config: Pick<Config, 'host' | 'port' | 'ops'>, addr
     host,
     port,
     addresses,
-    ...(shared ? { inTurns: { ...OPERATORS_TURNS, canWait: (request) => !isForWebhooks(request.url) } } : {}),
+    canWait: (request) => shared && !isForWebhooks(request.url),
   });
   let own: Listener | null = null;
   try {
@@ -213,7 +213,8 @@ async function openListeners(config: Pick<Config, 'host' | 'port' | 'ops'>, addr
         port: ops.port,
         addresses,
         settings: 'OPS_',
-        inTurns: OPERATORS_TURNS,
+        // A page takes a few milliseconds. Only one is served before a waiting delivery, however many are requested.
+        canWait: () => true,
       });
   } catch (error) {
     await receiver.close(0);
@@ -233,9 +234,6 @@ async function openListeners(config: Pick<Config, 'host' | 'port' | 'ops'>, addr
     operatorsUrl: ops.publicUrl?.origin ?? opsUrl,
   };
 }
-
-/** A page takes a few milliseconds. Only one is served before a waiting delivery, however many are requested. */
-const OPERATORS_TURNS = { perTurn: 1, canWait: () => true };
 
 /** The usual spelling of the path. A delivery with another one only waits for its turn. */
 const isForWebhooks = (target: string | undefined) => target?.split('?', 1)[0] === '/webhooks';

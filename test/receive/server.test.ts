@@ -667,7 +667,7 @@ describe('requests in turns', () => {
       return c.text('here');
     });
     const EACH = 30;
-    const port = await start(app as unknown as Hono, { inTurns: { perTurn: 1, canWait: () => true } });
+    const port = await start(app as unknown as Hono, { canWait: () => true });
     const opened = await Promise.all(
       ['127.0.0.2', '127.0.0.2', '127.0.0.3'].map((from) => open(port, { from })),
     );
@@ -692,7 +692,7 @@ describe('requests that can wait', () => {
       return c.text(await c.req.text());
     });
     const canWait = ({ url }: IncomingMessage) => url !== '/now';
-    const port = await start(app, { inTurns: { perTurn: 1, canWait } });
+    const port = await start(app, { canWait });
     const chunked = (path: string) =>
       `POST ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n`;
     expect(await exchange(port, chunked('/'))).toMatch(/^HTTP\/1\.1 411 [\s\S]*"code":"length_required"/);
@@ -718,10 +718,10 @@ describe('an address that cannot be listened on', () => {
 it('of answers that their clients do not read, those that began first are given up once all are too large', async () => {
   const size = 32 * 2 ** 20;
   const page = 'x'.repeat(size);
-  const inTurns = { perTurn: 1, canWait: () => true };
+  const canWait = () => true;
   const port = await start(
     new Hono().get('/', (c) => c.text(page)),
-    { inTurns },
+    { canWait },
   );
   const clients: Awaited<ReturnType<typeof open>>[] = [];
   for (let n = 0; n < 4; n += 1) {
@@ -743,7 +743,7 @@ it('an answer that is too large by itself is not given up, nor a request that st
   const page = 'x'.repeat(80 * 2 ** 20);
   const { app, release, inside } = echo();
   app.get('/page', (c) => c.text(page));
-  const port = await start(app, { inTurns: { perTurn: 1, canWait: () => true } });
+  const port = await start(app, { canWait: () => true });
   const waiting = await open(port);
   waiting.socket.write('GET /held HTTP/1.1\r\nHost: x\r\n\r\n');
   await inside;
