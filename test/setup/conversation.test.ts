@@ -543,6 +543,20 @@ describe('setting up against a compliance service', () => {
     );
   });
 
+  it('a setting that no signature has proven is named at the end', async () => {
+    upstream = await startShaped(PLAIN);
+    const keyFile = join(folder, 'key');
+    writeFileSync(keyFile, KEY);
+    const running = run(nobody, { baseUrl: upstream.baseUrl, apiKeyFile: keyFile, wait: 4_000 });
+    await expect.poll(() => output).toContain('Waiting for a first delivery');
+    const headers = { 'X-Guess': `t=1700000000, v1=${'a'.repeat(64)}` };
+    await fetch(upstream.registered[0]!, { method: 'POST', body: '{}', headers });
+    await expect(running).rejects.toThrow('wrong: rejections');
+    expect(written()).toMatchObject({ WEBHOOK_SIGNATURE_HEADER: 'x-guess' });
+    const [, closing] = output.split('No delivery that fits has come');
+    expect(closing).toContain('No signature has proven WEBHOOK_SIGNATURE_HEADER');
+  });
+
   it('stopped at any question leaves a whole file or none, and goes on from there', async () => {
     upstream = await startShaped(PLAIN);
     for (let questions = 1; questions <= 8; questions += IS_FULL ? 1 : 2) {

@@ -207,6 +207,7 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
   // At this time the mirror uses a secret that was stored just now.
   const takenUpAt = performance.now() + 2 * SECRETS_LOOK_MS;
   const shown = new Set<string>();
+  const unproven = new Set<string>();
   const until = performance.now() + options.wait;
   for (;;) {
     const seen = await waitUntil(talk, trial, until - performance.now(), async () => {
@@ -225,19 +226,29 @@ export async function learnRecipe(talk: Talk, trial: Trial): Promise<void> {
         'No delivery that fits has come. Look at the delivery log of the compliance service, and at the way from there; "setup" can be run again.',
       );
     }
-    if (typeof seen !== 'number') return;
+    if (seen === 'accepted') return;
+    if (typeof seen !== 'number') break;
     examined = seen;
-    if (!(await examine(talk, trial, seen, shown))) continue;
-    if (!(await applySettings(talk, trial))) return;
+    if (!(await examine(talk, trial, seen, { shown, unproven }))) continue;
+    if (!(await applySettings(talk, trial))) break;
     say('Waiting for the sender to try again.');
   }
+  if (unproven.size === 0) return;
+  say(
+    `No signature has proven ${[...unproven].join(' and ')}: what it was taken from may be a stranger's. Compare it with what the compliance service says.`,
+  );
 }
 
 /** What a delivery shows is found out in steps: first the header's name, then what is signed. */
 const RECIPE_STEPS = 4;
 
-/** Sets what a rejected delivery shows. Resolves with whether a setting was changed. */
-async function examine(talk: Talk, trial: Trial, id: number, shown: Set<string>): Promise<boolean> {
+/** Sets what a rejected delivery shows, and notes what no signature proves. Resolves with whether a setting was changed. */
+async function examine(
+  talk: Talk,
+  trial: Trial,
+  id: number,
+  { shown, unproven }: { shown: Set<string>; unproven: Set<string> },
+): Promise<boolean> {
   const { draft } = talk;
   let hasBegun = false;
   const say = (line: string) => {
@@ -252,13 +263,15 @@ async function examine(talk: Talk, trial: Trial, id: number, shown: Set<string>)
   for (let step = 0; step < RECIPE_STEPS; step += 1) {
     const own = `${draft.config().webhook.header}:`;
     const header = trial.lastHeaders().filter((line) => !line.toLowerCase().startsWith(own));
-    const { causes } = await explainStored(commandOf(talk), `rejection:${id}`, { header });
+    const { causes, fit } = await explainStored(commandOf(talk), `rejection:${id}`, { header });
+    if (fit !== null) unproven.clear();
     const found = causes.flatMap(({ settings = {} }) => Object.entries(settings));
     for (const { what, remedy, settings } of causes) {
       say(`  ${printable(what)}${settings === undefined ? ` What to do: ${printable(remedy)}` : ''}`);
     }
     const open = found.filter(([name, value]) => draft.get(name) !== value && !draft.isFixed(name));
     for (const [name, value] of found) setFound(talk, name, value);
+    if (fit === null) for (const [name] of open) unproven.add(name);
     if (open.length === 0) return isChanged;
     isChanged = true;
   }
