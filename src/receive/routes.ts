@@ -41,7 +41,10 @@ export interface ReceiverOptions {
   metrics: Pick<Metrics, 'deliveries' | 'acknowledgementSeconds'>;
   /** A correctly signed delivery was rejected for its time. Its event may be lost, or a stranger replayed it. Must not throw. */
   onRejectedTimestamp?: (reason: SignatureRejectionReason, t: string) => void;
-  /** A correctly signed delivery about this record could not be stored. Must not throw. */
+  /**
+   * A correctly signed delivery about this record could not be stored; without a kind it is no event, and may be about any record.
+   * Not called for an event of a family that is not mirrored. Must not throw.
+   */
   onUnkept?: (about: About) => void;
   /** The secret that verified a delivery. Must not throw. */
   onSecretUsed?: (secret: Uint8Array) => void;
@@ -174,7 +177,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       return problem(400, parsed.code, title, `Reason: ${parsed.reason}. The delivery was kept.`);
     }
     const { event } = parsed;
-    const outcome = await stored(inbox.accept(event, incoming.socket), event);
+    const outcome = await stored(inbox.accept(event, incoming.socket), event.kind === null ? null : event);
     if (outcome.status === 'duplicate') {
       const answered = { fields: namesOf(event), eventId: event.id, address };
       if (outcome.conflicting) report('quarantined', 'conflicting_content', arrival, answered);
@@ -186,11 +189,11 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     return json(202, `{"status":"accepted","id":${JSON.stringify(event.id)}}`);
   }
 
-  async function stored<T>(commit: Promise<T>, about: About): Promise<T> {
+  async function stored<T>(commit: Promise<T>, about: About | null): Promise<T> {
     try {
       return await commit;
     } catch (error) {
-      options.onUnkept?.(about);
+      if (about !== null) options.onUnkept?.(about);
       throw error;
     }
   }

@@ -192,10 +192,10 @@ export function createDeliveryWatch(options: {
   }
 
   function noteUnread({ kind, recordId: id }: About): void {
-    // Without the API nothing can be read. An event of no kind is about nothing that is mirrored.
-    if (backfill === null || kind === null) return;
+    // Without the API nothing can be read.
+    if (backfill === null) return;
     const key = `${kind} ${id}`;
-    if (id === null || (unread.size >= UNKEPT_RECORDS_MAX && !unread.has(key))) isAllUnread = true;
+    if (kind === null || id === null || (unread.size >= UNKEPT_RECORDS_MAX && !unread.has(key))) isAllUnread = true;
     else unread.set(key, { kind, id });
   }
 

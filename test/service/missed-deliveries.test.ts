@@ -407,8 +407,6 @@ it('what a delivery was about that the database did not take is read again once 
   here.lose('vendor', 'ven_1');
   here.lose('vendor', 'ven_1');
   here.lose('policy', 'pol_1');
-  // Of no kind that is mirrored.
-  here.lose(null, null);
   here.breakDatabase(true);
   await expect(here.watch.check()).rejects.toThrow('the disk is full');
   expect(here.dirty).toEqual([]);
@@ -426,18 +424,19 @@ it('what a delivery was about that the database did not take is read again once 
 });
 
 it.each([
-  ['are too many to read one by one', 101, (nth: number) => `ven_${nth}`],
-  ['include one that does not say its record', 1, () => null],
-])(
+  ['are too many to read one by one', 101, 'vendor', (nth: number) => `ven_${nth}`],
+  ['include one that does not say its record', 1, 'vendor', () => null],
+  ['include one that is no event and of no kind', 1, null, () => null],
+] as const)(
   'deliveries that the database did not take leave a gap like a downtime if they %s',
-  async (_what, count, idOf) => {
+  async (_what, count, kind, idOf) => {
     const here = scene(MINUTE_MS);
     // Several about one record are one to read.
     for (const _ of ['first', 'again'])
-      for (let nth = 1; nth < count; nth += 1) here.lose('vendor', idOf(nth));
+      for (let nth = 1; nth < count; nth += 1) here.lose(kind, idOf(nth));
     await here.watch.check();
     expect(here.notes).toEqual([]);
-    for (let nth = 1; nth <= count; nth += 1) here.lose('vendor', idOf(nth));
+    for (let nth = 1; nth <= count; nth += 1) here.lose(kind, idOf(nth));
     here.deliver();
     await vi.waitFor(() => expect(here.notes).toEqual(['downtime']));
     here.lose('vendor', 'ven_1');
