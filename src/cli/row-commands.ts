@@ -94,7 +94,7 @@ export function gapsCommand(cli: Cli): Command {
   gaps
     .command('resolve')
     .description(
-      'confirm that nothing is missing any more, for a gap that only a person can resolve: restored, trimmed_event, and without API credentials what a full sync would resolve; or that there is no such record: unresolved, unproven_id, unaddressable',
+      'confirm that nothing is missing any more, for a gap that only a person can resolve: restored, trimmed_event, and without API credentials what a full sync would resolve; or that there is no such record: unresolved, unproven_id; or leave unread what no request can ask for: unaddressable',
     )
     .addArgument(rowId())
     .action((id: number) => change(cli, GAP, id, 'resolved', (api) => api.gaps[':id'].resolve.$post(at(id))));

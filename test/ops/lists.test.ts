@@ -393,6 +393,13 @@ test('without an API a person ends the gaps that a full sync would have ended, a
   expect(await buttons()).toBe(2);
 });
 
+test('of an id that no request can ask for, the button does not say that there is no such record: a list may show it', async () => {
+  await h.store.openGap({ reason: 'unaddressable', kind: 'vendor', recordId: '..' }, null, h.now());
+  expect((await page('/gaps')).text).toContain('Leave it unread: resolve');
+  await h.store.openGap({ reason: 'unresolved', kind: 'vendor', recordId: 'ven_1' }, null, h.now());
+  expect((await page('/gaps')).text.match(/There is no such record: resolve/g)).toHaveLength(1);
+});
+
 test('why a delivery was put into quarantine is said in words', async () => {
   const unusable = { reason: 'invalid_utf8', t: '1', body: Buffer.from([0xff]), kind: null, recordId: null };
   await h.store.accept({ events: [], unusable: [unusable] }, h.now(), { settleMs: 1 });

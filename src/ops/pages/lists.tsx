@@ -207,6 +207,13 @@ function About({ kind, record_id, reason }: GapReport) {
   return record_id === null ? `all ${kindPlural(kind)}` : <RecordLink kind={kind} id={record_id} />;
 }
 
+/** What a person says who resolves the gap. */
+function sayingOf(gap: GapReport): string {
+  // The list may show such a record.
+  if (gap.reason === 'unaddressable') return 'Leave it unread';
+  return isOfUnknownId(gap) ? 'There is no such record' : 'Nothing is missing any more';
+}
+
 /** The error, with a button for a gap that only a person can end. */
 function errorOf(gap: GapReport, eventsOnly: boolean) {
   if (!mayOperate() || gap.resolved_at !== null || !isEndedByPerson(gap, eventsOnly)) return gap.error;
@@ -219,7 +226,7 @@ function errorOf(gap: GapReport, eventsOnly: boolean) {
         fields={{ id: gap.id }}
         id={`resolve-${gap.id}`}
       >
-        {isOfUnknownId(gap) ? 'There is no such record: resolve' : 'Nothing is missing any more: resolve'}
+        {sayingOf(gap)}: resolve
       </ActionButton>
     </>
   );
