@@ -64,7 +64,7 @@ const newPlan = () => ({
   lastStartedAt: Number.POSITIVE_INFINITY,
   failures: 0,
   retryAt: null as number | null,
-  /** Complete full syncs in a row that left deletions pending, and when the next one is due because of that. */
+  /** How often in a row deletions were left pending, and when the next full sync is due because of that. */
   pendingInARow: 0,
   pendingAgainAt: Number.POSITIVE_INFINITY,
   /** A list scan because of dirty marks does not begin before this. */
@@ -172,12 +172,10 @@ export function createBackfill(options: BackfillOptions) {
     }
     if (result.outcome === 'complete') {
       plan.failures = 0;
-      const pending = await store.pendingDeletions(clock.wall());
-      plan.pendingInARow = pending.some((waiting) => waiting.kind === kind) ? plan.pendingInARow + 1 : 0;
       plan.pendingAgainAt = Number.POSITIVE_INFINITY;
-      if (plan.pendingInARow > 0)
-        plan.pendingAgainAt =
-          clock.steady() + backoffMs(WAITING_BACKOFF, plan.pendingInARow, options.random());
+      const pending = await store.pendingDeletions(clock.wall());
+      if (pending.some((waiting) => waiting.kind === kind)) lookAgain(plan);
+      else plan.pendingInARow = 0;
       return;
     }
     if (result.outcome === 'interrupted') return;
@@ -187,6 +185,13 @@ export function createBackfill(options: BackfillOptions) {
       const reason = result.mismatch ? 'total_mismatch' : 'list_incomplete';
       await gaps.open({ reason, kind, recordId: null }, result.error);
     }
+  }
+
+  /** A full sync will show whether the pending deletions were a passing fault. */
+  function lookAgain(plan: FullSyncPlan): void {
+    if (plan.pendingAgainAt < Number.POSITIVE_INFINITY) return;
+    plan.pendingInARow += 1;
+    plan.pendingAgainAt = clock.steady() + backoffMs(WAITING_BACKOFF, plan.pendingInARow, options.random());
   }
 
   function retryLater(plan: FullSyncPlan): void {
@@ -270,7 +275,9 @@ export function createBackfill(options: BackfillOptions) {
   function startRepair({ kind, id, attempts, asked }: Repair): void {
     const key = `${kind} ${id}`;
     const done = refetch({ kind, id, attempts, lane: 'live', syncRunId: null, absentFromList: false })
-      .then(() => undefined, options.onError)
+      .then((result) => {
+        if (result.outcome === 'missing' && result.missing === 'pending') lookAgain(planOf(kind));
+      }, options.onError)
       .finally(() => {
         repairs.delete(key);
         wake();
@@ -294,7 +301,9 @@ export function createBackfill(options: BackfillOptions) {
     const needsList = kind === 'vendor';
     const isEarly = needsList || awaiting > 0 || planOf(kind).running !== null;
     const context = { cause: causeOf(null), syncRunId: null, unannounced: isEarly ? [] : null };
-    options.onConcluded(kind, await store.concludeDeletions(kind, null, context, now()), context.cause);
+    const concluded = await store.concludeDeletions(kind, null, context, now());
+    if (concluded.pending.length > 0) lookAgain(planOf(kind));
+    options.onConcluded(kind, concluded, context.cause);
     if (needsList && (await store.countProofs(kind)).proven > 0) scanForEvents(kind);
   }
 

@@ -195,7 +195,8 @@ export function createDeliveryWatch(options: {
     // Without the API nothing can be read.
     if (backfill === null) return;
     const key = `${kind} ${id}`;
-    if (kind === null || id === null || (unread.size >= UNKEPT_RECORDS_MAX && !unread.has(key))) isAllUnread = true;
+    if (kind === null || id === null || (unread.size >= UNKEPT_RECORDS_MAX && !unread.has(key)))
+      isAllUnread = true;
     else unread.set(key, { kind, id });
   }
 

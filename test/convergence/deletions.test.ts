@@ -173,6 +173,28 @@ it('assessments that are found gone after events about them are judged together,
   expect(alive(stage.database, 'assessments')).toBe(12);
 });
 
+it('deletions that wait after events about them, and not after a full sync, are looked at again within minutes too', async () => {
+  await stage.end();
+  stage = await createStage({ SYNC_FULL_MINUTES: '60' });
+  const { upstream } = stage;
+  await startInSync();
+  fill(upstream.records, { policies: 0, assessments: 12, vendors: 0 });
+  const ids = upstream.records.ids('assessments');
+  await stage.post('/api/records/risk_assessment/refetch', { ids });
+  const known = "kind = 'risk_assessment' AND returned AND unverified_since IS NULL";
+  await stage.leapUntil('all assessments', () => idsIn(known).length === 12);
+  const gone = ids.slice(0, 5).map((id) => upstream.records.find('assessments', id)!);
+  for (const record of gone) {
+    await stage.deliver(eventAbout('risk.assessed', 'assessments', record));
+    upstream.records.remove('assessments', record.id);
+  }
+  await stage.leapUntil('the gap', gapIsOpen);
+  for (const record of gone) upstream.records.put('assessments', record);
+  const from = stage.seconds();
+  await stage.leapUntil('the resolving', async () => !(await gapIsOpen()), 5_000);
+  expect(stage.seconds() - from).toBeLessThan(10 * 60);
+});
+
 /** The vendor, which one event has changed, becomes verified without having been deleted. */
 async function expectVerifiedAlive(id: string): Promise<void> {
   await stage.leapUntil('the vendor’s verification', () => {

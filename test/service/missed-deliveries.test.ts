@@ -432,8 +432,7 @@ it.each([
   async (_what, count, kind, idOf) => {
     const here = scene(MINUTE_MS);
     // Several about one record are one to read.
-    for (const _ of ['first', 'again'])
-      for (let nth = 1; nth < count; nth += 1) here.lose(kind, idOf(nth));
+    for (const _ of ['first', 'again']) for (let nth = 1; nth < count; nth += 1) here.lose(kind, idOf(nth));
     await here.watch.check();
     expect(here.notes).toEqual([]);
     for (let nth = 1; nth <= count; nth += 1) here.lose(kind, idOf(nth));
