@@ -125,12 +125,14 @@ export function createDeletionVerbs(database: Database, records: Records) {
     { kind, id, syncRunId, text }: { kind: Kind; id: string; syncRunId: number | null; text: string },
     now: Now,
   ): Promise<void> {
-    const waiting = await unit.query(
-      sql`SELECT 1 FROM pending_deletions WHERE kind = ${kind} AND id = ${id}`,
+    const [waiting] = await unit.query<{ own: number; others: number }>(
+      sql`SELECT count(*) FILTER (WHERE id = ${id}) AS own, count(*) FILTER (WHERE id <> ${id}) AS others
+        FROM pending_deletions WHERE kind = ${kind}`,
     );
-    if (waiting.length === 0)
-      addPending(unit, kind, [id], await fullSyncFor(unit, kind, syncRunId), iso(now.wall));
-    await openGap(unit, { reason: 'deletion_pending', kind, recordId: null }, text, now);
+    const { own, others } = waiting!;
+    if (own === 0) addPending(unit, kind, [id], await fullSyncFor(unit, kind, syncRunId), iso(now.wall));
+    const error = others === 0 ? text : `${text}; ${others} more ${others === 1 ? 'waits' : 'wait'}`;
+    await openGap(unit, { reason: 'deletion_pending', kind, recordId: null }, error, now);
   }
 
   return {

@@ -471,6 +471,23 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
+      'says in its gap how many wait besides the last',
+      inScene(open, async (scene) => {
+        const kind = 'vendor';
+        await showAll(scene, kind, named(3));
+        const error = async (id: string) => {
+          await scene.store.askToDelete(kind, id, { why: 'not listed', syncRunId: null }, scene.now());
+          return await scene.query("SELECT error FROM gaps WHERE reason = 'deletion_pending'");
+        };
+        expect(await error('ven_0')).toEqual([{ error: 'ven_0: not listed' }]);
+        expect(await error('ven_1')).toEqual([{ error: 'ven_1: not listed; 1 more waits' }]);
+        expect(await error('ven_1')).toEqual([{ error: 'ven_1: not listed; 1 more waits' }]);
+        await scene.store.addPendingDeletion(kind, 'ven_2', null, scene.now());
+        expect(await error('ven_0')).toEqual([{ error: 'ven_0: not listed; 2 more wait' }]);
+      }),
+    );
+
+    it(
       'of what only events have shown keeps the sync run that asked first, and once deleted it is settled like any unknown id',
       inScene(open, async (scene) => {
         const kind = 'risk_assessment';
