@@ -3,6 +3,7 @@ import type { Context } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { z } from 'zod';
+import { parseJson } from '../src/compliance/json.ts';
 
 /** An error that is answered by RFC 9457. `detail` is for people, `code` for programs. */
 export class Problem extends Error {
@@ -58,7 +59,7 @@ export function toProblem(error: unknown): Problem {
 /** The request's JSON body, not validated; `{}` without a body. @throws Problem, 400, if it is not JSON. */
 export async function readJson(context: Context): Promise<unknown> {
   try {
-    return JSON.parse((await context.req.text()) || '{}');
+    return parseJson((await context.req.text()) || '{}');
   } catch (error) {
     throw error instanceof SyntaxError ? invalidJson() : error;
   }

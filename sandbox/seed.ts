@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
+import { parseJson } from '../src/compliance/json.ts';
 import type { Kind } from '../src/compliance/kinds.ts';
 import { DEFAULT_ID_POINTERS, isUsableId, type JsonObject } from '../src/compliance/pointers.ts';
 import { describeError, UsageError } from '../src/platform/errors.ts';
@@ -27,7 +28,7 @@ export function loadSeed(path: string): SeedData {
     }
   };
   const text = refusing('cannot be read', () => readFileSync(path, 'utf8'));
-  const document: unknown = refusing('is not JSON', () => JSON.parse(text));
+  const document: unknown = refusing('is not JSON', () => parseJson(text));
   const rows = refusing(
     'does not have the expected shape',
     () => parseOrRefuse(seedSchema, document),

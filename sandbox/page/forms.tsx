@@ -1,5 +1,6 @@
 import type { PropsWithChildren } from 'hono/jsx';
 import { z } from 'zod';
+import { parseJson } from '../../src/compliance/json.ts';
 import { KINDS } from '../../src/compliance/kinds.ts';
 import { isObject, type JsonObject } from '../../src/compliance/pointers.ts';
 import { valueIn, withAt } from '../places.ts';
@@ -101,7 +102,7 @@ function numberIn(text: string, label: string): number {
 export function jsonIn(text: string | undefined, label: string, example: string): JsonObject {
   let value: unknown;
   try {
-    value = JSON.parse(text || '{}');
+    value = parseJson(text || '{}');
   } catch {
     throw unfit(`${label}: not JSON, such as ${example}.`);
   }

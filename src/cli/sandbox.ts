@@ -1,4 +1,5 @@
 import { Argument, Command, InvalidArgumentError } from 'commander';
+import { parseJson } from '../compliance/json.ts';
 import { EVENT_TYPES, type EventType } from '../compliance/kinds.ts';
 import { unknownNames } from '../platform/config-sources.ts';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
@@ -113,7 +114,7 @@ function parseField(text: string, before: Record<string, unknown> = {}): Record<
 
 function jsonOrText(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return text;
   }

@@ -37,6 +37,7 @@ it('the command names what was sent, sets fields, and says why nothing was', asy
   const id = added.events[0].record_id;
   const done = await trigger(
     ...['vendor.updated', '--record', id, '--field', 'owner=Legal', '--field', 'tier=2'],
+    ...['--field', 'crmId=12345678901234567890'],
   );
   expect(done).toMatchObject({ code: 0, err: '' });
   expect(done.out).toMatch(new RegExp(`^vendor\\.updated {2}evt-\\w+ {2}vendor ${id}\\n$`));
@@ -45,6 +46,9 @@ it('the command names what was sent, sets fields, and says why nothing was', asy
     owner: 'Legal',
     tier: 2,
   });
+  // A double would round it.
+  const shown = await fetch(`${sandbox.url}/_sandbox/state`);
+  expect(await shown.text()).toContain('"crmId":12345678901234567890');
   expect(await trigger('policy.updated', '--record', 'nope')).toMatchObject({
     code: 1,
     err: expect.stringContaining('There is no policy with this id'),
