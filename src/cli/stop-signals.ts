@@ -1,10 +1,13 @@
 /** npm repeats a signal that the terminal has already sent to the whole group. Two within this time count as one. Milliseconds. */
 const SAME_WISH_MS = 1_000;
 
+/** SIGHUP comes when the terminal is closed, also under `nohup`, whose protection Node removes. */
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
 /**
- * An AbortSignal that aborts when this process is asked to end: by SIGINT, SIGTERM, or, if `attached`, the end of
+ * An AbortSignal that aborts when this process is asked to end: by one of these signals, or, if `attached`, the end of
  * standard input, which comes however the process that started this one ends.
- * Another SIGINT or SIGTERM, a second or more after the first, ends the process at once. Disposing stops listening.
+ * Another one of them, a second or more after the first, ends the process at once. Disposing stops listening.
  */
 export function stopSignals({ attached = false } = {}): Disposable & { signal: AbortSignal } {
   const controller = new AbortController();
@@ -15,8 +18,7 @@ export function stopSignals({ attached = false } = {}): Disposable & { signal: A
     controller.abort();
   };
   const end = () => controller.abort();
-  process.on('SIGINT', stop);
-  process.on('SIGTERM', stop);
+  for (const name of SIGNALS) process.on(name, stop);
   if (attached) {
     process.stdin.on('end', end);
     process.stdin.on('error', end);
@@ -25,8 +27,7 @@ export function stopSignals({ attached = false } = {}): Disposable & { signal: A
   return {
     signal: controller.signal,
     [Symbol.dispose]() {
-      process.off('SIGINT', stop);
-      process.off('SIGTERM', stop);
+      for (const name of SIGNALS) process.off(name, stop);
       process.stdin.off('end', end);
       process.stdin.off('error', end);
       if (attached) process.stdin.pause();

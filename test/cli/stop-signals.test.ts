@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { stopSignals } from '../../src/cli/stop-signals.ts';
 
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 /** Of what other files of this worker have loaded: they would take these signals for real ones. */
 let others: NodeJS.SignalsListener[][] = [];
 
