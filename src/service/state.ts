@@ -47,7 +47,7 @@ export function createServiceState(
   },
 ) {
   const { config, store, clock, gaps, replicas, repairs, worker, startedAt } = options;
-  const { eventsOnly } = options.rules;
+  const { eventsOnly, pointers } = options.rules;
   const { settleMs, fullSyncMs } = config.sync;
   const { backfill } = repairs;
   let phase: 'starting' | 'running' | 'draining' = 'starting';
@@ -68,6 +68,7 @@ export function createServiceState(
       settleMs,
       fullSyncMs,
       access,
+      pointers,
       reader: replicas.isAlone ? undefined : { lease: READER_LEASE, replica: replicas.id },
       unreachable: unreachableSince(repairs.health(), clock.steady()) !== null,
       others: repairs.budget.facts(),
@@ -122,6 +123,7 @@ const SETTINGS: Readonly<Record<ReadingFact, string>> = {
   access: 'COMPLIANCE_BASE_URL or the credentials for it',
   events_only: 'COMPLIANCE_BASE_URL',
   full_sync_ms: 'SYNC_FULL_MINUTES',
+  id_pointers: 'ID_POINTERS_*',
   settle_ms: 'SYNC_SETTLE_SECONDS',
 };
 

@@ -277,8 +277,8 @@ export interface SyncRunEnd {
   hasDifferences?: boolean;
 }
 
-/** Facts about how the API is read, which the verdict uses. */
-export type ReadingFact = 'access' | 'events_only' | 'full_sync_ms' | 'settle_ms';
+/** Facts about how the API and the events are read. All but `id_pointers` the verdict uses. */
+export type ReadingFact = 'access' | 'events_only' | 'full_sync_ms' | 'id_pointers' | 'settle_ms';
 
 /** What the view `sync_status` needs to know of the running service. */
 export interface ServiceFacts {
@@ -289,6 +289,7 @@ export interface ServiceFacts {
   unreachable: boolean;
   /** The fingerprint of the present credentials, as in `noteAccess`. */
   access: string;
+  pointers?: IdPointers;
   /** The lease of the replica that reads the API, and the replica that these facts are from. Absent: there is only one. */
   reader?: { lease: string; replica: string } | undefined;
   /** Other facts to write, by name. They mean nothing here. */

@@ -146,6 +146,7 @@ describe('one that was given other settings', () => {
     ['another key', { COMPLIANCE_API_KEY: 'not-the-key-of-the-others' }, 'or the credentials for it"'],
     ['no API', { COMPLIANCE_BASE_URL: '', COMPLIANCE_API_KEY: '' }, '"COMPLIANCE_BASE_URL"'],
     ['another window', { SYNC_SETTLE_SECONDS: '7' }, '"SYNC_SETTLE_SECONDS"'],
+    ['other places of ids', { ID_POINTERS_VENDOR: 'uuid' }, '"ID_POINTERS_*"'],
   ])(
     'says so, and the verdict stays that of the one that reads: %s',
     async (_what, own, setting) => {

@@ -1,4 +1,5 @@
 import type { Kind } from '../../compliance/kinds.ts';
+import { DEFAULT_ID_POINTERS } from '../../compliance/pointers.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
 import { facts, kindState, syncRuns } from '../schema.ts';
@@ -134,13 +135,23 @@ export function createFullSyncVerbs(database: Database) {
      */
     beat: (
       now: Now,
-      { eventsOnly, settleMs, fullSyncMs, unreachable, access, reader, others }: ServiceFacts,
+      {
+        eventsOnly,
+        settleMs,
+        fullSyncMs,
+        unreachable,
+        access,
+        pointers = DEFAULT_ID_POINTERS,
+        reader,
+        others,
+      }: ServiceFacts,
     ): Promise<{ differing: ReadingFact[]; otherAccess: boolean }> => {
       const reading: Record<ReadingFact, string> = {
         access,
         settle_ms: String(settleMs),
         full_sync_ms: String(fullSyncMs),
         events_only: String(Number(eventsOnly)),
+        id_pointers: JSON.stringify(pointers),
       };
       return database.transact(
         async (unit, [stored, before]) => {
