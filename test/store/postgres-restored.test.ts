@@ -1,4 +1,5 @@
-import { chownSync, statSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { chownSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { KINDS } from '../../src/compliance/kinds.ts';
@@ -157,26 +158,54 @@ describe('a database that was put back', () => {
   });
 });
 
+/** Until the server is there again. */
+const comesBack = (store: Store) =>
+  expect
+    .poll(
+      () =>
+        beat(store).then(
+          () => true,
+          () => false,
+        ),
+      { timeout: 60_000 },
+    )
+    .toBe(true);
+
+describe('files of the server as they were earlier', () => {
+  it('are noticed by replicas that ran meanwhile, once by all of them', async () => {
+    const url = await lived(Date.now());
+    const stores = [await opened(url), await opened(url)];
+    const told = stores.map(watched);
+    const folder = String((await server.query('SHOW data_directory'))[0]!['data_directory']);
+    await server.halt('crash');
+    execFileSync('cp', ['-a', folder, `${folder}-earlier`]);
+    await server.start();
+    for (const store of stores) await comesBack(store);
+    await stores[0]!.accept({ events: [EVENT], unusable: [] }, now(), FACTS);
+    for (const store of stores) await beat(store);
+    expect(told.flat()).toEqual([]);
+    const epoch = await stores[0]!.epoch();
+
+    await server.halt('crash');
+    rmSync(folder, { recursive: true });
+    renameSync(`${folder}-earlier`, folder);
+    await server.start();
+    for (const store of [...stores, ...stores]) await comesBack(store);
+    expect(await server.query('SELECT id FROM events', url)).toEqual([]);
+    expect(told.flat().sort()).toEqual([...OPENED].sort());
+    expect(await stores[1]!.epoch()).not.toBe(epoch);
+  }, 240_000);
+});
+
 describe('another server', () => {
   it('that has taken over beneath a running service may lack what was accepted; one that was only started anew does not', async () => {
     const url = await lived(Date.now());
     const store = await opened(url);
     const told = watched(store);
     const heartbeat = () => store.readFact('heartbeat');
-    const comesBack = () =>
-      expect
-        .poll(
-          () =>
-            beat(store).then(
-              () => true,
-              () => false,
-            ),
-          { timeout: 60_000 },
-        )
-        .toBe(true);
     await server.halt('crash');
     await server.start();
-    await comesBack();
+    await comesBack(store);
     expect(told).toEqual([]);
     const last = await heartbeat();
 
@@ -196,7 +225,7 @@ describe('another server', () => {
         timeout: 60_000,
       })
       .not.toBeNull();
-    await comesBack();
+    await comesBack(store);
     expect(told).toEqual(OPENED);
     await beat(store);
     const gaps = await restoredGaps(store);

@@ -206,6 +206,9 @@ const PLACE = sql`concat_ws('/', (SELECT system_identifier FROM pg_control_syste
   left(pg_walfile_name(pg_current_wal_lsn()), 8),
   (SELECT oid FROM pg_database WHERE datname = current_database()), to_regclass('facts')::oid)`;
 
+/** How far the server's log is on the disk. No crash takes it back, but an older copy of the server's files does. */
+const REACHED = sql`pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint`;
+
 /** SQLSTATEs: the user may not ask for the place; the server is still recovering, for example a standby that takes over. */
 const FORBIDDEN = '42501';
 const RECOVERING = '55000';
@@ -213,15 +216,21 @@ const RECOVERING = '55000';
 /**
  * The result is called at the start and before each heartbeat. It begins a new epoch if the database is in another place than before, or
  * if the epoch is missing: a person removes it from a copy. The same commit opens gaps for lost events. Only one replica does it.
+ *
+ * An older copy of the server's files, such as a snapshot of its volume, is in the same place. Only a process that saw a later state notices it.
  */
 function epochSettler(database: PostgresDatabase): () => Promise<void> {
   let mayAsk = true;
+  let last: { reached: number; epoch: string | undefined } | null = null;
 
   /** Null: this server, like some hosted ones, does not tell its place. Rejects if it cannot tell now: then nothing may be written. */
-  async function placeNow(): Promise<string | null> {
+  async function placeNow(): Promise<{ place: string; reached: number } | null> {
     if (!mayAsk) return null;
     try {
-      return await singleValue<string>(database.sql, sql`SELECT ${PLACE} AS place`);
+      const [here] = await database.sql.query<{ place: string; reached: number }>(
+        sql`SELECT ${PLACE} AS place, ${REACHED} AS reached`,
+      );
+      return here!;
     } catch (error) {
       const { code, cause } = error as { code?: string; cause?: { code?: string } };
       const state = cause?.code ?? code;
@@ -231,13 +240,11 @@ function epochSettler(database: PostgresDatabase): () => Promise<void> {
     }
   }
 
-  return async () => {
-    const place = await placeNow();
-    if (!isUnsettled(await factsIn(database.sql), place)) return;
+  async function begin(isUnsettled: (known: Facts) => boolean, place: string | null): Promise<void> {
     await database.transact(async (unit) => {
       const known = await factsIn(unit);
       // Another replica may have done it meanwhile.
-      if (!isUnsettled(known, place)) return;
+      if (!isUnsettled(known)) return;
       // An epoch without a place goes on: only its place is noted.
       if (known[EPOCH_FACT] === undefined || known[PLACE_FACT] !== undefined) {
         const wall = (await singleValue<number>(unit, sql`SELECT ${SERVER_TIME}`)) ?? Date.now();
@@ -245,6 +252,21 @@ function epochSettler(database: PostgresDatabase): () => Promise<void> {
       }
       if (place !== null) await writeFact(unit, PLACE_FACT, place);
     });
+  }
+
+  return async () => {
+    // Before the question, since heartbeats may overlap.
+    const before = last;
+    const here = await placeNow();
+    const isOlder = here !== null && before !== null && here.reached < before.reached;
+    const isUnsettled = ({ [EPOCH_FACT]: epoch, [PLACE_FACT]: place }: Facts) =>
+      epoch === undefined ||
+      (here !== null && place !== here.place) ||
+      // Another replica that has noticed it has begun another epoch.
+      (isOlder && epoch === before.epoch);
+    const found = await factsIn(database.sql);
+    if (isUnsettled(found)) await begin(isUnsettled, here?.place ?? null);
+    last = here && { reached: here.reached, epoch: found[EPOCH_FACT] };
   };
 }
 
@@ -256,6 +278,3 @@ async function factsIn(from: Sql): Promise<Facts> {
   );
   return Object.fromEntries(rows.map(({ name, value }) => [name, value]));
 }
-
-const isUnsettled = (known: Facts, place: string | null): boolean =>
-  known[EPOCH_FACT] === undefined || (place !== null && known[PLACE_FACT] !== place);
