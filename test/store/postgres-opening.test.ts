@@ -170,14 +170,16 @@ describe('opening a PostgreSQL database', () => {
 
 describe('every connection', () => {
   it('has its limits, its schema, UTC and our name', async () => {
-    const database = createDatabase(await server.createDatabase(), {
+    const url = await server.createDatabase();
+    await server.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET transaction_timeout = '1s'`);
+    const database = createDatabase(url, {
       schema: 'mine',
       statementTimeoutMs: 1234,
       lockTimeoutMs: 567,
     });
     const names = [
       ...['search_path', 'statement_timeout', 'lock_timeout', 'application_name', 'timezone'],
-      ...['idle_in_transaction_session_timeout', 'default_transaction_isolation'],
+      ...['idle_in_transaction_session_timeout', 'default_transaction_isolation', 'transaction_timeout'],
     ];
     const rows = await database.sql.query<{ name: string; value: string }>(
       sql`SELECT name, current_setting(name) AS value FROM unnest(${sql.param(names)}::text[]) AS name`,
@@ -191,6 +193,7 @@ describe('every connection', () => {
       timezone: 'UTC',
       idle_in_transaction_session_timeout: '10s',
       default_transaction_isolation: 'read committed',
+      transaction_timeout: '0',
     });
   });
 

@@ -298,7 +298,10 @@ function sessionSettings(schema: string, settings: PostgresSettings & { readOnly
     ['jit', 'off'],
     ...(settings.readOnly === true ? ([['default_transaction_read_only', 'on']] as const) : []),
   ];
-  return set.map(([name, value]) => `SET ${name} = ${value}`).join('; ');
+  // The database or the role may limit whole transactions, of which a migration is a long one. Older servers have no such limit.
+  const unlimited =
+    "SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) IS NOT NULL";
+  return [...set.map(([name, value]) => `SET ${name} = ${value}`), unlimited].join('; ');
 }
 
 /** Wraps pg's errors that do not come from the server. */
