@@ -91,6 +91,10 @@ CREATE FUNCTION hold_counter() RETURNS bigint LANGUAGE plpgsql SET enable_seqsca
 DECLARE
   held bigint;
 BEGIN
+  -- Then no trigger runs, and counts, and verdicts with them, would be wrong.
+  IF current_setting('session_replication_role') = 'replica' THEN
+    RAISE trigger_protocol_violated USING MESSAGE = 'session_replication_role is replica';
+  END IF;
   SELECT value INTO held FROM counter ORDER BY value DESC LIMIT 1 FOR UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION 'the table counter is empty: restore a backup'; END IF;
   IF NOT EXISTS (SELECT FROM counter_intact) THEN

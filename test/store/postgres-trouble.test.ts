@@ -359,6 +359,19 @@ describe('trouble with the database', () => {
     await Promise.all(reports);
   });
 
+  it('whose triggers do not run takes nothing in, since its counts and verdicts would be wrong', async () => {
+    const set = async (role: string) => {
+      await server.query(`ALTER SYSTEM SET session_replication_role = ${role}`);
+      await server.reload();
+    };
+    await set('replica');
+    const refused = { remedy: expect.stringContaining('set session_replication_role to origin') };
+    await expect(scene.accept(scene.event({ id: 'a' }))).rejects.toMatchObject(refused);
+    await expect(scene.store.checkWritable()).rejects.toMatchObject(refused);
+    await set('origin');
+    expect(await scene.accept(scene.event({ id: 'a' }))).toMatchObject([{ status: 'accepted' }]);
+  });
+
   it('that turns read-only, as in a failover, refuses writes until it takes them again', async () => {
     await scene.accept(scene.event({ id: 'a' }));
     const name = new URL(database.url).pathname.slice(1);

@@ -60,6 +60,11 @@ const BY_CODE: Readonly<Record<string, Meaning>> = {
   },
   '28000': { says: 'the server refuses the user', remedy: 'check the user in DATABASE_URL, and pg_hba.conf' },
   '28P01': { says: 'the server refuses the password', remedy: 'check user and password in DATABASE_URL' },
+  // By `hold_counter`.
+  '39P01': {
+    says: 'the triggers that count records do not run, so nothing is written',
+    remedy: 'set session_replication_role to origin for the server, the database and the user',
+  },
   '3D000': { says: 'there is no such database', remedy: 'create it, or check DATABASE_URL' },
   '42501': {
     says: 'the user lacks a privilege',
