@@ -5,6 +5,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -368,5 +369,23 @@ describe('export and the commands from afar', () => {
       .map((line) => JSON.parse(line))
       .filter(({ operation }) => operation === 'insert');
     expect(appeared.map(({ record_id }) => record_id)).toEqual(large.map(({ id }) => id));
+  });
+
+  it('who follows on the machine of the database is told that a backup was put in its place', async () => {
+    const file = here['DATABASE_URL']!.replace(/^file:/, '');
+    const following = start(['export', 'changes', '--follow', '--format', 'ndjson'], here);
+    const deliveries = start(['deliveries', 'follow', '--since', '1h'], here);
+    await following.line('Vendor, no. 1');
+    await deliveries.line('evt_1');
+    const backup = join(folder, 'put-back.db');
+    expect((await cli(['backup', backup], here)).code).toBe(0);
+    await service.stop();
+    for (const suffix of ['', '-wal', '-shm']) rmSync(`${file}${suffix}`, { force: true });
+    renameSync(backup, file);
+    await service.start();
+    for (const { line, exited } of [following, deliveries]) {
+      await line('was removed or replaced while it was open');
+      expect(await exited).toBe(1);
+    }
   });
 });

@@ -302,7 +302,7 @@ describe('a verb that cannot be finished', () => {
     await expect(beat()).rejects.toMatchObject({
       name: 'StoreUnavailable',
       fatal: true,
-      message: `${path}${ending} was removed or replaced while the service ran`,
+      message: `${path}${ending} was removed or replaced while it was open`,
     });
   });
 

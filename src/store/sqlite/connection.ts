@@ -116,8 +116,8 @@ function assertDurable(db: Connection, path: string): void {
 }
 
 /**
- * The result throws when the file or its log was removed or replaced: from then on we would write to a file that nobody will open.
- * SQLite does not notice that in WAL mode.
+ * The result throws when the file or its log was removed or replaced: from then on we would write to a file that nobody will open, or
+ * read one that nobody writes. SQLite does not notice that in WAL mode, and removes no log while it is open.
  */
 export function placeKeeper(db: Connection): () => void {
   if (db.memory) return () => undefined;
@@ -129,10 +129,10 @@ export function placeKeeper(db: Connection): () => void {
       const before = known.get(path);
       if (before === undefined && now !== undefined) known.set(path, now);
       if (before === undefined || now === before) continue;
-      throw new StoreUnavailable(`${path} was removed or replaced while the service ran`, {
+      throw new StoreUnavailable(`${path} was removed or replaced while it was open`, {
         fatal: true,
         remedy:
-          'events accepted since then are only in the file that was there before; stop the service before you replace its file',
+          'start it again. Events accepted since then are only in the file that was there before: stop the service before you replace its file',
       });
     }
   };

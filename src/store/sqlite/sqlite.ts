@@ -107,6 +107,10 @@ export function storeOver(
   const events = createEvents(db);
   const common = createVerbs(database, events.engine);
   const keepPlace = placeKeeper(db);
+  const whileInPlace = async <T>(work: () => Promise<T>): Promise<T> => {
+    keepPlace();
+    return await database.atOneMoment(work);
+  };
   const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
     ...events.verbs,
     ...common,
@@ -125,7 +129,7 @@ export function storeOver(
   return {
     engine: 'sqlite',
     watchGaps,
-    ...oneAtATime(verbs, db.readonly ? database.atOneMoment : (work) => work()),
+    ...oneAtATime(verbs, db.readonly ? whileInPlace : (work) => work()),
   };
 }
 
