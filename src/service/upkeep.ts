@@ -110,19 +110,16 @@ export function createTrim(options: { store: RetentionStore; clock: Clock; setti
 }
 
 async function keepNotifying(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
-  const { config, store, clock, random, metrics, about, verdict, onError } = options;
+  const { config, metrics, onError } = options;
   if (config.notify.url === null) return;
   const log = stage(options.logger, 'notify');
   const { host } = config.notify.url;
   await notify(
     {
+      ...options,
       url: config.notify.url,
       format: config.notify.format,
-      clock,
-      random,
-      verdict,
-      facts: store,
-      about,
+      facts: options.store,
       onAttempt({ topic, ok, error }) {
         metrics.notifications.inc({ outcome: ok ? 'delivered' : 'failed' });
         if (ok) log.info({ outcome: 'delivered', reason: topic, host }, 'notification');
