@@ -62,7 +62,7 @@ async function operateToken(config: Config): Promise<string> {
   if (!existsSync(path)) {
     throw new UsageError(
       `there is no operators' token: OPS_TOKENS is not set, and ${path} does not exist`,
-      'set OPS_TOKENS to what the service was started with',
+      'set OPS_TOKENS to what the service was started with; if to nothing, restart it, and it makes that file again',
     );
   }
   return readFileSync(path, 'utf8').trim();

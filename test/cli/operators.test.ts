@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -162,6 +162,16 @@ describe('beside a running service', () => {
     expect((await cli(['deliveries', 'show', 'quarantine:99'], settings)).code).toBe(1);
     expect((await cli(['resume'], settings)).code).toBe(0);
     expect((await cli(['audit', 'list'], settings)).out).toMatch(/ resume +ok/);
+  });
+
+  it('a change without the token that the service has made says how to have one made again', async () => {
+    const file = join(directory, 'ops-token');
+    renameSync(file, `${file}.gone`);
+    expect(await cli(['pause'], settings)).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('restart it, and it makes that file again'),
+    });
+    renameSync(`${file}.gone`, file);
   });
 
   it('more deliveries than a page holds are followed all, each once, in the order in which they came', async () => {
