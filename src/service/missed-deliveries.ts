@@ -128,6 +128,8 @@ export function createDeliveryWatch(options: {
   /** What deliveries were about that could not be stored, and whether there were more, or one that does not say. */
   const unread = new Map<string, { kind: Kind; id: string }>();
   let isAllUnread = false;
+  /** The text of a gap about such deliveries that the database did not take either. */
+  let unopened: string | null = null;
 
   const open = (reason: GapReason, error: string) => void gaps.open(gapOf(reason), error).catch(onError);
   const resolve = (reason: GapReason) => void gaps.resolve(gapOf(reason)).catch(onError);
@@ -216,18 +218,27 @@ export function createDeliveryWatch(options: {
   /** Opens a gap for deliveries that could not be stored, if they are many or for long; and again when that is over. */
   async function openUnkept(isOver: boolean): Promise<void> {
     if (unread.size > 0) await markUnread();
-    if (unkept === null) return;
-    const ms = unkept.last - unkept.since;
-    const isNews = (isAllUnread || ms >= DOWNTIME_AFTER_MS) && (isOver || !unkept.isTold);
-    unkept.isTold ||= isNews;
-    if (isOver) {
-      unkept = null;
-      isAllUnread = false;
+    if (unkept !== null) {
+      const ms = unkept.last - unkept.since;
+      const isNews = (isAllUnread || ms >= DOWNTIME_AFTER_MS) && (isOver || !unkept.isTold);
+      unkept.isTold ||= isNews;
+      // Without the API nothing could resolve the gap.
+      if (isNews && backfill !== null) unopened = `deliveries could not be kept for ${Math.ceil(ms / 1000)} s`;
+      if (isOver) {
+        unkept = null;
+        isAllUnread = false;
+      }
     }
-    // Without the API nothing could resolve the gap.
-    if (!isNews || backfill === null) return;
-    await gaps.open(gapOf('downtime'), `deliveries could not be kept for ${Math.ceil(ms / 1000)} s`);
-    backfill.wake();
+    if (unopened === null) return;
+    const text = unopened;
+    unopened = null;
+    try {
+      await gaps.open(gapOf('downtime'), text);
+    } catch (error) {
+      unopened ??= text;
+      throw error;
+    }
+    backfill?.wake();
   }
 
   async function openRejectedTimestamp(): Promise<void> {

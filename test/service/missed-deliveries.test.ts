@@ -142,7 +142,7 @@ it.each([
   expect(began).toEqual(taken);
 });
 
-it('a gap that the database does not take is reported, and one of a lost delivery is opened later', async () => {
+it('a gap that the database does not take is reported, and those of lost deliveries are opened later', async () => {
   const here = scene(0);
   here.breakDatabase(true);
   here.watch.onDelivery('rejected', 'no_signing_secret', null);
@@ -156,7 +156,7 @@ it('a gap that the database does not take is reported, and one of a lost deliver
   here.breakDatabase(false);
   here.pass(10 * MINUTE_MS);
   await here.watch.check();
-  expect([...here.open]).toEqual(['rejected_timestamp']);
+  expect([...here.open]).toEqual(['rejected_timestamp', 'downtime']);
 });
 
 it.each([
@@ -444,6 +444,19 @@ it.each([
     expect(here.notes).toEqual(['downtime']);
   },
 );
+
+it('a gap about deliveries that the database did not take is opened once it takes that too', async () => {
+  const here = scene(MINUTE_MS);
+  here.deliver();
+  here.lose('vendor', null);
+  here.breakDatabase(true);
+  here.deliver();
+  await vi.waitFor(() => expect(here.failures).toHaveLength(1));
+  here.breakDatabase(false);
+  await here.watch.check();
+  await here.watch.check();
+  expect(here.notes).toEqual(['downtime']);
+});
 
 it('without the API no gap is opened that only a full sync could resolve', async () => {
   const here = scene(MINUTE_MS, undefined, true);
