@@ -133,8 +133,7 @@ export function createListScan(options: Context & { upstream: Upstream }) {
         request.onPage(applied, scan.total);
       }
     } catch (error) {
-      if (options.signal.aborted || !(error instanceof MirrorError) || error.code === 'store_unavailable')
-        throw error;
+      if (!(error instanceof MirrorError) || error.code === 'store_unavailable') throw error;
       scan.error = error.message;
       const text = unreadablePage(error);
       if (text !== null) await options.gaps.open({ reason: 'unreadable_answer', kind, recordId: null }, text);

@@ -94,7 +94,6 @@ export async function exchange(
   signal.addEventListener('abort', cancel, { once: true });
   let status: number | null = null;
   try {
-    if (signal.aborted) throw new ExchangeFailure('cancelled', 'cancelled', { maybeSent: false });
     const headers = {
       accept: 'application/json',
       // By default fetch also offers brotli, whose decoder has had a security flaw.
@@ -205,8 +204,7 @@ function failureOf(error: unknown, status: number | null): ExchangeFailure {
   if (code.startsWith('Z_'))
     return new ExchangeFailure('malformed', 'the answer is no valid gzip', { status });
   const maybeSent = !NEVER_SENT.has(code) && !NEVER_SENT_FAMILIES.test(code);
-  const kind = code === 'UND_ERR_CONNECT_TIMEOUT' ? 'timeout' : 'network';
-  return new ExchangeFailure(kind, isTunnel ? text : code || text, { status, maybeSent, cause: error });
+  return new ExchangeFailure('network', isTunnel ? text : code || text, { status, maybeSent, cause: error });
 }
 
 /** What makes an answer a success, and its result. */
@@ -331,7 +329,7 @@ function excerptOf(body: Uint8Array, authorization: string): string | null {
   const longest = Math.max(...spellings.map((spelling) => spelling.length));
   // Replaced before the cut, which could leave a part of a spelling.
   let text = new TextDecoder().decode(body.subarray(0, EXCERPT_BYTES + longest));
-  for (const spelling of token === '' ? [] : spellings) {
+  for (const spelling of spellings) {
     text = text.replaceAll(spelling, '[credentials]');
     // Replacing shortens the text, so a spelling that was cut by the limit above may move into the part that is shown.
     if (body.length > EXCERPT_BYTES) text = withoutBeginning(text, spelling);

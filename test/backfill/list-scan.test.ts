@@ -175,15 +175,33 @@ it('a deletion counts that happened a consistency window before a list scan, and
   const sleep = async (ms: number) => {
     now += ms;
   };
-  const scan = async () => {
+  const scan = async (pages = [[{ id: 'a' }], [{ id: 'b' }]]) => {
     now = 0;
     const { id, number } = await store.startSyncRun('vendor', 'test', ORIGIN);
-    const upstream = serviceWith(() => [[{ id: 'a' }], [{ id: 'b' }]], 2, number);
+    const upstream = serviceWith(() => pages, pages.flat().length, number);
     return await scanOf(told, upstream, 1_000, sleep)(requestOf(id, { ...COUNTS }));
   };
   expect(await scan()).toMatchObject({ complete: true, steady: true, shortened: true, mayLack: true });
   // Of a list that shows nothing new none has to be waited for.
   expect(await scan()).toMatchObject({ complete: true, shortened: false, mayLack: false });
+  // Nor of one page, from which no record can move to another.
+  expect(await scan([[{ id: 'c' }]])).toMatchObject({ complete: true, shortened: false, mayLack: false });
+  expect(now).toBe(0);
+});
+
+it('a list without a total whose new records events have announced lacks no others for that', async () => {
+  const store = await openStore(':memory:');
+  onTestFinished(() => store.close());
+  const announced: RepairStore = {
+    ...store,
+    applyReads: async (...read) =>
+      (await store.applyReads(...read)).map((applied) => ({ ...applied, announced: true })),
+  };
+  const { id, number } = await store.startSyncRun('vendor', 'test', ORIGIN);
+  const upstream = serviceWith(() => [[{ id: 'a' }], [{ id: 'b' }]], null, number);
+  const progress = { ...COUNTS };
+  const scan = await scanOf(announced, upstream)(requestOf(id, progress));
+  expect({ ...scan, ...progress }).toMatchObject({ complete: true, mayLack: false, inserted: 2 });
 });
 
 it.each([

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { gzipSync } from 'node:zlib';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { UnaddressableError } from '../../src/compliance/errors.ts';
 import type { RegistrationAnswer } from '../../src/compliance/registration.ts';
 import { MAX_RESPONSE_BYTES, MAX_RESPONSE_VALUES } from '../../src/compliance/transport.ts';
@@ -95,6 +95,17 @@ describe('reading', () => {
     expect(told).toEqual([asked + 7_000]);
   });
 });
+
+test.each(['identity', ' Identity', ''])(
+  'an answer with the Content-Encoding “%s” is read as it is',
+  async (encoding) => {
+    const { client } = await start((response) =>
+      response.writeHead(200, { 'content-encoding': encoding }).end('{"data":{"id":"v1"}}'),
+    );
+    const object = { id: 'v1' };
+    expect(await client.getRecord('vendor', 'v1', call)).toMatchObject({ outcome: 'found', object });
+  },
+);
 
 describe('failures', () => {
   const raw =
@@ -222,6 +233,24 @@ describe('failures', () => {
     await expect(client.getRecord('vendor', 'v1', call)).rejects.toMatchObject(failure);
     await expect(client.request(creation)).rejects.toMatchObject(failure);
   });
+
+  test.each([
+    ['no server of this name', 'EAI_AGAIN', false],
+    ['a certificate that has expired', 'CERT_HAS_EXPIRED', false],
+    ['a certificate of another name', 'ERR_TLS_CERT_ALTNAME_INVALID', false],
+    ['a certificate of an unknown issuer', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', false],
+    ['a connection that takes too long', 'UND_ERR_CONNECT_TIMEOUT', false],
+    ['a connection that is cut', 'ECONNRESET', true],
+    ['an answer that does not begin', 'UND_ERR_HEADERS_TIMEOUT', true],
+  ])(
+    'after %s a POST may have taken effect only if it was sent (%s)',
+    async (_what, code, outcomeUnknown) => {
+      const { client } = await start((response) => response.end());
+      const failed = new TypeError('fetch failed', { cause: Object.assign(new Error(code), { code }) });
+      vi.spyOn(globalThis, 'fetch').mockRejectedValueOnce(failed);
+      await expect(client.request(creation)).rejects.toMatchObject({ kind: 'network', outcomeUnknown });
+    },
+  );
 
   test('a port that fetch never asks is a network failure, certain not to have reached anyone', async () => {
     const baseUrl = new URL('http://127.0.0.1:6000/api/v1');

@@ -104,32 +104,63 @@ describe('the heartbeat', () => {
   });
 });
 
-it('the full syncs that other credentials need are requested also if the database fails once these are noted', async () => {
+/** The state of a process, of which `own` says what a test is about. */
+function stateWith(own: { logger?: unknown; store?: object; repairs?: object }) {
   const clock = new HeldClock();
-  const requested: string[] = [];
-  const answers = [true, false];
-  const failures = [new StoreUnavailable('the connection is lost')];
-  const state = createServiceState({
+  return createServiceState({
     config: { sync: { settleMs: 1, fullSyncMs: 0 } },
     rules: { eventsOnly: false },
     clock,
     startedAt: clock.wall(),
-    logger: createLogger({ level: 'silent' }),
-    store: { beat: async () => ({ differing: [], otherAccess: answers.shift() }) },
+    logger: own.logger ?? createLogger({ level: 'silent' }),
+    store: { beat: async () => ({ differing: [], otherAccess: false }), ...own.store },
     replicas: { isAlone: true, id: 'a', beat: async () => undefined },
     repairs: {
-      backfill: { requestFullSync: (_kinds: unknown, reason: string) => void requested.push(reason) },
+      backfill: { requestFullSync: () => undefined },
       health: () => NOTHING_KNOWN,
       credentials: null,
-      access: () => 'a new key',
+      access: () => 'a key',
+      renewAccess: async () => undefined,
+      budget: { facts: () => ({}) },
+      ...own.repairs,
+    },
+  } as never);
+}
+
+it('the full syncs that other credentials need are requested also if the database fails once these are noted', async () => {
+  const requested: string[] = [];
+  const answers = [true, false];
+  const failures = [new StoreUnavailable('the connection is lost')];
+  const state = stateWith({
+    store: { beat: async () => ({ differing: [], otherAccess: answers.shift() }) },
+    repairs: {
+      backfill: { requestFullSync: (_kinds: unknown, reason: string) => void requested.push(reason) },
       async renewAccess() {
         const failure = failures.shift();
         if (failure !== undefined) throw failure;
       },
-      budget: { facts: () => ({}) },
     },
-  } as never);
+  });
   await expect(state.beat()).rejects.toThrow(StoreUnavailable);
   await state.beat();
   expect(requested).toEqual(['credentials']);
+});
+
+it('settings that differ from those of the replica that reads are told once, if they still do at the next beat', async () => {
+  const told: unknown[] = [];
+  const logger = { child: () => ({ warn: ({ setting }: { setting: string }) => void told.push(setting) }) };
+  let differing: string[] = [];
+  const state = stateWith({ logger, store: { beat: async () => ({ differing, otherAccess: false }) } });
+  const beats = async (count: number, facts: string[]) => {
+    differing = facts;
+    for (let nth = 0; nth < count; nth += 1) await state.beat();
+    return told.splice(0);
+  };
+  // The replicas read a file that has changed one after the other.
+  expect(await beats(1, ['settle_ms'])).toEqual([]);
+  expect(await beats(3, [])).toEqual([]);
+  expect(await beats(3, ['settle_ms'])).toEqual(['SYNC_SETTLE_SECONDS']);
+  expect(await beats(3, ['access', 'events_only'])).toEqual(['COMPLIANCE_BASE_URL']);
+  expect(await beats(3, [])).toEqual([]);
+  expect(await beats(3, ['settle_ms'])).toEqual(['SYNC_SETTLE_SECONDS']);
 });
