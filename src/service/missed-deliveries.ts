@@ -223,7 +223,8 @@ export function createDeliveryWatch(options: {
       const isNews = (isAllUnread || ms >= DOWNTIME_AFTER_MS) && (isOver || !unkept.isTold);
       unkept.isTold ||= isNews;
       // Without the API nothing could resolve the gap.
-      if (isNews && backfill !== null) unopened = `deliveries could not be kept for ${Math.ceil(ms / 1000)} s`;
+      if (isNews && backfill !== null)
+        unopened = `deliveries could not be kept for ${Math.ceil(ms / 1000)} s`;
       if (isOver) {
         unkept = null;
         isAllUnread = false;

@@ -55,7 +55,7 @@ export function createSharedBudget(options: {
 
   async function exchange(): Promise<void> {
     const { inUse, waiting } = budget.demand();
-    roundsToPass = inUse > 0 ? ROUNDS_TO_PASS : Math.max(0, roundsToPass - 1);
+    roundsToPass = inUse > 0 ? ROUNDS_TO_PASS : roundsToPass - 1;
     const { othersWanting } = given;
     const { uses, ...part } = partOf({ limit, inUse, waiting, othersWanting, passes: roundsToPass > 0 });
     // Places that are about to be given back are not used any more.

@@ -205,6 +205,12 @@ describe('a 404', () => {
       if (outcome !== 'known') expect(decision.state.unverifiedSince).not.toBeNull();
     },
   );
+
+  it('counts from its end, since a witness read meanwhile may have been answered before it, and is asked for again SETTLE after it and the last event', () => {
+    expect(decide({ ...VERIFIED, dirty: 5 }).state).toMatchObject({ missingSince: 201, dueAt: 211 });
+    const told = { returned: true, dirtyAt: 215 };
+    expect(decide(told).state).toMatchObject({ missingSince: 201, dueAt: 225 });
+  });
 });
 
 describe('a proven absence', () => {

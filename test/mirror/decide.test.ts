@@ -201,6 +201,14 @@ describe('what an event shows', () => {
   });
 
   it.each([
+    { what: 'announces no deletion', type: 'policy.deleted', before: null },
+    { what: 'takes back no announced deletion', type: 'policy.updated', before: 3 },
+  ])('$what if a read that began after it has shown the record', ({ type, before }) => {
+    const held = { state: state({ readNumber: 5, deleteEvent: before }), row: old, verifiedWall: null };
+    expect(decideProvisional(event({ type }), held, settings, NOW_ISO).state.deleteEvent).toBe(before);
+  });
+
+  it.each([
     { type: 'policy.deleted', createdMs: 500, before: null, after: 5 },
     { type: 'policy.deleted', createdMs: 500, before: 3, after: 5 },
     { type: 'policy.deleted', createdMs: 499, before: null, after: null },
@@ -510,6 +518,23 @@ describe('a read', () => {
     expect(apply({ name: 'Old' }, { state: { readNumber: 6 } }).state.readNumber).toBe(7);
   });
 
+  it('that a list shows late leaves the end of the last read as it is, and no clock that was set back does', () => {
+    const endOf = (held: Partial<RecordState>, of: object = {}) =>
+      decideApply('policy', { name: 'Old' }, { ...read, ...of }, { state: state(held), row: old }, TIMING)
+        .state.readEndedAt;
+    const later = { readNumber: 9, readEndedAt: 130 };
+    expect(endOf(later)).toBe(130);
+    expect(endOf(later, { endedAt: 140 })).toBe(140);
+    expect(endOf({ readNumber: 6, readEndedAt: 130 })).toBe(112);
+  });
+
+  it('that is older than a verified row counts as no refusal', () => {
+    expect(apply({ name: 'Read' }, { state: { ...VERIFIED, write: 8 } })).toMatchObject({
+      outcome: 'refused',
+      state: { refusals: 0 },
+    });
+  });
+
   describe.each([
     { markedDirty: 101, says: 'keeps what an event has shown less than SETTLE before it began' },
     { markedDirty: 100, says: 'is newer than what an event has shown SETTLE before it began' },
@@ -580,7 +605,7 @@ describe('a read', () => {
     const { state: next } = apply({ name: 'New' }, { state: { ...VERIFIED, readEndedAt: 109 } });
     expect(next).toMatchObject({ dirtyAt: 112, firstDirtyAt: 112, unverifiedSince: 2_000, dueAt: 122 });
     const told = apply({ name: 'New' }, { state: { dirtyAt: 115, readEndedAt: 109 } }).state;
-    expect(told).toMatchObject({ dirtyAt: 115, dueAt: 125 });
+    expect(told).toMatchObject({ dirtyAt: 115, firstDirtyAt: 100, dueAt: 125 });
   });
 
   it('covers exactly the dirty marks that are SETTLE older than its beginning', () => {
@@ -591,7 +616,7 @@ describe('a read', () => {
         expect(next.unverifiedSince === null).toBe(first + later + SETTLE <= beganAt);
         if (next.unverifiedSince === null)
           expect(next).toMatchObject({ dirtyAt: null, firstDirtyAt: null, dueAt: null });
-        else expect(next.firstDirtyAt!).toBeGreaterThanOrEqual(first);
+        else expect(next.firstDirtyAt!).toBe(Math.max(first, beganAt - SETTLE));
         if (next.dirtyAt !== null) expect(next.firstDirtyAt!).toBeLessThanOrEqual(next.dirtyAt);
       }),
     );

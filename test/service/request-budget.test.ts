@@ -80,7 +80,10 @@ async function processes(
           await answers;
           return given;
         },
-        pausePlaces: store.pausePlaces,
+        async pausePlaces(until) {
+          await store.pausePlaces(until);
+          await answers;
+        },
       },
       replica: name,
       requestsPerMinute: limit,
@@ -275,6 +278,18 @@ describe('one budget among several processes', () => {
     }
   });
 
+  it('is not used any more while it is given back to another that wants it', async () => {
+    for (let afterMs = 0; afterMs < 5_000; afterMs += 250) {
+      await processes(['a', 'b'], 8, async ({ clock, want, sent, cut }) => {
+        for (const name of ['a', 'b']) want(name, 100, { lane: 'person' });
+        await clock.advance(WINDOW_MS + afterMs);
+        cut('a', 'unanswered');
+        await clock.advance(WINDOW_MS / 2);
+        expect(mostInAnyMinute(sent)).toBeLessThanOrEqual(8);
+      });
+    }
+  });
+
   it('is left to the living when many are killed one after the other, each with much to do', async () => {
     const killed = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i'];
     await processes([...killed, 'last'], 60, async ({ clock, want, sent, end }) => {
@@ -317,6 +332,22 @@ describe('one budget among several processes', () => {
       await clock.advance(10_000);
       expect(sent).toHaveLength(6);
       expect(sent[0]!.at - from).toBeGreaterThan(20_000);
+    });
+  });
+
+  it('rests for all until the last time that the upstream asks for, also if it asks while an earlier one is passed on', async () => {
+    await processes(['a', 'b'], 20, async ({ clock, want, sent, pause, cut }) => {
+      const answer = cut('a', 'unanswered');
+      pause('a', 2_000);
+      await clock.advance(500);
+      pause('a', 30_000);
+      answer();
+      await clock.advance(7_000);
+      want('b', 1);
+      await clock.advance(20_000);
+      expect(sent).toEqual([]);
+      await clock.advance(10_000);
+      expect(sent).toHaveLength(1);
     });
   });
 });

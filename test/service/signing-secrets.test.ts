@@ -103,6 +103,8 @@ test('what does not open refuses a start; later what was open stays, is told onc
   ).rejects.toMatchObject({
     code: 'secret_unreadable',
   });
+  // Nothing is lost with one that has expired.
+  await scene(registration('wh_1', null, { ...under(fresh, 'wh_1'), expiresWall: NOW })).secrets.refresh();
 
   const s = scene(registration('wh_1', SECRET), registration('wh_2', `${SECRET}00`));
   await s.secrets.refresh();
@@ -176,6 +178,18 @@ test('a secret keeps its last use when a rotation moves it', async () => {
     { position: 2, registration: null, lastUsedAt: NOW },
     { position: 3, registration: 'wh_1', lastUsedAt: null },
   ]);
+});
+
+test('each secret has a last use of its own, so that none in use is taken for one to remove', async () => {
+  const s = scene(registration('wh_1', SECRET));
+  s.configured = [Buffer.from('one')];
+  await s.secrets.refresh();
+  const [one, other] = s.secrets.keys();
+  for (const secret of [one, other, one]) {
+    s.wall += 1000;
+    s.secrets.used(secret!);
+  }
+  expect(s.secrets.facts().map((each) => each.lastUsedAt)).toEqual([NOW + 3000, NOW + 2000]);
 });
 
 test('the configured secrets come first, and a change of their file counts at once', async () => {
