@@ -1,4 +1,4 @@
-import { gapText } from './gap-texts.ts';
+import { gapsHref, gapText } from './gap-texts.ts';
 import { pendingWords } from './pending-deletions.ts';
 import type { Snapshot } from './snapshot.ts';
 import { sumOf, type Verdict } from './verdict.ts';
@@ -20,15 +20,16 @@ export function waitingIn({
     failed: summary?.events.failed ?? 0,
     quarantined: summary?.quarantined ?? 0,
     rejected: rejected.reduce((sum, [, times]) => sum + times, 0),
-    /** Open gaps that need a person and are not counted above. */
-    gaps: sumOf(
-      (summary?.open_gaps_by ?? [])
-        .filter(({ reason }) => gapText(reason).needsPerson && !COUNTED_BY_ROWS.includes(reason))
-        // Its failed events are counted above.
-        .filter(({ reason }) => reason !== 'no_record_id' || summary?.events.failed === 0),
-    ),
+    gaps: sumOf(gapsForPerson(summary)),
   };
 }
+
+/** Open gaps that need a person and are not counted by rows. */
+const gapsForPerson = (summary: Snapshot['summary']) =>
+  (summary?.open_gaps_by ?? [])
+    .filter(({ reason }) => gapText(reason).needsPerson && !COUNTED_BY_ROWS.includes(reason))
+    // Its failed events are counted.
+    .filter(({ reason }) => reason !== 'no_record_id' || summary?.events.failed === 0);
 
 /**
  * All that waits for a person, even if the mirror is in sync, each with a link. A pause or an outage that the verdict
@@ -39,7 +40,8 @@ export function attentionOf(
     verdict: Pick<Verdict, 'reason'>;
   },
 ) {
-  const { pending, live, verdict } = snapshot;
+  const { summary, pending, live, verdict } = snapshot;
+  const gapReasons = gapsForPerson(summary).map(({ reason }) => reason);
   const { failed, quarantined, rejected, gaps } = waitingIn(snapshot);
   const reasons = snapshot.rejected.length > 1 ? `, for ${figure(snapshot.rejected.length)} reasons` : '';
   const list = [
@@ -52,7 +54,8 @@ export function attentionOf(
     live.unreachableSince !== null &&
       verdict.reason !== 'upstream_unreachable' &&
       link('The compliance service gives no usable answer', '#upstream-title', 'See its answer'),
-    gaps > 0 && link(`${count(gaps, 'gap needs', 'gaps need')} a person`, '/gaps', 'See what to do'),
+    gaps > 0 &&
+      link(`${count(gaps, 'gap needs', 'gaps need')} a person`, gapsHref(...gapReasons), 'See what to do'),
     failed > 0 && link(`${count(failed, 'event')} failed`, '/events?state=failed', 'Retry or discard'),
     quarantined > 0 &&
       link(

@@ -261,6 +261,10 @@ export function gapText(reason: string): GapText & Partial<GapGuide> {
     : { title: reason.replaceAll('_', ' '), remedy: 'See its error.' };
 }
 
+/** The page of the open gaps with these reasons alone: among hundreds of others they would be on a later page. */
+export const gapsHref = (...reasons: string[]): string =>
+  `/gaps?reason=${[...new Set(reasons)].map(encodeURIComponent).join(',')}`;
+
 /** When the first of them was opened; null: there is none. ISO 8601. */
 export function oldestOf(gaps: readonly OpenGaps[]): string | null {
   return gaps.map((gap) => gap.oldest_at).sort()[0] ?? null;

@@ -87,6 +87,8 @@ export interface DeliveryPaging extends EventPaging {
 export interface ListPaging extends Paging, Period {
   /** Of gaps. */
   open?: boolean | undefined;
+  /** Of gaps: only with one of these. */
+  reasons?: readonly string[] | undefined;
 }
 
 export interface DeliveryFilter extends Period {

@@ -20,7 +20,9 @@ it('all that waits for a person is named, each with its one place', () => {
       open_gaps_by: [
         { reason: 'failed_event', kind: 'vendor', count: 2, oldest_at: '' },
         { reason: 'downtime', kind: null, count: 1, oldest_at: '' },
-        { reason: 'unreadable_answer', kind: 'vendor', count: 3, oldest_at: '' },
+        { reason: 'unreadable_answer', kind: 'vendor', count: 2, oldest_at: '' },
+        { reason: 'unreadable_answer', kind: 'policy', count: 1, oldest_at: '' },
+        { reason: 'restored', kind: 'risk_assessment', count: 1, oldest_at: '' },
       ],
     } as never,
     pending: [{ sync_run_id: 7, kind: 'vendor', count: 1 }],
@@ -33,7 +35,7 @@ it('all that waits for a person is named, each with its one place', () => {
   });
   expect(list.map(({ what, href }) => `${what} → ${href}`)).toEqual([
     '1 deletion of vendors waits for approval → /sync-runs/7#pending',
-    '3 gaps need a person → /gaps',
+    '4 gaps need a person → /gaps?reason=unreadable_answer,restored',
     '2 events failed → /events?state=failed',
     '1 signed delivery could not be used → /quarantine',
     '4 deliveries rejected in the last hour, for 2 reasons → /deliveries?outcome=rejected',

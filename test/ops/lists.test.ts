@@ -373,7 +373,7 @@ test('the gaps of a restore are resolved where only a person can, one by one', a
     [...(await page('/gaps', token)).text.matchAll(/name="id" value="(\d+)"/g)].map(([, id]) => Number(id));
   expect(await buttons(OPERATE)).toEqual([ofAssessments]);
   expect(await buttons(READ)).toEqual([]);
-  expect((await page('/')).text).toContain('href="/gaps#gap-restored"');
+  expect((await page('/')).text).toContain('href="/gaps?reason=restored"');
   const answer = await post('/actions/resolve-gap', [['id', String(ofAssessments)]]);
   expect([answer.status, ...ledTo(answer)]).toEqual([303, '/gaps', 'resolved.1.0']);
   const { text } = await page('/gaps', OPERATE, 'compliance-mirror-notice=resolved.1.0');
@@ -382,6 +382,23 @@ test('the gaps of a restore are resolved where only a person can, one by one', a
   expect(await buttons(OPERATE)).toEqual([]);
   h.live.eventsOnly = true;
   expect(await buttons(OPERATE)).toHaveLength(2);
+});
+
+test('gaps that need a person are one click away, however many others were opened after them', async () => {
+  await h.store.openGap(
+    { reason: 'restored', kind: 'risk_assessment', recordId: null },
+    'from then',
+    h.now(),
+  );
+  for (let n = 0; n < 60; n += 1) {
+    await h.store.openGap({ reason: 'failed_event', kind: 'vendor', recordId: `ven_${n}` }, null, h.now());
+  }
+  const [link, href] = /<a href="([^"]+)">See what to do<\/a>/.exec((await page('/')).text) ?? [];
+  expect(link).toBeDefined();
+  const { text } = await page(href!);
+  expect(text).toContain('A copy of the database was put back');
+  expect(text).not.toContain('ven_');
+  expect((await page('/gaps?reason=restored&show=resolved')).text).not.toContain('A copy of the database');
 });
 
 test('without an API a person ends the gaps that a full sync would have ended, and no others', async () => {

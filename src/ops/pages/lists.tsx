@@ -21,7 +21,7 @@ const noFilters = z.strictObject({});
 const numberedRows = async <Table extends NumberedTable>(
   store: OpsContext['store'],
   table: Table,
-  paging: ListPaging & { open?: boolean },
+  paging: ListPaging & { open?: boolean; reasons?: string[] | undefined },
 ) => numbered(await store.list(table, paging), paging, ({ id }) => id);
 
 export const quarantineList = ({ store }: OpsContext): List<typeof noFilters, QuarantineReport> => ({
@@ -102,19 +102,25 @@ function Outcome({ outcome }: AuditReport) {
 }
 
 const SHOWN = ['open', 'resolved'] as const;
-const gapFilters = z.strictObject({ show: z.enum(SHOWN).default('open') });
+/** `reason`: codes with commas between them, as `gapsHref` writes it. */
+const gapFilters = z.strictObject({ show: z.enum(SHOWN).default('open'), reason: z.string().optional() });
 
 export const gapsList = ({ store, facts }: OpsContext): List<typeof gapFilters, GapReport> => ({
   name: 'Gaps',
   note: 'What is known to be missing or in doubt. Most gaps are repaired by the service itself.',
   noun: ['gap', 'gaps'],
   filters: gapFilters,
-  read: ({ show }, paging) => numberedRows(store, 'gaps', { ...paging, open: show === 'open' }),
+  read: ({ show, reason }, paging) =>
+    numberedRows(store, 'gaps', { ...paging, open: show === 'open', reasons: reason?.split(',') }),
   isWatched: ({ show }) => show === 'open',
-  form: ({ show }) => (
+  form: ({ show, reason }) => (
     <Tabs
       label="Which gaps"
-      tabs={SHOWN.map((words) => ({ href: `/gaps?show=${words}`, words, isShown: words === show }))}
+      tabs={SHOWN.map((words) => ({
+        href: `/gaps?show=${words}`,
+        words,
+        isShown: words === show && !reason,
+      }))}
     />
   ),
   empty: ({ show }) =>

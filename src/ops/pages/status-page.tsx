@@ -3,6 +3,7 @@ import { pointersToSet } from '../../compliance/pointers.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import type { PendingCount } from '../api/schemas.ts';
 import { attentionOf } from '../attention.ts';
+import { gapsHref } from '../gap-texts.ts';
 import type { Snapshot, Snapshots } from '../snapshot.ts';
 import { type Charts, isRange } from '../traffic.ts';
 import { age, count, kindNoun, kindPlural } from '../words.ts';
@@ -128,7 +129,7 @@ function Actions({ verdict, live, pending }: Snapshot) {
         </ActionButton>
       ) : null}
       {verdict.action === 'resolve' ? (
-        <a class="button first" id="restored" href="/gaps#gap-restored">
+        <a class="button first" id="restored" href={gapsHref('restored')}>
           Look at what is missing
         </a>
       ) : null}

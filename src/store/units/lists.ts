@@ -1,7 +1,8 @@
 import type { Sql } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
 import type { ListPaging, NumberedRows, NumberedTable, Period } from '../reports.ts';
-import { allOf, beforeOf, columnsAs, firstRow, limitOf, sql } from './sql.ts';
+import { gaps } from '../schema.ts';
+import { allOf, beforeOf, columnsAs, firstRow, isOneOf, limitOf, sql } from './sql.ts';
 
 /** Lists with the newest row first, read downwards by the row's number. It grows with time, unless a clock was set back. */
 
@@ -48,7 +49,7 @@ export function createLists(to: Sql) {
     /** Rows without their bodies, newest first. */
     async list<Name extends NumberedTable>(
       name: Name,
-      { open, ...paging }: ListPaging,
+      { open, reasons, ...paging }: ListPaging,
     ): Promise<NumberedRows[Name][]> {
       const { time, columns } = LISTED[name];
       const table = { table: name, number: 'id', time };
@@ -59,6 +60,7 @@ export function createLists(to: Sql) {
         from === 0 ? null : sql`id >= ${from}`,
         isWithin(to, time, paging),
         open === undefined ? null : sql`resolved_at IS ${sql.raw(open ? 'NULL' : 'NOT NULL')}`,
+        reasons === undefined ? null : isOneOf(gaps.reason, reasons),
       ];
       const rows = await to.query<StoredRow>(
         sql`SELECT ${sql.raw(columns)} FROM ${sql.raw(name)} WHERE ${allOf(conditions)} ORDER BY id DESC LIMIT ${limitOf(paging)}`,

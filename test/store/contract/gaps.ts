@@ -63,7 +63,7 @@ export function describeGaps(open: OpenEngine): void {
     );
 
     it(
-      'are resolved once, and can open again',
+      'are resolved once, and can open again; they are listed by state and by reason',
       inScene(open, async (scene) => {
         await scene.store.openGap(gap, 'first', scene.now());
         scene.toldOfGaps();
@@ -82,6 +82,11 @@ export function describeGaps(open: OpenEngine): void {
         expect(await scene.store.list('gaps', { open: false, limit: 10 })).toMatchObject([
           { error: 'first' },
         ]);
+        const unanswered = { reason: 'silence', kind: null, recordId: null } as const;
+        await scene.store.openGap(unanswered, 'quiet', scene.now());
+        expect(await scene.store.list('gaps', { reasons: ['silence', 'restored'], limit: 10 })).toMatchObject(
+          [{ error: 'quiet' }],
+        );
       }),
     );
 
