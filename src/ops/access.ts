@@ -120,7 +120,7 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
     const session = await sessionIdentity(c);
     const isChange = changes(c);
     if (session === null) {
-      return acceptsPage(c) && !isChange ? c.redirect(signInPath(c), 303) : unauthorized();
+      return acceptsPage(c) && !isChange ? c.redirect(signInPath(c.req.url), 303) : unauthorized();
     }
     if (isChange) {
       if (!fromThisSite(c)) return foreignOrigin();
@@ -218,10 +218,10 @@ export function acceptsPage(c: OpsHandlerContext): boolean {
   return (c.req.header('accept') ?? '').includes('text/html');
 }
 
-/** The sign-in that leads back to the page asked for. */
-function signInPath(c: OpsHandlerContext): string {
-  const { pathname, search } = new URL(c.req.url);
-  const asked = `${pathname}${search}`;
+/** The sign-in that leads back to the page at `url`. */
+export function signInPath(url: string): string {
+  const parsed = URL.parse(url);
+  const asked = parsed === null ? '/' : `${parsed.pathname}${parsed.search}`;
   return asked === '/' ? '/sign-in' : `/sign-in?${new URLSearchParams({ next: asked })}`;
 }
 

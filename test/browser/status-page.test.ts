@@ -114,6 +114,13 @@ test('the link’s token is in no request’s address, and leaves the address ba
   expect(addresses.map((address) => address.split('#')[0]).join()).not.toContain(OPERATE);
 });
 
+test('a sign-in link that is pasted while the form is shown signs in', async () => {
+  await page.goto(server.url);
+  await page.evaluate(`location.hash = 'token=${OPERATE}'`);
+  await page.waitForURL(`${server.url}/`);
+  expect(complaints).toEqual([]);
+});
+
 test('a wrong token is refused at the form, and a right one then accepted', async () => {
   await page.goto(server.url);
   expect(page.url()).toBe(`${server.url}/sign-in`);

@@ -122,7 +122,13 @@ describe('signing in', () => {
     expect([person.status, person.headers.get('location')]).toEqual([303, '/sign-in']);
     expect((await h.app.request('/')).status).toBe(401);
     // Signed in, he would be led to where only a form leads.
-    expect((await h.app.request('/actions/pause', { method: 'POST', headers: html })).status).toBe(401);
+    const referer = 'http://localhost/events?state=failed';
+    const form = { method: 'POST', headers: { ...html, referer } };
+    const answer = await h.app.request('/actions/pause', form);
+    expect(answer.status).toBe(401);
+    const text = await answer.text();
+    expect(text).toContain('Your session has ended.');
+    expect(text).toContain('href="/sign-in?next=%2Fevents%3Fstate%3Dfailed"');
   });
 
   test('it leads back to the page that was asked for, and never off this site', async () => {

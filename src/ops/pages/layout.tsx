@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { MiddlewareHandler } from 'hono';
 import type { Child, PropsWithChildren } from 'hono/jsx';
 import { PROBLEM_CONTENT_TYPE } from '../../platform/problem.ts';
-import { acceptsPage, type OpsEnv } from '../access.ts';
+import { acceptsPage, type OpsEnv, signInPath } from '../access.ts';
 import type { Waiting } from '../attention.ts';
 import type { OpsContext } from '../context.ts';
 import { count, figure } from '../words.ts';
@@ -188,12 +188,23 @@ export function problemPages({ clock }: OpsContext): MiddlewareHandler<OpsEnv> {
     const { res } = c;
     if (res.headers.get('content-type') !== PROBLEM_CONTENT_TYPE) return;
     if (!acceptsPage(c) || c.req.path.startsWith('/api/')) return;
-    const { title, detail } = (await res.json()) as { title: string; detail?: string };
+    const problem = (await res.json()) as { title: string; detail?: string };
+    // Only a form gets 401: for a page, the sign-in is shown instead.
+    const hasEnded = res.status === 401;
+    const ended = {
+      title: 'Your session has ended.',
+      detail: 'Nothing was changed. Sign in and do it again.',
+    };
+    const { title, detail } = hasEnded ? ended : problem;
     const content = (
       <Frame title={title} current={null}>
         <Title note={detail}>{title}</Title>
         <p class="note">
-          {res.status === 401 ? <a href="/sign-in">Sign in</a> : <a href="/">To the status page</a>}
+          {hasEnded ? (
+            <a href={signInPath(c.req.header('referer') ?? '/')}>Sign in</a>
+          ) : (
+            <a href="/">To the status page</a>
+          )}
         </p>
       </Frame>
     );

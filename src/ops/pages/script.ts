@@ -9,12 +9,16 @@ export const SCRIPT = `
 (() => {
   const door = document.querySelector('form[data-sign-in]');
   if (door) {
-    const token = new URLSearchParams(location.hash.slice(1)).get('token');
-    if (token) {
+    const enter = () => {
+      const token = new URLSearchParams(location.hash.slice(1)).get('token');
+      if (!token) return;
       history.replaceState(null, '', location.pathname + location.search);
       door.elements.token.value = token;
       door.submit();
-    }
+    };
+    enter();
+    // A link that is pasted while this page is shown loads nothing.
+    addEventListener('hashchange', enter);
     return;
   }
 
