@@ -147,7 +147,7 @@ test('what is open is named, what needs a person first, with the way to its reme
   expect(html).toContain('An event could not be processed');
   expect(html).toContain('data is not usable');
   const [event, downtime] = ['failed_event', 'downtime'].map((reason) =>
-    html.indexOf(`href="/gaps#gap-${reason}"`),
+    html.indexOf(`href="/gaps?reason=${reason}"`),
   );
   expect(event).toBeGreaterThan(0);
   expect(downtime).toBeGreaterThan(event!);
@@ -166,7 +166,7 @@ test.each([
   const html = await page();
   expect(html.includes('Give it access to the API</strong><span class="quiet"> · done')).toBe(isDone);
   // Nothing is compared without it.
-  for (const fact of ['Full sync every', 'Last full sync', 'Complete through'])
+  for (const fact of ['Full syncs', 'Last full sync', 'Complete through'])
     expect(html.includes(fact)).toBe(upstream.configured);
 });
 

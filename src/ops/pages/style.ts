@@ -37,7 +37,7 @@ export const STYLE = `
 }
 *, *::before, *::after { box-sizing: border-box }
 html { -webkit-text-size-adjust: 100% }
-body { margin: 0; background: var(--paper); color: var(--ink); font: 400 .9375rem/1.5 var(--sans);
+body { margin: 0; background: var(--paper); color: var(--ink); font: 400 .9375rem/1.5 var(--sans); overflow-wrap: break-word;
   font-variant-numeric: tabular-nums; -webkit-font-smoothing: antialiased }
 .wrap { max-width: 80rem; margin: 0 auto; padding: 0 clamp(1rem, 3vw, 2rem) }
 h1, h2, h3, p, ul, ol, dl, dd, table, figure { margin: 0; padding: 0 }

@@ -1,7 +1,7 @@
 import type { StoreSummary, VerdictName } from '../../store/reports.ts';
 import type { Upstream } from '../api/schemas.ts';
 import type { CredentialFacts } from '../context.ts';
-import { gapText, oldestOf } from '../gap-texts.ts';
+import { gapsHref, gapText, oldestOf } from '../gap-texts.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { assessmentSyncOf, assessmentSyncWords } from '../status-report.ts';
 import { sumOf } from '../verdict.ts';
@@ -85,7 +85,7 @@ export function GapsTile({ summary, gaps }: Snapshot) {
           return (
             <li>
               <div>
-                <a href={`/gaps#gap-${encodeURIComponent(reason)}`}>{gapText(reason).title}</a>
+                <a href={gapsHref(reason)}>{gapText(reason).title}</a>
                 {error && <div class="error">{error}</div>}
               </div>
               <span class="quiet">
@@ -251,8 +251,8 @@ export function ServiceTile({ live, summary }: Snapshot) {
         className="pairs"
         facts={[
           !live.eventsOnly && [
-            'Full sync every',
-            live.fullSyncMs === 0 ? 'on demand only' : minutesWords(live.fullSyncMs),
+            'Full syncs',
+            live.fullSyncMs === 0 ? 'at the start, on demand' : `every ${minutesWords(live.fullSyncMs)}`,
           ],
           ['Consistency window', `${figure(live.settleMs / 1000)} s`],
           summary && ['Database', bytes(summary.database_bytes)],
