@@ -135,9 +135,9 @@ function withoutYear(column: Column): Column {
 export function renderPairs(pairs: readonly (readonly [name: string, value: Cell])[]): string {
   // A name may be a record's field, which may hold any text.
   const shown = pairs.map(([name, value]) => [printable(name), cellText(value)] as const);
-  const width = Math.max(0, ...shown.map(([name]) => name.length));
+  const width = Math.max(0, ...shown.map(([name]) => lengthOf(name)));
   return shown
-    .map(([name, value]) => `${name.padEnd(width)}  ${value}`.trimEnd())
+    .map(([name, value]) => `${name}${' '.repeat(width - lengthOf(name))}  ${value}`.trimEnd())
     .join('\n')
     .concat('\n');
 }
@@ -165,11 +165,17 @@ function charactersOf(text: string): string[] {
   return Array.from(segmenter.segment(text), (part) => part.segment);
 }
 
-const lengthOf = (text: string): number => charactersOf(text).length;
+/** What a terminal shows in two columns: emoji, and the scripts of East Asia. */
+const WIDE =
+  /^(?:\p{RGI_Emoji}$|[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}])/v;
+
+/** Columns of a terminal. */
+const lengthOf = (text: string): number =>
+  charactersOf(text).reduce((sum, character) => sum + (WIDE.test(character) ? 2 : 1), 0);
 
 function cut(text: string, width: number): string {
   if (lengthOf(text) <= width) return text;
-  return `${charactersOf(text)
-    .slice(0, width - 1)
-    .join('')}…`;
+  const kept = charactersOf(text);
+  while (lengthOf(kept.join('')) >= width) kept.pop();
+  return `${kept.join('')}…`;
 }

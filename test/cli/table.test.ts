@@ -92,15 +92,24 @@ describe('a table', () => {
     expect(renderTable(['STATE', 'NAME'], rows)).toBe('STATE    NAME\nfailed   failed\nignored  x\n');
   });
 
-  it('counts what a person sees as one character as one', () => {
+  it('counts what a person sees as one character as one, and what a terminal shows in two columns as two', () => {
     const table = renderTable(
       ['A', 'B'],
       [
         ['👩‍👩‍👧!', 'x'],
         ['e\u0301e', 'x'],
+        ['方針', 'x'],
       ],
     );
-    expect(table).toBe('A   B\n👩‍👩‍👧!  x\ne\u0301e  x\n');
+    expect(table).toBe('A     B\n👩‍👩‍👧!   x\ne\u0301e    x\n方針  x\n');
+    const rows = [['policy-1', '個人情報保護方針とその運用']];
+    expect(renderTable(['ID', 'NAME'], rows, { width: 24 })).toContain('policy-1  個人情報保護…\n');
+    expect(
+      renderPairs([
+        ['方針', 1],
+        ['name', 2],
+      ]),
+    ).toBe('方針  1\nname  2\n');
   });
 
   it('never passes a character on that a terminal would obey', () => {
