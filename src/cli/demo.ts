@@ -68,8 +68,9 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
       cli.err.write(`Logs and database of this run (--shapes ${settings.shapes}) are kept in ${directory}\n`);
     return !isExpected;
   };
+  const stopped = new MirrorError('interrupted', 'stopped before anything was compared');
   const interrupted = aborted(stop.signal).then(() => {
-    throw new MirrorError('interrupted', 'stopped before anything was compared');
+    throw stopped;
   });
   // It is awaited below. Until then its rejection must not count as unhandled.
   interrupted.catch(() => {});
@@ -85,6 +86,10 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
     const differing = await Promise.race([runOnce(screen, services, run), services.failed, interrupted]);
     if (differing.length === 0) return;
     throw new DifferenceFound(['mirror and upstream differ', ...differing.map(printable)].join('\n'));
+  }).catch((error: unknown) => {
+    // Ctrl-C ends the command "setup", too, which then fails without a word.
+    if (!stop.signal.aborted) throw error;
+    if (options.for !== undefined) throw stopped;
   });
 }
 

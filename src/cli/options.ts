@@ -61,8 +61,7 @@ const ROW_ID_MAX = 10 ** 15 - 2;
 export const rowId = (description?: string): Argument =>
   new Argument('<id>', description).argParser(integerBetween(1, ROW_ID_MAX));
 
-export const kindArgument = (): Argument =>
-  new Argument('<kind>', 'policy, risk_assessment or vendor').argParser(parseKind);
+export const kindArgument = (): Argument => new Argument('<kind>', 'of the records').choices(KINDS);
 
 /** `text`, an instant with its zone or a date (its first moment in UTC), as ISO 8601 UTC; null: it is neither. */
 export function instantOf(text: string): string | null {

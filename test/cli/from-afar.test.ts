@@ -36,6 +36,8 @@ test.each([
   [200, 'null'],
   [302, ''],
   [999, 'x'],
+  // The receiver, whose port is one lower by default.
+  [404, '{"type":"about:blank","title":"Not found.","status":404,"code":"not_found"}'],
 ])('what answers %i %j there is told to be no operators’ listener', async (status, body) => {
   const server = createPlainServer((_, response) => {
     response.statusCode = status;

@@ -139,7 +139,8 @@ function refusalOf(status: number, { code, title, detail }: Problem): MirrorErro
   if (code === 'invalid_parameter') return new UsageError(`${title} ${detail ?? ''}`);
   if (code === 'usage') return new UsageError(detail ?? title);
   const said = detail === undefined ? title : `${title} ${detail}`;
-  return code === NO_PROBLEM
+  // What may be absent was asked by `found` or `changed`; so it is the receiver, say.
+  return code === NO_PROBLEM || status === 404
     ? new MirrorError(code, `the service answered ${status}: ${said}`, {
         remedy: 'is OPS_URL the address of the operators’ listener?',
       })
