@@ -35,10 +35,7 @@ export interface Findings {
 
 /** What the database says. */
 export interface StoredFindings {
-  summary: Pick<
-    StoreSummary,
-    'kinds' | 'events' | 'last_delivery_at' | 'quarantined' | 'open_gaps_by' | 'database_bytes'
-  >;
+  summary: Pick<StoreSummary, 'kinds' | 'events' | 'last_delivery_at' | 'quarantined' | 'open_gaps_by'>;
   isPaused: boolean;
   registrations: readonly Pick<StoredRegistration, 'upstreamId' | 'url' | 'delivers' | 'expiresWall'>[];
   /** How many stored texts open with CREDENTIALS_KEY, and the rows of those that do not. */
@@ -130,12 +127,12 @@ const CHECKS: Readonly<Record<string, Judge>> = {
       ? ok('every setting can be used')
       : warning(warnings.join('; '), 'correct the names, or take them out of the environment'),
 
-  database({ database: { path, problem, remedy, exposure, isServer = false }, stored }) {
+  database({ database: { path, problem, remedy, exposure, isServer = false } }) {
     if (problem !== null) {
       return wrong(`${path}: ${problem}`, remedy ?? 'start the service once: it makes what is missing');
     }
     const kept = isServer ? 'commits reach its disk' : 'write-ahead log, synchronous FULL';
-    const detail = `${path}: writable, ${kept}, ${stored?.summary.database_bytes ?? 0} bytes`;
+    const detail = `${path}: writable, ${kept}`;
     return exposure === null ? ok(detail) : warning(`${detail}; ${exposure.says}`, exposure.remedy);
   },
 

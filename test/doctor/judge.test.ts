@@ -39,7 +39,6 @@ const STORED: StoredFindings = {
     last_delivery_at: isoAgo(60_000),
     quarantined: 0,
     open_gaps_by: [],
-    database_bytes: 4096,
   },
   isPaused: false,
   registrations: [
