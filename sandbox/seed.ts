@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { parseJson } from '../src/compliance/json.ts';
+import { parseJson, wholeNumber } from '../src/compliance/json.ts';
 import type { Kind } from '../src/compliance/kinds.ts';
 import { DEFAULT_ID_POINTERS, isUsableId, type JsonObject } from '../src/compliance/pointers.ts';
 import { describeError, UsageError } from '../src/platform/errors.ts';
@@ -83,8 +83,7 @@ function givenId(kind: Kind, row: JsonObject): string | null {
   ];
   const value = names.map((name) => row[name]).find((each) => each !== undefined && each !== null);
   if (value === undefined) return null;
-  if (typeof value === 'number' && Number.isSafeInteger(value)) return String(value);
-  return typeof value === 'string' ? value : '';
+  return typeof value === 'string' ? value : (wholeNumber(value) ?? '');
 }
 
 function freeId(kind: Kind, place: number, taken: Set<string>): string {

@@ -213,13 +213,14 @@ describe('a seed file', () => {
   });
 
   test('may name an id as events and references do, but not two at once', () => {
-    const seed = '{"riskAssessments":[{"riskId":7},{"assessmentId":"a-1"}],"vendors":[{"vendorId":"v"}]}';
+    const seed =
+      '{"riskAssessments":[{"riskId":7},{"assessmentId":"a-1"}],"vendors":[{"vendorId":"v"},{"id":12345678901234567891}]}';
     expect(loadSeed(file(seed))).toMatchObject({
       riskAssessments: [
         { id: '7', riskId: 7 },
         { id: 'a-1', assessmentId: 'a-1' },
       ],
-      vendors: [{ id: 'v', vendorId: 'v' }],
+      vendors: [{ id: 'v', vendorId: 'v' }, { id: '12345678901234567891' }],
     });
     const two = file('{"riskAssessments":[{"id":"a-1","riskId":"r-7"}]}');
     expect(() => loadSeed(two)).toThrow(/riskAssessments\[0\].*besides a-1/);
