@@ -334,6 +334,20 @@ describe('several replicas over one database', () => {
     expect(ids(await claiming)).toEqual(['a']);
   });
 
+  it('show in a snapshot every change up to its number, also one that is committed while it is taken', async () => {
+    await scene.show('vendor', 'v1', { id: 'v1', name: 'before' });
+    const slow = await rawClient();
+    await slow.query('BEGIN; LOCK TABLE counter; UPDATE counter SET value = value + 1');
+    await slow.query("UPDATE vendors SET name = 'after'");
+    const snapshot = scene.store.snapshotRecords('vendor', { limit: 1 });
+    await untilWaiting();
+    await slow.query('COMMIT');
+    await slow.end();
+    const { seq, records } = await snapshot;
+    expect(seq).toBe(await scene.store.currentNumber());
+    expect(records).toMatchObject([{ name: 'after' }]);
+  });
+
   it('commit in the order of their numbers, also behind a slow transaction', async () => {
     const other = await replica();
     await acceptAt(other, scene.event({ id: 'a', recordId: 'p1' }), scene.event({ id: 'b', recordId: 'p2' }));

@@ -116,8 +116,8 @@ export function createDeliverySearch(to: Sql) {
       }
       const { items, next } = merged(found, from, limit);
       const ends = found.flatMap(({ end }) => (end === null ? [] : [end.reach]));
-      const isComplete = items.length === limit || next === null;
-      return { items, next, looked_back_to: isComplete ? null : (ends.sort().at(-1) ?? null), newest };
+      const looked_back_to = items.length === limit ? null : (ends.sort().at(-1) ?? null);
+      return { items, next, looked_back_to, newest };
     },
   };
 }
@@ -268,13 +268,12 @@ async function readLane(
 
 /** Leaves out the events that the lane `named` finds. */
 function isFound(to: Sql, { outcome, columns, body }: Source, search: string): SQL {
-  const isNamed = sql`(coalesce(${sql.raw(columns.event_id)} = ${search}, false)
-    OR coalesce(${sql.raw(columns.record_id)} = ${search}, false))`;
-  const holds = body === null ? sql`false` : sql`coalesce(${to.dialect.contains(body, search)}, false)`;
+  const isNamed = sql`coalesce(${sql.raw(columns.event_id)} = ${search} OR ${sql.raw(columns.record_id)} = ${search}, false)`;
+  const holds = body === null ? sql`false` : to.dialect.contains(body, search);
   return outcome === 'accepted' ? sql`(${holds} AND NOT ${isNamed})` : sql`(${holds} OR ${isNamed})`;
 }
 
-/** Numbers of accepted events that have this id, or are about a record with this id, newest first. */
+/** Numbers of accepted events that have this id, or are about a record with this id: at least the `limit` newest. */
 async function eventsNamed(
   to: Sql,
   name: string,
@@ -287,8 +286,5 @@ async function eventsNamed(
   );
   const ofRecord = await eventsOfRecord(to, name, before, limit);
   const all = new Set(byId === null ? ofRecord : [byId, ...ofRecord]);
-  return [...all]
-    .filter((number) => number > above)
-    .sort((a, b) => b - a)
-    .slice(0, limit);
+  return [...all].filter((number) => number > above);
 }

@@ -102,7 +102,7 @@ export function createRecordSearch(to: Sql) {
               WHERE listed.status IS NOT NULL
           )
           SELECT status, (SELECT count(*) FROM (${counted}) AS counted) AS records
-          FROM (SELECT status FROM listed WHERE status IS NOT NULL LIMIT ${STATUSES_LISTED}) AS listed
+          FROM (SELECT status FROM listed LIMIT ${STATUSES_LISTED}) AS listed
           WHERE octet_length(status) <= ${MAX_ID_LENGTH}`,
       );
     },
@@ -125,10 +125,10 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
   const folded = dialect.folded(name);
 
   const isId = sql`(${id} >= ${search ?? ''} AND ${id} < ${`${search ?? ''}${LAST}`})`;
-  const holds = sql`coalesce(${dialect.holds(name, search ?? '')}, false)`;
+  const holds = dialect.holds(name, search ?? '');
   const hasStatus = sql`${dialect.indexed(status)} = ${dialect.indexed(filter.status ?? '')}`;
   const filters = [
-    filter.status === undefined ? null : sql`coalesce(${hasStatus}, false)`,
+    filter.status === undefined ? null : hasStatus,
     unverified === undefined
       ? null
       : sql`${rows.unverifiedSince} IS ${sql.raw(unverified ? 'NOT NULL' : 'NULL')}`,
@@ -153,7 +153,7 @@ function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder):
     keys: [folded, id],
     order: 'ASC',
     recordId: id,
-    reach: sql`coalesce(${name}, '')`,
+    reach: name,
     fits: allOf(conditions),
     inIndex: filters.length === 0,
     placeOf: placeByName,
@@ -212,7 +212,7 @@ function byChange(kind: Kind, filters: readonly SQL[]): Lane {
 function hasField({ dialect }: Sql, data: Column, { path, value }: RecordFilter['field'] & object): SQL {
   const found = sql.join([sql`${data}`, ...path.map((name) => sql`CAST(${name} AS text)`)], sql` -> `);
   const meant = [value, ...jsonIn(value)].map((one) => dialect.isJson(found, one));
-  return sql`coalesce(${sql.join(meant, sql` OR `)}, false)`;
+  return sql`(${sql.join(meant, sql` OR `)})`;
 }
 
 function jsonIn(text: string): unknown[] {

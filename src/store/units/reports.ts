@@ -153,7 +153,7 @@ async function summaryOf(to: Sql): Promise<StoreSummary> {
       WHERE resolved_at IS NULL AND g.reason = c.reason AND ${isOfKind} ORDER BY g.id LIMIT 1)`;
   const openGaps = await query<OpenGaps>(
     sql`SELECT c.reason, nullif(c.kind, '') AS kind, c.open AS count,
-        coalesce(${oldest(sql`g.kind = c.kind`)}, ${oldest(sql`g.kind IS NULL AND c.kind = ''`)}) AS oldest_at
+        coalesce(${oldest(sql`g.kind = c.kind`)}, ${oldest(sql`g.kind IS NULL`)}) AS oldest_at
       FROM gap_counts c WHERE c.open > 0 ORDER BY c.reason, c.kind`,
   );
   const [rest] = await query<

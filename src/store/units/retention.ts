@@ -78,9 +78,8 @@ async function emptyBodies(unit: Unit, isOld: SQL): Promise<number> {
       WHERE ${isOld} AND body IS NOT NULL AND events.kind = 'risk_assessment' AND state <> 'discarded'
         AND record_state.kind = events.kind AND record_state.id = record_id AND NOT returned AND searched < seq`,
   );
-  const contentHash = sql`coalesce(${events.contentHash}, given.hash)`;
   unit.send(
-    sql`UPDATE events SET ${set(events, { contentHash, address: null, body: null })}
+    sql`UPDATE events SET ${set(events, { contentHash: sql`given.hash`, address: null, body: null })}
       FROM ${unit.dialect.given(['number', 'hash'], hashed)} WHERE seq = CAST(given.number AS bigint)`,
   );
   return kept.length;

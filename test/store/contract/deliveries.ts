@@ -171,6 +171,12 @@ export function describeDeliveries(open: OpenEngine): void {
             [[DELIVERED, DELIVERED], { limit: 1 }, { ...UNFILTERED, search: 'rec_b' }],
             // By the id of the event and by that of its record, of which the newest fill the page.
             [[OF_A, OF_A, OF_A, OF_A, OF_A, DELIVERED], { limit: 1 }, { ...UNFILTERED, search: 'rec_b' }],
+            // The newest that the search names is of another kind, and older ones are left.
+            [
+              [DELIVERED, { ...DELIVERED, kind: 'vendor' }],
+              { limit: 1 },
+              { ...UNFILTERED, search: 'rec_b', kind: 'policy' },
+            ],
             // One outcome was looked through only to where nothing fits, and has more before what another one shows.
             [
               [{ ...DELIVERED, outcome: 'quarantined' }, DELIVERED, { ...DELIVERED, kind: 'vendor' }],
@@ -190,9 +196,11 @@ export function describeDeliveries(open: OpenEngine): void {
           return items.map(({ outcome, event_id }) => `${outcome} ${event_id}`);
         };
         const first = await scene.store.listDeliveries({}, { limit: 9 });
+        await deliver(scene, 'accepted', 'e0', { id: 'e0' });
+        scene.pass(1_000);
         await deliver(scene, 'accepted', 'e1', { id: 'e1' });
         await deliver(scene, 'accepted', 'e1', { id: 'e1' });
-        expect(await newer({}, first.newest)).toEqual(['duplicate e1', 'accepted e1']);
+        expect(await newer({}, first.newest)).toEqual(['duplicate e1', 'accepted e1', 'accepted e0']);
         const { newest } = await scene.store.listDeliveries({}, { limit: 9 });
         expect(await newer({}, newest)).toEqual([]);
         for (const outcome of ['accepted', 'quarantined', 'rejected']) {
@@ -202,6 +210,27 @@ export function describeDeliveries(open: OpenEngine): void {
         expect(await newer({}, newest)).toEqual(['rejected e2', 'quarantined e2', 'accepted e2']);
         expect(await newer({ search: 'e2', outcome: 'accepted' }, newest)).toEqual(['accepted e2']);
         expect(await newer({ search: 'e1' }, newest)).toEqual([]);
+      }),
+    );
+
+    it(
+      'and events of a period are all on the first page, however many are newer or older',
+      inScene(open, async (scene) => {
+        const start = scene.now().wall;
+        for (const id of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i']) {
+          await deliver(scene, 'accepted', id, { id });
+          scene.pass(1_000);
+        }
+        const period = { since: isoOf(start + 3_000), until: isoOf(start + 6_000) };
+        const paging = { limit: 4, lookAt: 4 };
+        const over = { next: null, looked_back_to: null };
+        const deliveries = await scene.store.listDeliveries(period, paging);
+        expect(deliveries).toMatchObject({ ...over, items: ['f', 'e', 'd'].map((id) => ({ event_id: id })) });
+        const events = await scene.store.listEvents(period, paging);
+        expect(events).toMatchObject({ ...over, items: ['f', 'e', 'd'].map((id) => ({ id })) });
+        // A full page has not looked in vain.
+        const full = await scene.store.listEvents({}, paging);
+        expect(full).toMatchObject({ items: { length: 4 }, looked_back_to: null });
       }),
     );
 

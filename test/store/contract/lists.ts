@@ -8,13 +8,14 @@ export function describeLists(open: OpenEngine): void {
       'of a search go on where the page before ended, among ids and then among names, without a repeat',
       inScene(open, async (scene) => {
         const names: Record<string, string> = {
-          ac_2: 'Zed',
+          ac_2: 'Zed ac',
           ac_1: 'acorn',
           b: 'ACME',
           c: 'acme',
           d: 'Acre',
           e: 'ac',
           f: 'Bac',
+          g: 'a bac',
         };
         await scene.apply(
           'vendor',
@@ -25,12 +26,14 @@ export function describeLists(open: OpenEngine): void {
           for (let after: string | undefined; ; ) {
             const page = await scene.store.listRecords('vendor', { search: 'ac' }, { limit, after });
             found.push(...page.items.map((row) => row.id));
+            expect(page.items.length).toBeLessThanOrEqual(limit);
             if (page.next === null) break;
             after = page.next;
           }
-          expect(found, `pages of ${limit}`).toEqual(['ac_1', 'ac_2', 'e', 'b', 'c', 'd', 'f']);
+          expect(found, `pages of ${limit}`).toEqual(['ac_1', 'ac_2', 'e', 'b', 'c', 'd', 'g', 'f']);
         }
-        for (const id of ['ac_2', 'c', 'd', 'f']) {
+        await scene.show('vendor', 'other', { id: 'other', name: 'Other' });
+        for (const id of ['ac_2', 'c', 'd', 'f', 'other']) {
           await scene.accept(scene.event({ kind: 'vendor', recordId: id }));
         }
         const filter = { search: 'ac', unverified: true };
@@ -44,21 +47,26 @@ export function describeLists(open: OpenEngine): void {
       }),
     );
 
-    it(
-      'of a search stay within its names where the record that the page before ended at was renamed',
-      inScene(open, async (scene) => {
-        const named = (id: string, name: string) => ({ id, data: { id, name } });
-        const names = [named('x', 'Acme'), named('y', 'Acorn'), named('z', 'Aaron')];
-        await scene.apply('vendor', names);
-        const { store } = scene;
-        const first = await store.listRecords('vendor', { search: 'ac' }, { limit: 1 });
-        expect(first.items).toMatchObject([{ id: 'x' }]);
-        scene.pass(60_000);
-        await scene.apply('vendor', [named('x', 'AAA')]);
-        const after = first.next ?? undefined;
-        const rest = await store.listRecords('vendor', { search: 'ac' }, { limit: 9, after });
-        expect(rest.items.map((row) => row.id)).toEqual(['y']);
-      }),
+    it.each([
+      { name: 'Acme', search: 'ac', renamed: 'AAA' },
+      // Too long for the cursor.
+      { name: `Ac${'m'.repeat(100)}`, search: 'AC', renamed: 'aaa' },
+    ])(
+      'of a search stay within its names where the record that the page before ended at was renamed: $search',
+      async ({ name, search, renamed }) => {
+        await inScene(open, async (scene) => {
+          const named = (id: string, name: string) => ({ id, data: { id, name } });
+          await scene.apply('vendor', [named('x', name), named('y', 'Acorn'), named('z', 'Aaron')]);
+          const { store } = scene;
+          const first = await store.listRecords('vendor', { search }, { limit: 1 });
+          expect(first.items).toMatchObject([{ id: 'x' }]);
+          scene.pass(60_000);
+          await scene.apply('vendor', [named('x', renamed)]);
+          const after = first.next ?? undefined;
+          const rest = await store.listRecords('vendor', { search }, { limit: 9, after });
+          expect(rest.items.map((row) => row.id)).toEqual(['y']);
+        })();
+      },
     );
 
     it(
@@ -154,13 +162,19 @@ export function describeLists(open: OpenEngine): void {
         const listed = await scene.store.listStatuses('vendor');
         expect(listed.every(({ status }) => status.length <= 255)).toBe(true);
         expect(listed.filter(({ status }) => !status.startsWith('bb'))).toHaveLength(2);
+        const many = Array.from({ length: 60 }, (_, n) => ({
+          id: `s${n}`,
+          data: { id: `s${n}`, status: `s${n}` },
+        }));
+        await scene.apply('vendor', many);
+        expect((await scene.store.listStatuses('vendor')).length).toBeLessThanOrEqual(50);
       }),
     );
 
     it(
       'of records come by id, by name or the last changed first, each once, page by page',
       inScene(open, async (scene) => {
-        const names: [string, string?][] = [['a', 'Zed'], ['b', 'acorn'], ['c'], ['d', 'Acme'], ['e']];
+        const names: [string, string?][] = [['a', 'Zed'], ['b', 'acorn'], ['c'], ['d', 'Acme'], ['e'], ['0']];
         for (const [id, name] of names) await scene.show('vendor', id, { id, name });
         await scene.show('policy', 'p', { id: 'p' });
         scene.pass(60_000);
@@ -175,9 +189,9 @@ export function describeLists(open: OpenEngine): void {
           }
         };
         for (const limit of [1, 2, 5, 9]) {
-          expect(await walk('id', {}, limit), `pages of ${limit}`).toBe('abcde');
-          expect(await walk('name', {}, limit), `pages of ${limit}`).toBe('dbace');
-          expect(await walk('changed', {}, limit), `pages of ${limit}`).toBe('bedca');
+          expect(await walk('id', {}, limit), `pages of ${limit}`).toBe('0abcde');
+          expect(await walk('name', {}, limit), `pages of ${limit}`).toBe('dba0ce');
+          expect(await walk('changed', {}, limit), `pages of ${limit}`).toBe('b0edca');
           expect(await walk('changed', { search: 'a' }, limit), `pages of ${limit}`).toBe('bda');
           // However few a page looks at, nothing is left out.
           for (const order of ['id', 'name', 'changed'] as const) {
@@ -210,7 +224,7 @@ export function describeLists(open: OpenEngine): void {
     it(
       'of records by name leave out none that keeps its name, whatever becomes of the one at which a page ended',
       inScene(open, async (scene) => {
-        const long = 'Very '.repeat(40);
+        const long = 'Very '.repeat(100);
         const names = {
           a: '',
           b: 'Ann',
@@ -226,6 +240,8 @@ export function describeLists(open: OpenEngine): void {
         const all = (await list(9)).items.map(({ id }) => id);
         for (let n = 1; n < all.length; n += 1) {
           const { next } = await list(n);
+          // As long as the API takes one, whatever the id.
+          expect(next!.length).toBeLessThanOrEqual(107);
           expect((await list(9, next!)).items.map(({ id }) => id)).toEqual(all.slice(n));
         }
         const first = await list(3);
@@ -251,6 +267,7 @@ export function describeLists(open: OpenEngine): void {
         const second = await look(rare, '0.ven_4');
         expect(second).toMatchObject({ items: [{ id: 'ven_6' }], next: null, searched_to: null });
         expect(await look({ search: '_6' })).toMatchObject({ items: [], searched_to: 'Name ven_4' });
+        expect(await look({})).toMatchObject({ next: '0.ven_1', searched_to: null });
       }),
     );
 
@@ -316,6 +333,11 @@ export function describeLists(open: OpenEngine): void {
           (await scene.store.listPendingDeletions({}, { limit: 3, after })).map(({ name }) => name);
         expect(await page()).toEqual(named.slice(0, 3));
         expect(await page(named[2])).toEqual(named.slice(3));
+        // Another kind's record of the same id does not lend it a name.
+        await scene.show('policy', 'c', { id: 'c' });
+        await scene.show('vendor', 'c', { id: 'c', name: 'vendor/c' });
+        await scene.store.addPendingDeletion('policy', 'c', null, scene.now());
+        expect((await page('policy/b'))[0]).toBeNull();
       }),
     );
 

@@ -62,6 +62,12 @@ export function describeReports(open: OpenEngine): void {
         );
         expect(events.map((row) => row.id)).toEqual(NEWEST_FIRST.map((n) => `evt_${n}`));
         expect(events.every((row) => row.body === null)).toBe(true);
+        await scene.accept(...['f', 'g', 'h'].map((id) => scene.event({ id })));
+        const pending = await pages(
+          async (paging) => (await store.listEvents({ state: 'pending' }, paging)).items,
+          (row) => row.seq,
+        );
+        expect(pending.map((row) => row.id)).toEqual(['h', 'g', 'f']);
         const gaps = await pages(
           (paging) => store.list('gaps', { open: true, ...paging }),
           (row) => row.id,
@@ -496,13 +502,14 @@ export function describeReports(open: OpenEngine): void {
         for (const id of ['a', 'b', 'c']) await scene.show('policy', id, { id });
         await scene.conclude('policy', { absent: ['b'] });
         await scene.accept(scene.event({ recordId: 'c' }));
-        const ids = async (filter: { unverified?: boolean; deleted?: boolean }) =>
+        const ids = async (filter: RecordFilter) =>
           (await scene.store.listRecords('policy', filter, { limit: 10 })).items
             .map((row) => row.id)
             .join('');
         expect(await ids({ unverified: true })).toBe('c');
         expect(await ids({ unverified: false })).toBe('ab');
         expect(await ids({ deleted: true })).toBe('b');
+        expect(await ids({ deleted: true, search: 'a' })).toBe('');
         expect(await ids({ deleted: false, unverified: false })).toBe('a');
         const current = await scene.query('SELECT id FROM current_policies ORDER BY id');
         expect(current.map((row) => row['id'])).toEqual(['a', 'c']);
@@ -548,14 +555,16 @@ export function describeReports(open: OpenEngine): void {
       inScene(open, async (scene) => {
         const opened: string[] = [];
         const open_ = async (
-          reason: 'unresolved' | 'silence',
-          kind: 'vendor' | null,
+          reason: 'unresolved' | 'unreadable_answer' | 'silence',
+          kind: 'vendor' | 'risk_assessment' | null,
           recordId: string | null,
         ) => {
           await scene.store.openGap({ reason, kind, recordId }, null, scene.now());
           opened.push(isoOf(scene.now().wall));
           scene.pass(1_000);
         };
+        await open_('unresolved', 'risk_assessment', 'a');
+        await open_('unreadable_answer', 'vendor', 'a');
         for (const id of ['a', 'b', 'c']) await open_('unresolved', 'vendor', id);
         await open_('silence', null, null);
         // A second occurrence is no second gap.
@@ -568,17 +577,21 @@ export function describeReports(open: OpenEngine): void {
           ...['open_gaps_by', 'resolved_gaps_last_day', 'learned_pointers', 'database_bytes', 'wal_bytes'],
         ]);
         const { open_gaps, open_gaps_by } = summary;
-        expect(open_gaps).toBe(3);
-        expect(open_gaps_by).toEqual([
-          { reason: 'silence', kind: null, count: 1, oldest_at: opened[3] },
-          { reason: 'unresolved', kind: 'vendor', count: 2, oldest_at: opened[1] },
-        ]);
+        expect(open_gaps).toBe(5);
+        const unresolved = [
+          { reason: 'unreadable_answer', kind: 'vendor', count: 1, oldest_at: opened[1] },
+          { reason: 'unresolved', kind: 'risk_assessment', count: 1, oldest_at: opened[0] },
+          { reason: 'unresolved', kind: 'vendor', count: 2, oldest_at: opened[3] },
+        ];
+        const silence = { reason: 'silence', kind: null, count: 1, oldest_at: opened[5] };
+        expect(open_gaps_by).toEqual([silence, ...unresolved]);
         await scene.store.resolveGap({ reason: 'silence', kind: null, recordId: null }, scene.now());
+        expect((await scene.store.summary()).open_gaps_by).toEqual(unresolved);
         await open_('silence', null, null);
         expect(await scene.store.countGapsOpened()).toEqual(
           expect.arrayContaining([
             { reason: 'silence', count: 2 },
-            { reason: 'unresolved', count: 3 },
+            { reason: 'unresolved', count: 4 },
           ]),
         );
 
@@ -591,6 +604,23 @@ export function describeReports(open: OpenEngine): void {
           expect((await scene.store.summary()).quarantined).toBe(1);
         }
       }),
+    );
+
+    it(
+      'counts the gaps that were resolved in the last day',
+      inScene(
+        open,
+        async (scene) => {
+          for (const hour of [0, 2]) {
+            scene.pass(hour * 3_600_000);
+            const gap = { reason: 'silence', kind: null, recordId: null } as const;
+            await scene.store.openGap(gap, null, scene.now());
+            await scene.store.resolveGap(gap, scene.now());
+          }
+          expect((await scene.store.summary()).resolved_gaps_last_day).toBe(1);
+        },
+        { wall: Date.now() - 25 * 3_600_000 },
+      ),
     );
 
     it(
@@ -616,6 +646,11 @@ export function describeReports(open: OpenEngine): void {
           last_delivery_at: isoOf(scene.now().wall),
           open_gaps: 1,
         });
+        await scene.accept(...Array.from({ length: 1_000 }, () => scene.event()));
+        scene.pass(1_000);
+        await scene.accept(scene.event());
+        const last_delivery_at = isoOf(scene.now().wall);
+        expect(await scene.store.summary()).toMatchObject({ oldest_pending_at, last_delivery_at });
         expect(summary.kinds.map((one) => one.kind).sort()).toEqual(['policy', 'risk_assessment', 'vendor']);
       }),
     );

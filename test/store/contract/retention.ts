@@ -52,11 +52,12 @@ export function describeRetention(open: OpenEngine): void {
       inScene(open, async (scene) => {
         const large = { policyId: 'pol_1', note: 'x'.repeat(600_000) };
         await scene.accept(...['a', 'b', 'c'].map((id) => scene.event({ id, shows: large })));
+        await scene.accept(scene.event({ id: 'larger than a step', shows: { note: 'x'.repeat(1_200_000) } }));
         await scene.work();
         scene.pass(DAY_MS);
         const step = { before: scene.now().wall, after: 0, limit: 200 };
         expect(await scene.store.trim('event_bodies', step)).toMatchObject({ trimmed: 1 });
-        expect(await whole(scene, 'event_bodies', step.before)).toBe(2);
+        expect(await whole(scene, 'event_bodies', step.before)).toBe(3);
       }),
     );
 
@@ -97,6 +98,19 @@ export function describeRetention(open: OpenEngine): void {
         });
         expect(await whole(scene, 'event_bodies', before)).toBe(1);
         expect(await trimmedOnes(scene)).toEqual(['late', 'after']);
+      }),
+    );
+
+    it(
+      'goes past no older body because a failed event was tried again',
+      inScene(open, async (scene) => {
+        await scene.accept(scene.event({ id: 'older' }), scene.event({ id: 'failed', recordId: 'pol_2' }));
+        const [older, failed] = await scene.claim();
+        await scene.store.applyEvents([older!], scene.rules(), scene.now());
+        await scene.store.deferEvent({ event: failed!, retryAtMs: null, error: 'x' }, scene.now(), TIMING);
+        await scene.store.retryEvent('failed', scene.rules(), scene.now());
+        scene.pass(DAY_MS);
+        expect(await whole(scene, 'event_bodies', scene.now().wall)).toBe(2);
       }),
     );
 
@@ -194,6 +208,7 @@ export function describeRetention(open: OpenEngine): void {
         scene.pass(DAY_MS);
         await scene.store.accept({ events: [], unusable: [unusable] }, scene.now(), TIMING);
         expect(await whole(scene, 'quarantine_bodies', scene.now().wall, 1)).toBe(2);
+        expect(await whole(scene, 'quarantine_bodies', scene.now().wall, 1)).toBe(0);
         const [young, old] = await scene.store.list('quarantine', { limit: 2 });
         expect((await scene.store.show('quarantine', young!.id))?.body).toBe('{}');
         expect(await scene.store.show('quarantine', old!.id)).toMatchObject({

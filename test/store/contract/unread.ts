@@ -533,11 +533,19 @@ export function describeUnread(open: OpenEngine): void {
         await inScene(open, async (scene) => {
           await namedBy(scene, 'ra_1');
           await scene.accept(scene.event({ ...about, id: 'x', recordId: 'shown_later' }));
-          await scene.accept(scene.event({ ...about, id: 'newest', recordId: 'other' }));
+          await scene.accept(
+            scene.event({ ...about, id: 'given_up', recordId: 'given_up', data: {} }),
+            scene.event({ kind: 'vendor', recordId: 'row_17' }),
+            scene.event({ ...about, id: 'newest', recordId: 'other' }),
+          );
           await scene.work();
+          await scene.store.discardEvent('given_up', scene.now());
           scene.pass(SETTLE_MS);
           await scene.store.trim(thing, { before: scene.now().wall, after: 0, limit: 500 });
           expect(await naming(scene)).toEqual([]);
+          const isLost = "searched < 0 AND (id = 'row_17' OR id = 'given_up')";
+          const lost = await scene.query(`SELECT kind, id FROM record_state WHERE ${isLost}`);
+          expect(lost).toEqual([{ kind: 'risk_assessment', id: 'row_17' }]);
           await scene.show('risk_assessment', 'shown_later', { id: 'shown_later' });
           expect(await scene.openGaps()).toEqual([]);
           expect(await outcomeOf(scene)).toBe('unresolved_event');
