@@ -226,7 +226,7 @@ export function createConnections(
     for (const socket of sockets) {
       if (socket === inTurn) continue;
       // A paused socket resumes by itself or never, and Node pauses and resumes while a request is being answered.
-      if (socket[CONNECTION]!.isProven || socket.isPaused() || socket.destroyed) continue;
+      if (socket[CONNECTION]!.isProven || socket.isPaused()) continue;
       if (currentResponse(socket) === undefined) hold(socket);
     }
   }

@@ -133,7 +133,6 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       }
       // Asked again, because a secret may have been added while the body arrived.
       const secrets = settings.secrets();
-      if (secrets.length === 0) return lackSecret(arrival, body);
       return await judge(arrival, claimed, { body, headerOf, secrets });
     } catch (error) {
       const unavailable = error instanceof StoreUnavailable;

@@ -97,6 +97,33 @@ it('a sender may use more than a few chunks in turn while others send too many, 
   expect(stranger.reached).not.toContain(null);
 });
 
+it('of all connections few may have requests ahead in one turn, and in the next they may again', async () => {
+  const connections = createConnections(SERVER_LIMITS, () => false);
+  const sockets = Array.from({ length: 66 }, (_, n) => fakeSocket(`192.0.2.${n}`));
+  for (const socket of sockets) await added(connections, socket);
+  /** A request that comes while another one is being answered. */
+  const sendAhead = (socket: Socket) => {
+    Object.assign(socket, { _httpMessage: {} });
+    return connections.used({ socket, headers: {} } as IncomingMessage, {} as ServerResponse);
+  };
+  expect(sockets.slice(0, 65).map(sendAhead).indexOf(false)).toBe(64);
+  expect(sockets[64]!.destroyed).toBe(true);
+  await turn();
+  expect(sendAhead(sockets[65]!)).toBe(true);
+});
+
+it('a piece that is dropped twice costs the next one on its parser nothing', async () => {
+  const connections = createConnections(SERVER_LIMITS, () => false);
+  const socket = fakeSocket('192.0.2.1');
+  await added(connections, socket);
+  const onBody = socket.parser[0];
+  dropPiece(socket);
+  dropPiece(socket);
+  expect(socket.parser[0]).toBeNull();
+  await turn();
+  expect(socket.parser[0]).toBe(onBody);
+});
+
 describe('a connection is read', () => {
   it.each([
     ['costs little', 500],

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { connect } from 'node:net';
+import { connect, Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createAddresses } from '../../src/platform/addresses.ts';
@@ -53,6 +53,26 @@ describe('a signed event', () => {
     expect(response.status).toBe(200);
     expect(await response.json()).toEqual({ status: 'duplicate', id: 'evt_1' });
     expect(receiver.lines.at(-1)).toMatchObject(told);
+  });
+
+  it('proves its connection, and is handed on with it', async () => {
+    receiver = await startReceiver();
+    const senders: unknown[] = [];
+    const { accept } = receiver.inbox;
+    receiver.inbox.accept = async (event, sender) => {
+      senders.push(sender);
+      return await accept(event);
+    };
+    const post = (signature: string, connection: string) =>
+      `POST /webhooks HTTP/1.1\r\nHost: x\r\nConnection: ${connection}\r\nX-Webhook-Signature: ${signature}\r\n` +
+      `Content-Length: ${Buffer.byteLength(eventBody())}\r\n\r\n${eventBody()}`;
+    const answers = (body: string) => {
+      const signature = header(nowSeconds(), body);
+      return exchange(receiver.port, post(signature, 'keep-alive'), post(signature, 'close'));
+    };
+    expect(await answers('{}')).toMatch(/^HTTP\/1\.1 401 [^{]*keep-alive: timeout=5\r\n/i);
+    expect(await answers(eventBody())).toMatch(/^HTTP\/1\.1 202 [^{]*keep-alive: timeout=75\r\n/i);
+    expect(senders.map((sender) => sender instanceof Socket && sender === senders[0])).toEqual([true, true]);
   });
 
   it('of an unknown type is taken like any other', async () => {
@@ -355,6 +375,15 @@ describe('a body that is not worth reading', () => {
 });
 
 describe('bodies that together are too much', () => {
+  it('are none that were answered, whatever the answer was', async () => {
+    receiver = await startReceiver({ settings: { bodiesInFlightBytes: 10_000 } });
+    const body = `${eventBody()}${' '.repeat(3_000)}`;
+    for (let n = 0; n < 6; n += 1) {
+      expect((await receiver.post(body, signed(body))).status).toBe(202);
+      expect((await receiver.post(body, signed('{}'))).status).toBe(401);
+    }
+  });
+
   it('give way to a real delivery, the one that has been coming for the longest first', async () => {
     receiver = await startReceiver({ settings: { maxBodyBytes: 20_000, bodiesInFlightBytes: 60_000 } });
     const slow = Array.from({ length: 6 }, () => {
@@ -521,6 +550,7 @@ describe('a fault of ours', () => {
     expect(receiver.accepted).toEqual([]);
     expect(receiver.rejected).toMatchObject([{ reason: 'no_signing_secret' }]);
     expect(receiver.lines.at(-1)).toMatchObject({ outcome: 'rejected', reason: 'no_signing_secret' });
+    expect((await receiver.post(eventBody())).status).toBe(503);
   });
 
   it('is answered 503 while the secret of a registration is awaited and no other fits, and as ever before and after', async () => {
@@ -533,11 +563,12 @@ describe('a fault of ours', () => {
       after: '2',
     });
     expect((await receiver.post(eventBody(), {})).status).toBe(401);
+    expect((await receiver.post(eventBody(), signed(eventBody(), nowSeconds() - 301))).status).toBe(401);
     expect((await receiver.post(eventBody(), signed(eventBody()))).status).toBe(202);
     isSecretAwaited = false;
     expect((await receiver.post(eventBody(), stranger)).status).toBe(401);
     expect(receiver.rejected.map(({ reason }) => reason)).toEqual([
-      ...['no_signing_secret', 'missing_header', 'bad_signature'],
+      ...['no_signing_secret', 'missing_header', 'timestamp_too_old', 'bad_signature'],
     ]);
   });
 
@@ -581,6 +612,17 @@ describe('what is observed', () => {
       ['rejected', 'missing_header', 1],
       ['quarantined', 'missing_id', 1],
     ]);
+  });
+
+  it('is a line for each accepted delivery, and for few of those that anybody can send', async () => {
+    receiver = await startReceiver();
+    for (let n = 0; n < 50; n += 1) {
+      await receiver.post('{}');
+      await receiver.post(eventBody(), signed(eventBody()));
+    }
+    const count = (outcome: string) => receiver.lines.filter((line) => line.outcome === outcome).length;
+    expect(count('accepted')).toBe(50);
+    expect(count('rejected')).toBe(20);
   });
 
   it('holds neither body nor secret', async () => {
