@@ -233,9 +233,7 @@ export function pathHere(next: string | null): string {
   return url?.origin === here && !url.pathname.startsWith('//') ? `${url.pathname}${url.search}` : '/';
 }
 
-/** The fields of a posted form. Any other body has no fields, and is no error of ours. */
+/** The fields of a posted form. Any other body has none that we know, and is no error of ours. */
 export async function formFields(c: OpsHandlerContext): Promise<URLSearchParams> {
-  const type = c.req.header('content-type') ?? '';
-  const isForm = type.startsWith('application/x-www-form-urlencoded');
-  return new URLSearchParams(isForm ? await c.req.text() : '');
+  return new URLSearchParams(await c.req.text());
 }

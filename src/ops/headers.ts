@@ -1,4 +1,4 @@
-import { isIP } from 'node:net';
+import { isIPv4 } from 'node:net';
 import type { MiddlewareHandler } from 'hono';
 import { problem } from '../platform/problem.ts';
 import type { OpsEnv } from './access.ts';
@@ -17,15 +17,14 @@ export function isOwnHost(host: string | undefined, configured: readonly string[
   if (host === undefined) return true;
   const name = nameIn(host);
   if (name === null) return false;
-  if (isIP(name) !== 0 || !name.includes('.') || name.endsWith('.localhost')) return true;
+  if (isIPv4(name) || !name.includes('.') || name.endsWith('.localhost')) return true;
   return configured.some((own) => nameIn(own) === name);
 }
 
-/** The name or address as browsers spell it: IPv4 in four decimals, IPv6 without brackets, a name in small letters. Null: none. */
+/** The name or address as browsers spell it: IPv4 in four decimals, IPv6 without a dot, a name in small letters. Null: none. */
 function nameIn(host: string): string | null {
-  // A host alone contains none of these.
-  const url = /[/\\?#@\s]/.test(host) ? null : URL.parse(`http://${host}`);
-  return url === null ? null : url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
+  const url = URL.parse(`http://${host}`);
+  return url === null ? null : url.hostname.replace(/\.$/, '');
 }
 
 const FOREIGN_HOST =

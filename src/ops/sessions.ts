@@ -32,11 +32,7 @@ export function createSessions(options: {
       const id = randomBytes(32).toString('base64url');
       await store.openSession(
         { hash: digest('session', id), sealed: digest('token', id, tokenKey), openedAt: now, usedAt: now },
-        {
-          openedSince: now - SESSION_LIFETIME_MS,
-          usedSince: now - SESSION_IDLE_MS,
-          atMost: MAX_SESSIONS,
-        },
+        { usedSince: now - SESSION_IDLE_MS, atMost: MAX_SESSIONS },
       );
       return id;
     },
@@ -68,10 +64,8 @@ export function sessionsInMemory(): SessionStore {
   // In the order in which they were opened.
   const sessions = new Map<string, Parameters<SessionStore['openSession']>[0]>();
   return {
-    async openSession(session, { openedSince, usedSince, atMost }) {
-      for (const { hash, openedAt, usedAt } of sessions.values()) {
-        if (openedAt <= openedSince || usedAt <= usedSince) sessions.delete(hash);
-      }
+    async openSession(session, { usedSince, atMost }) {
+      for (const { hash, usedAt } of sessions.values()) if (usedAt <= usedSince) sessions.delete(hash);
       for (const hash of sessions.keys()) {
         if (sessions.size < atMost) break;
         sessions.delete(hash);
@@ -94,5 +88,5 @@ export function sessionsInMemory(): SessionStore {
 const digest = (...texts: readonly string[]) => hash('sha256', texts.join('\0'), 'base64url');
 
 function isSame(one: string, two: string): boolean {
-  return one.length === two.length && timingSafeEqual(Buffer.from(one), Buffer.from(two));
+  return timingSafeEqual(Buffer.from(one), Buffer.from(two));
 }

@@ -27,6 +27,8 @@ describe('bearer tokens', () => {
     // No scheme of HTTP is written in one case only.
     const headers = { authorization: `bearer ${READ}` };
     expect((await h.app.request('/api/status', { headers })).status).toBe(200);
+    // Nor is a look at the headers alone a change.
+    expect((await h.app.request('/api/status', { method: 'HEAD', headers })).status).toBe(200);
   });
 
   test('all refusals are alike to the byte', async () => {
@@ -389,6 +391,29 @@ describe('tokens that change while the service runs', () => {
   });
 });
 
+test('an open page is told nothing more once its session or its token is gone', async () => {
+  let tokens: OpsToken[] = [
+    { name: 'olga', role: 'operate', token: OPERATE },
+    { name: 'rita', role: 'read', token: READ },
+  ];
+  const other = await opsHarness({ tokens: () => tokens });
+  const { cookie, csrf } = await signIn(other.app, OPERATE);
+  const open = async (headers: Record<string, string>) => {
+    const reader = (await other.app.request('/stream', { headers })).body!.getReader();
+    expect((await reader.read()).done).toBe(false);
+    return reader;
+  };
+  const [bySession, byToken] = [await open({ cookie }), await open(bearer(READ))];
+  await other.app.request('/sign-out', {
+    method: 'POST',
+    headers: { ...form, cookie, origin: 'http://localhost' },
+    body: new URLSearchParams({ csrf }),
+  });
+  tokens = tokens.slice(0, 1);
+  for (const reader of [bySession, byToken]) expect((await reader.read()).done).toBe(true);
+  await other.close();
+});
+
 describe('forms', () => {
   const FORMS = [
     'retry',
@@ -453,9 +478,19 @@ test('every answer, errors too, forbids scripts from elsewhere, framing, sniffin
       for (const name of ['opener', 'resource'])
         expect(response.headers.get(`cross-origin-${name}-policy`)).toBe('same-origin');
       expect(response.headers.get('x-content-type-options')).toBe('nosniff');
+      expect(response.headers.get('referrer-policy')).toBe('same-origin');
       expect(response.headers.get('cache-control')).toBe('no-store');
     }
   }
+});
+
+test('a browser keeps the script and the style sheet, whose addresses change with them', async () => {
+  const { cookie } = await signIn(h.app, OPERATE);
+  const html = await (await h.app.request('/', { headers: { cookie } })).text();
+  const paths = html.match(/\/assets\/[\w.-]+/g) ?? [];
+  expect(paths).toHaveLength(2);
+  for (const path of paths)
+    expect((await h.app.request(path)).headers.get('cache-control')).toContain('immutable');
 });
 
 test('a body larger than any form of ours is refused', async () => {

@@ -1,6 +1,7 @@
 import { Hono } from 'hono';
 import { expect, test } from 'vitest';
 import type { OpsEnv } from '../../src/ops/access.ts';
+import { createOps } from '../../src/ops/app.ts';
 import { isOwnHost, ownHosts } from '../../src/ops/headers.ts';
 import { bearer, OPERATE, opsHarness, signIn } from './harness.ts';
 
@@ -13,6 +14,7 @@ test.each([
   ['192.0.2.7:9000', true],
   ['[::1]:8081', true],
   ['[2001:db8::1]', true],
+  ['[::ffff:192.0.2.7]:8081', true],
   ['0x7f.1:8081', true],
   // names that no stranger can register
   ['localhost:8081', true],
@@ -32,6 +34,7 @@ test.each([
   ['127.0.0.1.evil.example', false],
   ['localhost.evil.example', false],
   ['evillocalhost.example', false],
+  ['evil.evillocalhost', false],
   ['mirror.example@evil.example', false],
   ['evil.example/mirror.example', false],
   ['[::1', false],
@@ -63,6 +66,16 @@ test('a browser that was led here by another name is told 421, and no cookie or 
     body: new URLSearchParams({ token: OPERATE }),
   });
   expect([posted.status, posted.headers.get('set-cookie')]).toEqual([421, null]);
+  await h.close();
+});
+
+test('operators reach it by the names that the settings give', async () => {
+  const h = await opsHarness();
+  const publicUrl = new URL('https://mirror.example/');
+  const app = createOps({ ...h.context, host: 'ops.lan.example', publicUrl });
+  for (const host of ['mirror.example', 'ops.lan.example:8081'])
+    expect((await app.request('/sign-in', { headers: { host } })).status).toBe(200);
+  expect((await app.request('/sign-in', { headers: { host: 'evil.example' } })).status).toBe(421);
   await h.close();
 });
 

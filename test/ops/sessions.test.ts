@@ -77,6 +77,18 @@ test.each(KEPT)('%s: beyond 200 sessions the oldest is closed', async (where) =>
   for (const id of [ids[1]!, ids[200]!]) expect(await sessions.find(id)).not.toBeNull();
 });
 
+test.each(KEPT)('%s: sessions that nobody uses any more close none that is in use', async (where) => {
+  const { clock, sessions } = await sessionsAt(where);
+  const used = await sessions.open('key');
+  clock.now += 1;
+  for (let opened = 0; opened < 199; opened += 1) await sessions.open('key');
+  clock.now += SESSION_IDLE_MS / 2;
+  await sessions.find(used);
+  clock.now += SESSION_IDLE_MS / 2;
+  await sessions.open('key');
+  expect(await sessions.find(used)).not.toBeNull();
+});
+
 test.each(KEPT)('%s: ids and form secrets differ from session to session', async (where) => {
   const { sessions } = await sessionsAt(where);
   const [a, b] = [await sessions.open('key'), await sessions.open('key')];

@@ -111,15 +111,13 @@ export function createReplicaVerbs(database: Database) {
       );
     },
 
-    /** Also deletes sessions opened before `openedSince` or last used before `usedSince`, and the oldest ones beyond `atMost`. */
+    /** Also deletes sessions that were last used before `usedSince`, and the oldest ones beyond `atMost`. */
     async openSession(
       session: StoredSession,
-      { openedSince, usedSince, atMost }: { openedSince: number; usedSince: number; atMost: number },
+      { usedSince, atMost }: { usedSince: number; atMost: number },
     ): Promise<void> {
       await database.transactApart(operatorSessions, async (unit) => {
-        await unit.change(
-          sql`DELETE FROM operator_sessions WHERE opened_at <= ${openedSince} OR used_at <= ${usedSince}`,
-        );
+        await unit.change(sql`DELETE FROM operator_sessions WHERE used_at <= ${usedSince}`);
         await unit.change(
           sql`DELETE FROM operator_sessions WHERE hash NOT IN
             (SELECT hash FROM operator_sessions ORDER BY opened_at DESC, hash LIMIT ${Math.max(0, atMost - 1)})`,

@@ -168,9 +168,9 @@ export function describeReplicas(open: OpenEngine): void {
       });
     });
 
-    it('keep sessions until they are closed, too old, unused, or too many', async () => {
+    it('keep sessions until they are closed, unused, or too many', async () => {
       await inScene(async ({ store }) => {
-        const keep = { openedSince: 0, usedSince: 0, atMost: 2 };
+        const keep = { usedSince: 0, atMost: 2 };
         const session = (hash: string, openedAt: number) => ({
           hash,
           sealed: `sealed ${hash}`,
