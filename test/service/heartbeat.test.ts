@@ -105,8 +105,8 @@ describe('the heartbeat', () => {
 });
 
 /** The state of a process, of which `own` says what a test is about. */
-function stateWith(own: { logger?: unknown; store?: object; repairs?: object }) {
-  const clock = new HeldClock();
+function stateWith(own: { logger?: unknown; store?: object; repairs?: object; clock?: HeldClock }) {
+  const clock = own.clock ?? new HeldClock();
   return createServiceState({
     config: { sync: { settleMs: 1, fullSyncMs: 0 } },
     rules: { eventsOnly: false },
@@ -163,4 +163,43 @@ it('settings that differ from those of the replica that reads are told once, if 
   expect(await beats(3, ['access', 'events_only'])).toEqual(['COMPLIANCE_BASE_URL']);
   expect(await beats(3, [])).toEqual([]);
   expect(await beats(3, ['settle_ms'])).toEqual(['SYNC_SETTLE_SECONDS']);
+});
+
+it('full syncs are requested once the credentials are no longer rejected, and only then', async () => {
+  const refusals = [null, 'consent was withdrawn', 'consent was withdrawn'];
+  let requested = 0;
+  const state = stateWith({
+    repairs: {
+      backfill: {
+        requestFullSync() {
+          requested += 1;
+        },
+      },
+      credentials: { standing: async () => ({ refusal: refusals.shift() ?? null }) },
+    },
+  });
+  for (const count of [0, 0, 0, 1, 1]) {
+    await state.beat();
+    expect(requested).toBe(count);
+  }
+});
+
+it('the database counts as not writable since the first failure, until it takes a beat', async () => {
+  const clock = new HeldClock();
+  const failure = new StoreUnavailable('the disk is full');
+  const failures = [failure, failure];
+  const beat = async () => {
+    if (failures.length > 0) throw failures.shift()!;
+    return { differing: [], otherAccess: false };
+  };
+  const state = stateWith({ clock, store: { beat } });
+  const since = clock.wall();
+  for (let n = 0; n < 2; n += 1) {
+    await expect(state.beat()).rejects.toThrow(failure);
+    const { unwritableSince, databaseError } = state.facts();
+    expect([unwritableSince, databaseError]).toEqual([since, expect.stringContaining('the disk is full')]);
+    await clock.advance(5_000);
+  }
+  await state.beat();
+  expect(state.facts()).toMatchObject({ unwritableSince: null, databaseError: null });
 });

@@ -72,6 +72,7 @@ test('since when it is paused is told, over a second pause and a restart too', a
   expect(Date.parse(String(since))).toBeLessThanOrEqual(Date.now());
 
   await ask('POST', '/api/pause');
+  expect(await ask('GET', '/api/status')).toMatchObject({ since });
   await service.stop();
   service = await start();
   expect(await ask('GET', '/api/status')).toMatchObject({
