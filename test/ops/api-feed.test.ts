@@ -189,7 +189,9 @@ describe('the feed', () => {
 
   it('begins at an instant after the last change that was trimmed, also where none is kept', async () => {
     await threeVendors();
+    const [trimmed] = (await get('/api/changes')).body['items'] as JsonObject[];
     await trimAll();
+    expect((await get(`/api/changes?since=${trimmed!['at']}`)).body['code']).toBe('cursor_expired');
     const { next } = (await get(`/api/changes?since=${new Date(scene.now().wall).toISOString()}`)).body;
     expect(await get(`/api/changes?after=${next}`)).toMatchObject({ status: 200, body: { items: [] } });
     await scene.show('vendor', 'd', { id: 'd', name: 'd' });
@@ -301,8 +303,10 @@ describe('the feed', () => {
       { record_id: 'd' },
     ]);
     expect(isAnswered).toBe(false);
+    const changedAt = performance.now();
     await scene.show('policy', 'p', { id: 'p', name: 'P' });
     expect((await asked).body['items']).toMatchObject([{ kind: 'policy', record_id: 'p' }]);
+    expect(performance.now() - changedAt).toBeLessThan(15_000);
   });
 
   it('that is waited for in vain is empty, behind what was passed over, as is one that the service ends', async () => {
