@@ -74,7 +74,7 @@ export function gapOf(
 }
 export const gapOfFailed = (kind: Kind, recordId: string | null) => gapOf('failed_event', kind, recordId);
 
-/** Takes a number, so that only a full sync begun later resolves the gap; `no_record_id` needs one begun a consistency window later. */
+/** Takes a number, so that only a full sync begun later resolves the gap. With `timing`: one begun a consistency window later. */
 export async function openGap(
   unit: Unit,
   gap: GapKey,
@@ -83,8 +83,7 @@ export async function openGap(
   timing?: DirtyTiming,
 ): Promise<void> {
   const number = unit.numbers.next();
-  const waits = timing !== undefined && gap.reason === 'no_record_id';
-  const coverableAt = waits ? Math.ceil(now.steady + timing.settleMs) : null;
+  const coverableAt = timing === undefined ? null : Math.ceil(now.steady + timing.settleMs);
   const lastError = sql`coalesce(${error}, ${gaps.error})`;
   // This occurrence may have no window to wait for, but an earlier one may still have one.
   const waitsUntil = coverableAt ?? gaps.coverableAt;
@@ -182,10 +181,9 @@ export async function resolveAfterFullSync(
     nowIso,
   );
   // A gap of the whole mirror is resolved when every kind has had a complete full sync since.
-  const since = KINDS.map((each) => sql`(SELECT number FROM ${lastComplete(each)} AS s) >= gaps.number`);
   await resolveWhere(
     unit,
-    sql`kind IS NULL AND resolved_at IS NULL AND ${isOneOf(gaps.reason, RESOLVED_BY_FULL_SYNC)} AND ${allOf(since)}`,
+    sql`kind IS NULL AND resolved_at IS NULL AND ${isOneOf(gaps.reason, RESOLVED_BY_FULL_SYNC)} AND ${allOf(KINDS.map(wasReadSince))}`,
     nowIso,
   );
 }
@@ -193,6 +191,11 @@ export async function resolveAfterFullSync(
 /** The last complete full sync of a kind. A gap that it does not resolve is not resolved by an earlier one either. */
 const lastComplete = (kind: Kind) =>
   sql`(SELECT id, number, began_at FROM sync_runs WHERE kind = ${kind} AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1)`;
+
+/** The kind was read in full since the gap last occurred, and after the window that it waits for. */
+const wasReadSince = (kind: Kind) =>
+  sql`EXISTS (SELECT 1 FROM ${lastComplete(kind)} AS s
+    WHERE s.number >= gaps.number AND (coverable_at IS NULL OR s.began_at >= coverable_at))`;
 
 /** The fact with the last sync run that may have begun with other credentials than the present ones, or at another address. */
 export const LAST_RUN_BEFORE_ACCESS = 'last_run_before_access';
@@ -214,8 +217,7 @@ export async function kindsWantingFullSync({ query }: Sql, now: Now): Promise<Ki
         AND ((kind = ${kind} AND ${isOneOf(gaps.reason, resolvedByFullSyncOf(kind))})
           OR (kind IS NULL AND ${isOneOf(gaps.reason, RESOLVED_BY_FULL_SYNC)}))
         AND (coverable_at IS NULL OR coverable_at <= ${steady})
-        AND NOT EXISTS (SELECT 1 FROM ${lastComplete(kind)} AS s
-          WHERE s.number >= gaps.number AND (coverable_at IS NULL OR s.began_at >= coverable_at)))
+        AND NOT ${wasReadSince(kind)})
         OR EXISTS (SELECT 1 FROM facts WHERE name = ${LAST_RUN_BEFORE_ACCESS}
           AND CAST(value AS bigint) >= coalesce((SELECT id FROM ${lastComplete(kind)} AS s), 0))`,
   );

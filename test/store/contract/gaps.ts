@@ -127,9 +127,12 @@ export function describeGaps(open: OpenEngine): void {
         await fullSyncOnce(scene, 'vendor');
         await scene.store.openGap(gap, 'x', scene.now());
         expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([...KINDS]);
+        const silence = { reason: 'silence', kind: null, recordId: null } as const;
+        await scene.store.openGap(silence, 'x', scene.now());
         scene.toldOfGaps();
         await fullSyncOnce(scene, 'policy');
         await fullSyncOnce(scene, 'policy');
+        await fullSyncOnce(scene, 'vendor', 'incomplete');
         await fullSyncOnce(scene, 'risk_assessment');
         expect(scene.toldOfGaps()).toEqual([]);
         expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual(['vendor']);
@@ -137,6 +140,7 @@ export function describeGaps(open: OpenEngine): void {
         await fullSyncOnce(scene, 'vendor');
         expect(scene.toldOfGaps()).toEqual(['resolved downtime - - after 1.5 s']);
         expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
+        expect(await scene.openGaps()).toEqual(['silence - -']);
       }),
     );
 
@@ -269,6 +273,42 @@ export function describeGaps(open: OpenEngine): void {
     );
 
     it(
+      'of an event that names no record is settled with the last of its kind, whatever is left of others',
+      inScene(open, async (scene) => {
+        const unread = { recordId: null, data: { note: 'whose?' } };
+        await scene.accept(
+          scene.event({ ...unread, id: 'a', kind: 'vendor' }),
+          scene.event({ ...unread, id: 'b', kind: 'policy' }),
+        );
+        await scene.work();
+        await keep(scene, unusable({ kind: 'risk_assessment', recordId: null }));
+        const unresolved = { reason: 'unresolved', kind: 'vendor', recordId: 'ven_1' } as const;
+        await scene.store.openGap(unresolved, 'x', scene.now());
+        await scene.store.resolveGap(unresolved, scene.now());
+        await scene.store.discardEvent('a', scene.now());
+        expect((await scene.openGaps()).sort()).toEqual([
+          'no_record_id policy -',
+          'no_record_id risk_assessment -',
+        ]);
+      }),
+    );
+
+    it(
+      'of a delivery that names no kind waits for full syncs begun after its consistency window',
+      inScene(open, async (scene) => {
+        await keep(scene, unusable({ kind: null, recordId: null }));
+        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
+        // What they read may be from before what the delivery reported.
+        for (const kind of KINDS) await fullSyncOnce(scene, kind);
+        expect(await scene.openGaps()).toEqual(['unusable_delivery - -']);
+        scene.pass(SETTLE_MS);
+        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([...KINDS]);
+        for (const kind of KINDS) await fullSyncOnce(scene, kind);
+        expect(await scene.openGaps()).toEqual([]);
+      }),
+    );
+
+    it(
       'of a released delivery that names no record stays until a list is read, also if another event is settled meanwhile',
       inScene(open, async (scene) => {
         await scene.accept(
@@ -298,10 +338,15 @@ export function describeGaps(open: OpenEngine): void {
       'of an assessment that the API may not know is settled as the last delivery about it is released, and the record asked for',
       inScene(open, async (scene) => {
         const about = { kind: 'risk_assessment', recordId: 'ra_1' } as const;
-        await keep(scene, unusable(about), unusable(about));
+        const event = scene.event({ ...about, id: 'evt_a' });
+        await scene.accept(event, { ...event, body: event.body.replace('"name"', '"title"') });
+        await keep(scene, unusable(about));
         const [one, other] = await scene.store.list('quarantine', { limit: 2 });
         await scene.store.releaseQuarantined(one!.id, scene.now(), TIMING);
-        expect(await scene.openGaps()).toEqual(['unusable_delivery risk_assessment ra_1']);
+        expect((await scene.openGaps()).sort()).toEqual([
+          'conflicting_content risk_assessment ra_1',
+          'unusable_delivery risk_assessment ra_1',
+        ]);
         await scene.store.releaseQuarantined(other!.id, scene.now(), TIMING);
         expect(await scene.openGaps()).toEqual([]);
         scene.pass(SETTLE_MS);

@@ -298,6 +298,10 @@ export function describeUnread(open: OpenEngine): void {
         scene.pass(1_000);
         expect(await due()).toMatchObject([{ id: 'a', attempts: 3 }]);
         await scene.store.discardEvent('a', scene.now());
+        // Whoever was still searching for it.
+        const discarded = await scene.store.showEvent('a');
+        await scene.store.putOffUnread(event!, 'late', wall, scene.now());
+        expect(await scene.store.showEvent('a')).toEqual(discarded);
         expect(await due()).toEqual([]);
       }),
     );
