@@ -13,6 +13,7 @@ import { WAITING_MAX, WAITING_MAX_OF_ONE } from '../../src/ops/api/feed.ts';
 import type { ApiContext } from '../../src/ops/context.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/store.ts';
 import { createScene, type Scene, SETTLE_MS } from '../store/scene.ts';
 import { type Disk, type FollowedRow, follow, Killed, sameRows } from './follower.ts';
 
@@ -49,8 +50,8 @@ async function open(): Promise<void> {
 }
 
 /** Who asks is in the header `from`. The feed needs nothing of a service but these. */
-function listener() {
-  const context = { store: scene.store, clock: systemClock(), signal: draining.signal };
+function listener(verbs: Partial<Store> = {}) {
+  const context = { store: { ...scene.store, ...verbs }, clock: systemClock(), signal: draining.signal };
   return new Hono<OpsEnv>()
     .use(async (c, next) => {
       c.set('identity', { name: c.req.header('from') ?? 'rita', role: 'read', csrf: null });
@@ -244,6 +245,56 @@ describe('the feed', () => {
     expect(vendors['next']).toBeNull();
   });
 
+  it('tells after a snapshot of several kinds what was changed while it was read', async () => {
+    let isFirst = true;
+    const app = listener({
+      async snapshotRecords(...args) {
+        const page = await scene.store.snapshotRecords(...args);
+        if (isFirst) await scene.show('policy', 'late', { id: 'late' });
+        isFirst = false;
+        return page;
+      },
+    });
+    const { items, after } = (await get('/api/snapshot', app)).body;
+    expect(items).toEqual([]);
+    expect((await get(`/api/changes?after=${after}`)).body['items']).toMatchObject([{ record_id: 'late' }]);
+  });
+
+  it('that is waited for answers with a change that was made while it looked, and refuses what is of another epoch by then', async () => {
+    await threeVendors();
+    const { next } = (await get('/api/changes')).body;
+    let looks = 0;
+    const listChanges: Store['listChanges'] = async (...args) => {
+      const changes = await scene.store.listChanges(...args);
+      looks += 1;
+      if (looks % 2 === 1) await scene.show('vendor', `new_${looks}`, { id: `new_${looks}` });
+      return changes;
+    };
+    const began = performance.now();
+    const { body } = await get(`/api/changes?after=${next}&wait=30`, listener({ listChanges }));
+    expect(body['items']).toMatchObject([{ record_id: 'new_1' }]);
+    expect(performance.now() - began).toBeLessThan(15_000);
+    const present = await scene.store.epoch();
+    const epoch = async () => (looks < 4 ? present : 'another');
+    const waited = get(`/api/changes?after=${body['next']}&wait=30`, listener({ listChanges, epoch }));
+    expect((await waited).status).toBe(410);
+  });
+
+  it('gives the places of those who went away while they waited to others', async () => {
+    await threeVendors();
+    const app = listener();
+    const { next } = (await get('/api/changes')).body;
+    const gone = new AbortController();
+    const waiting = Array.from({ length: WAITING_MAX_OF_ONE }, () =>
+      app.request(`/api/changes?after=${next}&wait=30`, { headers: { from: 'rita' }, signal: gone.signal }),
+    );
+    const status = async () => (await get(`/api/changes?after=${next}&wait=0.01`, app)).status;
+    await expect.poll(status).toBe(503);
+    gone.abort();
+    await expect.poll(status).toBe(200);
+    await Promise.all(waiting);
+  });
+
   it('of one kind passes over the others, page by page, and of all kinds together is the whole', async () => {
     const steps = fc.array(step, { minLength: 1, maxLength: 40 });
     await fc.assert(
@@ -259,6 +310,7 @@ describe('the feed', () => {
               .body;
             isMore = after !== next;
             after = String(next);
+            expect((items as JsonObject[]).length).toBeLessThanOrEqual(limit);
             followed.push(...(items as JsonObject[]));
           }
           expect(followed).toEqual(whole.filter((change) => change['kind'] === kind));
