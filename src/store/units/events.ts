@@ -271,7 +271,7 @@ function isContent({ contentHash, body }: Content, again: string): boolean {
 async function hasUnshownRecord(unit: Unit, { kind, recordId, state }: StoredEvent): Promise<boolean> {
   if (kind === null || recordId === null || (state !== 'processed' && state !== 'ignored')) return false;
   const record = (await loadRecords(unit, kind, [recordId])).get(recordId);
-  return record?.state.returned === false && record.row === null;
+  return record?.row === null;
 }
 
 /** Removes a record that the API has never shown and nothing names any more, and resolves its gaps. */

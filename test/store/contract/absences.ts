@@ -45,6 +45,20 @@ export function describeAbsences(open: OpenEngine): void {
     );
 
     it(
+      'is not deleted when an event has been shown since its absence was proven',
+      inScene(open, async (scene) => {
+        await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1', shows: { name: 'Late' } }));
+        scene.pass(SETTLE_MS);
+        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+        scene.pass(SETTLE_MS);
+        expect(await scene.missing('vendor', 'ven_1')).toBe('proven');
+        expect(await scene.work()).toMatchObject([{ outcome: 'provisional' }]);
+        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
+      }),
+    );
+
+    it(
       'is asked for again after SETTLE before anything is concluded',
       inScene(open, async (scene) => {
         await showAll(scene, 'vendor', ['ven_1', 'ven_2']);

@@ -368,6 +368,11 @@ export function describeGaps(open: OpenEngine): void {
         ]);
         await scene.store.releaseQuarantined(id, scene.now(), TIMING);
         expect(scene.toldOfGaps()).toEqual([`opened no_record_id vendor -: quarantine ${id} released`]);
+        // With a record, it is for the read of that to resolve it.
+        await keep(scene, unusable());
+        const [about] = await scene.store.list('quarantine', { limit: 1 });
+        await scene.store.releaseQuarantined(about!.id, scene.now(), TIMING);
+        expect(await scene.openGaps()).toContain('unusable_delivery vendor ven_1');
       }),
     );
 

@@ -284,6 +284,13 @@ export function describeProvisional(open: OpenEngine): void {
         const due = await scene.store.dueRecords('risk_assessment', scene.now(), { settleMs: SETTLE_MS }, 10);
         expect(due).toMatchObject([{ id: 'ra_5', attempts: 0 }]);
         expect(await scene.row('risk_assessment', 'ra_5')).toBeNull();
+        // Of one that is known nothing changes.
+        await scene.show('risk_assessment', 'ra_5', { id: 'ra_5' });
+        await scene.accept(
+          scene.event({ kind: 'vendor', recordId: 'ven_1', shows: { assessmentId: 'ra_5' } }),
+        );
+        await scene.work();
+        expect((await scene.row('risk_assessment', 'ra_5'))?.unverified_since).toBeNull();
       }),
     );
 

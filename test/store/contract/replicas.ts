@@ -93,6 +93,22 @@ export function describeReplicas(open: OpenEngine): void {
       });
     });
 
+    it('write how the API is read only where no other reads it, and are told what of that differs', async () => {
+      await inScene(async ({ store, now, pass }) => {
+        const reading = { eventsOnly: false, settleMs: 1, fullSyncMs: 1, unreachable: false };
+        const beat = (replica: string, access: string) =>
+          store.beat(now(), { ...reading, access, reader: { lease: 'backfill', replica } });
+        const alike = { differing: [], otherAccess: false };
+        await store.takeLease('backfill', 'a', LEASE_MS, now());
+        expect(await beat('a', 'one')).toEqual(alike);
+        expect(await beat('a', 'two')).toEqual({ differing: [], otherAccess: true });
+        expect(await beat('b', 'three')).toEqual({ differing: ['access'], otherAccess: false });
+        expect(await beat('a', 'two')).toEqual(alike);
+        pass(LEASE_MS);
+        expect(await beat('b', 'three')).toEqual({ differing: [], otherAccess: true });
+      });
+    });
+
     it('find what was asked of any of them, once, and only the one that holds the lease', async () => {
       await inScene(async ({ store, now, pass }) => {
         const lost = (await store.takeLease('backfill', 'a', LEASE_MS, now()))!;

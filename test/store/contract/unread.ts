@@ -629,8 +629,27 @@ export function describeUnread(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         await scene.show('risk_assessment', 'row_17', { id: 'row_17' });
         expect(await scene.store.neverShown('risk_assessment', '', 9)).toEqual([]);
-        const tried = await scene.store.retryEvent('ra_1', withRef(scene), scene.now());
-        expect(tried).toEqual({ outcome: 'other_state', state: 'processed' });
+        const data = { id: 'row_18', assessment: { ref: 'shown' } };
+        await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'row_18', id: 'shown', data }));
+        await scene.work({ eventsOnly: true });
+        for (const id of ['ra_1', 'shown']) {
+          const tried = await scene.store.retryEvent(id, withRef(scene), scene.now());
+          expect(tried).toEqual({ outcome: 'other_state', state: 'processed' });
+        }
+      }),
+    );
+
+    it(
+      'are read anew, and what there never was stays if others that named it were trimmed before they were searched',
+      inScene(open, async (scene) => {
+        await namedBy(scene, 'ra_1');
+        scene.pass(SETTLE_MS);
+        await namedBy(scene, 'ra_2');
+        await scene.store.trim('events', { before: scene.now().wall, after: 0, limit: 500 });
+        expect(await scene.store.retryEvent('ra_2', withRef(scene), scene.now())).toMatchObject({
+          recordId: 'ra_2',
+        });
+        expect(await scene.store.neverShown('risk_assessment', '', 9)).toContain('row_17');
       }),
     );
 
