@@ -197,6 +197,15 @@ describe('every connection', () => {
     });
   });
 
+  it('searches deliveries also where the database takes "= NULL" for "IS NULL"', async () => {
+    const url = await server.createDatabase();
+    await server.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET transform_null_equals = on`);
+    const store = await openStore(url);
+    const found = await store.listDeliveries({ search: 'evt_1' }, { limit: 5 });
+    await store.close();
+    expect(found.items).toEqual([]);
+  });
+
   it("reads the server's clock to the millisecond, however many digits the database shows by default", async () => {
     const url = await server.createDatabase();
     await server.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET extra_float_digits = -5`);

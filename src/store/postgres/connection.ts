@@ -292,6 +292,8 @@ function sessionSettings(schema: string, settings: PostgresSettings & { readOnly
     // We read instants in this form. The role or the database may have other defaults.
     ['timezone', "'UTC'"],
     ['datestyle', "'ISO'"],
+    // Lists compare NULL with a parameter, for columns that some of their rows do not have.
+    ['transform_null_equals', 'off'],
     // With fewer digits we would read the server's clock only to the second.
     ['extra_float_digits', '1'],
     // To compile one of our statements costs more than to run it.
