@@ -64,6 +64,23 @@ describe('reading', () => {
     expect(budget.left().left).toBe(60);
   });
 
+  test.each([
+    [200, ''],
+    [200, 'null'],
+    [200, '{}'],
+    [200, '{"data":{}}'],
+    [204, ''],
+    [400, '{"error":"no such page"}'],
+    [404, '{"error":"no such page"}'],
+  ])('a list that answers %i with “%s” is at its end only if all of it was seen', async (status, body) => {
+    const { client } = await start((response) => response.writeHead(status).end(body));
+    await expect(client.listPage('vendor', 3, call)).rejects.toMatchObject({
+      kind: status === 200 ? 'malformed' : 'unexpected_status',
+    });
+    const behind = { ...call, isBehindLast: true };
+    expect(await client.listPage('vendor', 3, behind)).toMatchObject({ objects: [], meta: {}, next: null });
+  });
+
   test.each([404, 410])('a %i for a record is an answer; for a list it is a failure', async (status) => {
     const { client, observed } = await start((response) => json(response, status, { title: 'Not Found' }));
     expect(await client.getRecord('risk_assessment', 'r1', call)).toMatchObject({ outcome: 'missing' });
