@@ -201,7 +201,10 @@ test('the status page is not at fault in any state, and its first screen says al
 });
 
 test('no page of a service in its day is at fault', async () => {
-  expect(await faultsOf(pagesOf(await fillDay(h)), OPERATE)).toEqual([]);
+  const pages = pagesOf(await fillDay(h));
+  const last_error = `GET /vendors/${'v'.repeat(180)}: answered 503`;
+  h.live.upstream = { ...h.live.upstream, ok: false, last_error };
+  expect(await faultsOf(pages, OPERATE)).toEqual([]);
 });
 
 async function axeFaults(page: Page, at: string, [size, colorScheme]: Look): Promise<string[]> {
