@@ -291,7 +291,7 @@ describe('the feed', () => {
     const status = async () => (await get(`/api/changes?after=${next}&wait=0.01`, app)).status;
     await expect.poll(status).toBe(503);
     gone.abort();
-    await expect.poll(status).toBe(200);
+    await expect.poll(status, { timeout: 15_000 }).toBe(200);
     await Promise.all(waiting);
   });
 
