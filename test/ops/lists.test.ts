@@ -399,6 +399,8 @@ test('gaps that need a person are one click away, however many others were opene
   expect(text).toContain('A copy of the database was put back');
   expect(text).not.toContain('ven_');
   expect((await page('/gaps?reason=restored&show=resolved')).text).not.toContain('A copy of the database');
+  // Resolved meanwhile; others are open.
+  expect((await page('/gaps?reason=silence')).text).not.toContain('None is open');
 });
 
 test('without an API a person ends the gaps that a full sync would have ended, and no others', async () => {
