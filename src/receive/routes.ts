@@ -67,8 +67,17 @@ export interface Answered {
   milliseconds: number;
 }
 
-/** What can become of a delivery, and the level of its log line. */
-const LEVELS = {
+/** What can become of a delivery. */
+export type DeliveryOutcome =
+  | 'accepted'
+  | 'duplicate'
+  | 'quarantined'
+  | 'rejected'
+  | 'aborted'
+  | 'unavailable'
+  | 'failed';
+
+const LEVELS: Readonly<Record<DeliveryOutcome, 'info' | 'warn' | 'error'>> = {
   accepted: 'info',
   duplicate: 'info',
   quarantined: 'warn',
@@ -76,8 +85,7 @@ const LEVELS = {
   aborted: 'warn',
   unavailable: 'error',
   failed: 'error',
-} as const;
-export type DeliveryOutcome = keyof typeof LEVELS;
+};
 
 /**
  * Bodies of rejected deliveries up to this size are kept, so that `doctor` can try other settings on them. Larger ones are not
