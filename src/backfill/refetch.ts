@@ -34,6 +34,9 @@ const OTHERS_ASKED = 3;
 /** Failed searches for a witness before a person is asked. At the first one the records may be unverified for a moment. */
 const WITNESS_TRIES = 2;
 
+/** Unusable answers in a row about an assessment before a person is asked whether it is gone: some nine minutes, since most faults pass. */
+const UNUSABLE_TRIES = 9;
+
 interface RefetchRequest {
   kind: FetchedKind;
   id: string;
@@ -57,6 +60,7 @@ export type Refetch = ReturnType<typeof createRefetch>;
 const STILL_ASKING = 'other ids in its events are still asked for';
 const UNASKABLE = 'no request path can carry this id';
 const UNLISTED = 'the list does not show it any more';
+const OTHERS_SHOWN = 'others of its kind can be read';
 const NEVER_SHOWN = 'the API answers 404, and has never shown this id';
 const NOT_COMPARED = 'the API answers 404, and no other record can be read to compare with';
 
@@ -164,24 +168,34 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     store.askToDelete(kind, id, { why, syncRunId }, now());
 
   /**
-   * `object` null: the API has no such record. If its list does not show it any more, an unusable answer counts as a 404 too, unless a row
-   * shows it alive and no person has approved the deletion: a service that has merged two vendors may answer with the other one for ever.
+   * `object` null: the API has no such record. If its list does not show it any more, or an assessment's address again and again has no
+   * usable answer while another one's has, that counts as a 404 too, unless a row shows it alive and no person has approved the deletion:
+   * a service that has merged two records may answer with the other one for ever.
    */
   async function readOwn(request: RefetchRequest): Promise<{ object: JsonObject | null; read: ReadMoment }> {
     const { kind, id, lane, absentFromList } = request;
     const isAskable = isAddressable(id);
-    const [number, began] = [isAskable && !absentFromList ? 0 : await store.currentNumber(), now()];
+    const [number, began] = [await store.currentNumber(), now()];
     if (!isAskable) return { object: null, read: readMoment(clock, number, began, began) };
     try {
       const { answer, read } = await upstream.record(kind, id, lane);
       return { object: answer.outcome === 'found' ? answer.object : null, read };
     } catch (error) {
-      if (!absentFromList || !(error instanceof UpstreamError && isUnreadable(error))) throw error;
-      const why = `${UNLISTED}, and its own address has no usable answer: ${unreadableText(error)}`;
+      if (!(error instanceof UpstreamError && isUnreadable(error))) throw error;
+      const sign = absentFromList ? UNLISTED : await signOfMerge(request);
+      if (sign === null) throw error;
+      const why = `${sign}, and its own address has no usable answer: ${unreadableText(error)}`;
       const isShown = (await store.shownIds(kind, [id])).length > 0;
       if (!isShown || (await askToDelete(request, why)) === 'pending') throw error;
       return { object: null, read: readMoment(clock, number, began, now()) };
     }
+  }
+
+  async function signOfMerge(request: RefetchRequest): Promise<string | null> {
+    const { kind, id, attempts } = request;
+    if (kind !== 'risk_assessment') return null;
+    if (attempts < UNUSABLE_TRIES && !(await store.isApproved(kind, id, clock.wall()))) return null;
+    return (await seesItsKind(request)) === 'seen' ? OTHERS_SHOWN : null;
   }
 
   /** Without any other record, only a person knows whether this one is gone or our access. It is read again later. */

@@ -235,7 +235,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
       'Unusually many records, the last one, or one that only a person can check, are gone from the compliance service. Check there that they were really deleted, then approve the deletions here.',
     needsPerson: true,
     symptom:
-      'More than two and more than a fifth of a kind’s records, or the last one, are gone from the compliance service at once, and no event announced it. Or only events have shown a record, before there were credentials, and the API does not know it; or the list does not show it any more, and no request can carry its id or its own address has no usable answer, as after a merge of two vendors. It may be a fault there.',
+      'More than two and more than a fifth of a kind’s records, or the last one, are gone from the compliance service at once, and no event announced it. Or only events have shown a record, before there were credentials, and the API does not know it; or the list does not show it any more, and no request can carry its id or its own address has no usable answer, as after a merge of two vendors. For an assessment, its address has had no usable answer for some minutes, and those of others have. It may be a fault there.',
     check: 'The ids on the full sync’s page, all or some of them, in the compliance service itself.',
     command: `${CLI} deletions approve NUMBER`,
     note: 'It shows the ids and asks. In a script, add --yes DIGEST, with the digest that it prints. The approval is for exactly these ids and for one hour. It is rejected if other deletions wait by then. A full sync looks again after 1, 2, 4 … minutes: records that are back no longer wait.',

@@ -332,6 +332,25 @@ describe.each([
   });
 });
 
+it('an assessment that was merged into another, and is answered with the other for ever, is deleted once a person approves', async () => {
+  const { upstream } = stage;
+  await startInSync();
+  fill(upstream.records, { policies: 0, assessments: 8, vendors: 0 });
+  const ids = upstream.records.ids('assessments');
+  await stage.post('/api/records/risk_assessment/refetch', { ids });
+  const known = "kind = 'risk_assessment' AND returned AND unverified_since IS NULL";
+  await stage.leapUntil('all assessments', () => idsIn(known).length === 8);
+
+  upstream.records.remove('assessments', ids[2]!);
+  upstream.aliases.set(ids[2]!, ids[3]!);
+  await stage.post('/api/records/risk_assessment/refetch', { ids: [ids[2]] });
+  expect(await stage.leapUntil('the question', pending, 10_000)).toMatchObject({ count: 1 });
+  await approveDeletions(stage);
+  const isOver = async () => (await stage.gaps()).every(({ resolved_at }) => resolved_at !== null);
+  await stage.leapUntil('the end of all gaps', isOver);
+  expect(stage.compare().differences).toEqual([]);
+});
+
 it('the last record of all waits for an operator’s approval, and goes with it', async () => {
   const { records } = stage.upstream;
   for (const id of records.ids('policies')) records.remove('policies', id);

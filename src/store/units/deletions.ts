@@ -171,6 +171,9 @@ export function createDeletionVerbs(database: Database, records: Records) {
         return 'pending';
       }),
 
+    isApproved: (kind: Kind, id: string, wall: number): Promise<boolean> =>
+      isApproved(statements, kind, id, iso(wall)),
+
     /** Approves the pending deletions of that sync run, or only `ids` of them. Returns the approved ids. */
     approveDeletions: (
       syncRunId: number,
