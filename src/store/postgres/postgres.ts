@@ -221,7 +221,9 @@ const RECOVERING = '55000';
  */
 function epochSettler(database: PostgresDatabase): () => Promise<void> {
   let mayAsk = true;
-  let last: { reached: number; epoch: string | undefined } | null = null;
+  let last: number | null = null;
+  /** Epochs that this process has found. The same older files may be put back again. */
+  const seen = new Set<string>();
 
   /** Null: this server, like some hosted ones, does not tell its place. Rejects if it cannot tell now: then nothing may be written. */
   async function placeNow(): Promise<{ place: string; reached: number } | null> {
@@ -258,15 +260,16 @@ function epochSettler(database: PostgresDatabase): () => Promise<void> {
     // Before the question, since heartbeats may overlap.
     const before = last;
     const here = await placeNow();
-    const isOlder = here !== null && before !== null && here.reached < before.reached;
+    const isOlder = here !== null && before !== null && here.reached < before;
     const isUnsettled = ({ [EPOCH_FACT]: epoch, [PLACE_FACT]: place }: Facts) =>
       epoch === undefined ||
       (here !== null && place !== here.place) ||
       // Another replica that has noticed it has begun another epoch.
-      (isOlder && epoch === before.epoch);
+      (isOlder && seen.has(epoch));
     const found = await factsIn(database.sql);
     if (isUnsettled(found)) await begin(isUnsettled, here?.place ?? null);
-    last = here && { reached: here.reached, epoch: found[EPOCH_FACT] };
+    if (found[EPOCH_FACT] !== undefined) seen.add(found[EPOCH_FACT]);
+    last = here && here.reached;
   };
 }
 
