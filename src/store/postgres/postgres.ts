@@ -221,7 +221,7 @@ const RECOVERING = '55000';
  */
 function epochSettler(database: PostgresDatabase): () => Promise<void> {
   let mayAsk = true;
-  let last: number | null = null;
+  let last: number | undefined;
   /** Epochs that this process has found. The same older files may be put back again. */
   const seen = new Set<string>();
 
@@ -260,7 +260,7 @@ function epochSettler(database: PostgresDatabase): () => Promise<void> {
     // Before the question, since heartbeats may overlap.
     const before = last;
     const here = await placeNow();
-    const isOlder = here !== null && before !== null && here.reached < before;
+    const isOlder = here !== null && before !== undefined && here.reached < before;
     const isUnsettled = ({ [EPOCH_FACT]: epoch, [PLACE_FACT]: place }: Facts) =>
       epoch === undefined ||
       (here !== null && place !== here.place) ||
@@ -269,7 +269,7 @@ function epochSettler(database: PostgresDatabase): () => Promise<void> {
     const found = await factsIn(database.sql);
     if (isUnsettled(found)) await begin(isUnsettled, here?.place ?? null);
     if (found[EPOCH_FACT] !== undefined) seen.add(found[EPOCH_FACT]);
-    last = here && here.reached;
+    last = here?.reached;
   };
 }
 
