@@ -170,12 +170,18 @@ const WIDE =
   /^(?:\p{RGI_Emoji}$|[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}])/v;
 
 /** Columns of a terminal. */
+const widthOf = (character: string): number => (WIDE.test(character) ? 2 : 1);
 const lengthOf = (text: string): number =>
-  charactersOf(text).reduce((sum, character) => sum + (WIDE.test(character) ? 2 : 1), 0);
+  charactersOf(text).reduce((sum, character) => sum + widthOf(character), 0);
 
 function cut(text: string, width: number): string {
   if (lengthOf(text) <= width) return text;
-  const kept = charactersOf(text);
-  while (lengthOf(kept.join('')) >= width) kept.pop();
-  return `${kept.join('')}…`;
+  let kept = '';
+  let left = width - 1;
+  for (const character of charactersOf(text)) {
+    left -= widthOf(character);
+    if (left < 0) break;
+    kept += character;
+  }
+  return `${kept}…`;
 }

@@ -97,8 +97,9 @@ export function createTrim(options: { store: RetentionStore; clock: Clock; setti
     if (left.length === 0) left = retentionTasks(settings).map((task) => ({ ...task, after: 0 }));
     for (let steps = 0; steps < ROUND_STEPS && left.length > 0 && !signal.aborted; steps += 1) {
       const task = left[0]!;
-      const before = clock.wall() - task.days * DAY_MS;
-      const { trimmed, next } = await store.trim(task.thing, { before, after: task.after, limit: STEP_ROWS });
+      const now = clock.wall();
+      const step = { before: now - task.days * DAY_MS, now, after: task.after, limit: STEP_ROWS };
+      const { trimmed, next } = await store.trim(task.thing, step);
       if (trimmed > 0) rows[task.thing] = (rows[task.thing] ?? 0) + trimmed;
       left.shift();
       if (next === null) continue;

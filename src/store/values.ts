@@ -354,6 +354,8 @@ export type TrimmedThing =
 export interface TrimStep {
   /** Wall-clock milliseconds: rows received at or after this time stay; registrations that expire at or after it. */
   before: number;
+  /** Wall-clock milliseconds. */
+  now: number;
   /** The `next` of the step before; 0: from the oldest. */
   after: number;
   /** The most rows that the step looks at, since it has the write lock. */

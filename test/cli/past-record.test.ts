@@ -78,7 +78,12 @@ it('what was trimmed is said to be gone, and not made up', async () => {
   const then = isoOf(story.now().wall);
   story.pass(20_000);
   await story.show('vendor', 'v1', { name: 'Two' });
-  await story.store.trim('changes', { before: story.now().wall + 1, after: 0, limit: 10 });
+  await story.store.trim('changes', {
+    before: story.now().wall + 1,
+    now: story.now().wall + 1,
+    after: 0,
+    limit: 10,
+  });
   await expect(recordsAt(apiOf(story), 'vendor', then, { limit: 5 })).rejects.toThrow(/kept since/);
   const now = isoOf(story.now().wall);
   const { items } = await recordsAt(apiOf(story), 'vendor', now, { limit: 5 });

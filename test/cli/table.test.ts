@@ -112,6 +112,14 @@ describe('a table', () => {
     ).toBe('方針  1\nname  2\n');
   });
 
+  it('cuts a text of any length in a time that grows with its length alone', () => {
+    const text = 'An endless name. '.repeat(4_000);
+    const began = performance.now();
+    const table = renderTable(['ID', 'NAME'], [['policy-1', text]], { width: 40 });
+    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(table).toContain('policy-1  An endless name. An endless n…\n');
+  });
+
   it('never passes a character on that a terminal would obey', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {

@@ -55,6 +55,14 @@ describe('reading', () => {
     expect(received[0]!.url).toBe('/api/v1/vendors/..%2Fa%20b%2F%C3%BC');
   });
 
+  test('what is given up just before it would be sent is not sent, and takes no place', async () => {
+    const { client, received, budget } = await start((response) => json(response, 201, { data: {} }));
+    const giveUp = new AbortController();
+    const onSend = async () => giveUp.abort(new Error('given up'));
+    await expect(client.request({ ...creation, signal: giveUp.signal, onSend })).rejects.toThrow('given up');
+    expect({ sent: received.length, left: budget.left().left }).toEqual({ sent: 0, left: 60 });
+  });
+
   test('a request ages out of the budget 60 s after its answer', async () => {
     const { client, clock, budget } = await start((response) => json(response, 200, { data: [] }));
     await client.listPage('vendor', 1, call);

@@ -131,6 +131,9 @@ describe('signing in', () => {
     const text = await answer.text();
     expect(text).toContain('Your session has ended.');
     expect(text).toContain('href="/sign-in?next=%2Fevents%3Fstate%3Dfailed"');
+    // A wrong token never had a session.
+    const byToken = await h.app.request('/', { headers: { ...html, ...bearer('wrong') } });
+    expect(await byToken.text()).not.toContain('session');
   });
 
   test('it leads back to the page that was asked for, and never off this site', async () => {

@@ -71,7 +71,12 @@ async function get(
 
 async function trimAll(): Promise<void> {
   scene.pass(DAY_MS);
-  await scene.store.trim('changes', { before: scene.now().wall, after: 0, limit: 1000 });
+  await scene.store.trim('changes', {
+    before: scene.now().wall,
+    now: scene.now().wall,
+    after: 0,
+    limit: 1000,
+  });
 }
 
 async function tables(): Promise<Map<string, FollowedRow>> {

@@ -157,7 +157,12 @@ it.for([
         for (let n = chance(20); n > 0; n -= 1) await change();
         if (life === KILLS / 2) {
           await change();
-          await h.store.trim('changes', { before: clock.wall() + DAY_MS, after: 0, limit: 1_000_000 });
+          await h.store.trim('changes', {
+            before: clock.wall() + DAY_MS,
+            now: clock.wall() + DAY_MS,
+            after: 0,
+            limit: 1_000_000,
+          });
         }
       }
       const last = start();

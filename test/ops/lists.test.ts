@@ -232,7 +232,8 @@ describe('the records', () => {
     expect((await page('/records/vendor/v1')).text).not.toContain(trimmed);
     await readAgain('Acme Ltd');
     const [, first] = (await h.store.recordHistory('vendor', 'v1', { limit: 9 })).items;
-    const trim = { before: Date.parse(first!.at) + 86_400_000, after: 0, limit: 1 };
+    const later = Date.parse(first!.at) + 86_400_000;
+    const trim = { before: later, now: later, after: 0, limit: 1 };
     await h.store.trim('changes', trim);
     const { text } = await page('/records/vendor/v1');
     expect(text).toContain('>Changed <small>');
@@ -399,6 +400,8 @@ test('gaps that need a person are one click away, however many others were opene
   expect(text).toContain('A copy of the database was put back');
   expect(text).not.toContain('ven_');
   expect((await page('/gaps?reason=restored&show=resolved')).text).not.toContain('A copy of the database');
+  // Resolved meanwhile; others are open.
+  expect((await page('/gaps?reason=silence')).text).not.toContain('None is open');
 });
 
 test('without an API a person ends the gaps that a full sync would have ended, and no others', async () => {

@@ -198,7 +198,7 @@ export function describeGrowth(
     const growing = things.filter((thing) => thing !== 'registrations');
     it.each(growing)('to trim a few old ones: %s', (thing) =>
       expectFlat(async ({ store }) => {
-        const step = { before: NOW.wall, after: 0, limit: 200 };
+        const step = { before: NOW.wall, now: NOW.wall, after: 0, limit: 200 };
         expect((await store.trim(thing, step)).trimmed).toBeGreaterThan(0);
       }),
     );

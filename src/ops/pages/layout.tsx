@@ -189,8 +189,8 @@ export function problemPages({ clock }: OpsContext): MiddlewareHandler<OpsEnv> {
     if (res.headers.get('content-type') !== PROBLEM_CONTENT_TYPE) return;
     if (!acceptsPage(c) || c.req.path.startsWith('/api/')) return;
     const problem = (await res.json()) as { title: string; detail?: string };
-    // Only a form gets 401: for a page, the sign-in is shown instead.
-    const hasEnded = res.status === 401;
+    // Without a token, only a form gets 401: for a page, the sign-in is shown instead.
+    const hasEnded = res.status === 401 && c.req.header('authorization') === undefined;
     const ended = {
       title: 'Your session has ended.',
       detail: 'Nothing was changed. Sign in and do it again.',

@@ -123,10 +123,12 @@ export const gapsList = ({ store, facts }: OpsContext): List<typeof gapFilters, 
       }))}
     />
   ),
-  empty: ({ show }) =>
-    show === 'open'
+  empty({ show, reason }) {
+    if (reason !== undefined) return 'No matching gaps.';
+    return show === 'open'
       ? 'None is open.'
-      : 'None is resolved yet. Each is shown here with its history once it is repaired.',
+      : 'None is resolved yet. Each is shown here with its history once it is repaired.';
+  },
   table: (gaps, { show }) =>
     gapsByReason(gaps).map(([reason, members]) => (
       <Gaps reason={reason} members={members} isOpen={show === 'open'} eventsOnly={facts().eventsOnly} />

@@ -275,12 +275,14 @@ export function fromColumns<Row>(text: Columns, keys: readonly (keyof Row)[]): R
   });
 }
 
-/** In the thread: the verbs with cheaper messages, made of the store's. */
-export function compactVerbs(store: HotVerbs): CompactVerbs {
+type Deferring = Pick<InboxStore, 'deferEvent'>;
+
+/** In the thread: the verbs with cheaper messages, made of the store's; and `deferEvent`, which also ends a claim. */
+export function compactVerbs(store: HotVerbs & Deferring): CompactVerbs & Deferring {
   const claimed = new Map<number, ClaimedEvent>();
   // Events that are finished, or that another owner has claimed, are left out, as the store does too.
-  const stillClaimed = (claims: Columns) =>
-    fromColumns<ClaimedEvent>(claims, CLAIM_KEYS).flatMap(({ seq, owner }) => {
+  const stillClaimed = (claims: readonly ClaimedEvent[]) =>
+    claims.flatMap(({ seq, owner }) => {
       const event = claimed.get(seq);
       return event?.owner === owner ? [event] : [];
     });
@@ -299,15 +301,21 @@ export function compactVerbs(store: HotVerbs): CompactVerbs {
       return toColumns(events, CLAIM_COLUMNS);
     },
     async applyEvents(claims, ...rest) {
-      const results = await store.applyEvents(stillClaimed(claims), ...rest);
-      forget(results.map(({ event }) => event));
+      const events = stillClaimed(fromColumns(claims, CLAIM_KEYS));
+      const results = await store.applyEvents(events, ...rest);
+      // Those without a result are discarded, or no longer claimed.
+      forget(events);
       const outcomes = results.map(({ event: { seq, recordId }, ...rest }) => ({ seq, recordId, ...rest }));
       return toColumns<Outcome>(outcomes, OUTCOME_COLUMNS);
     },
     async releaseEvents(claims) {
-      const events = stillClaimed(claims);
+      const events = stillClaimed(fromColumns(claims, CLAIM_KEYS));
       forget(events);
       await store.releaseEvents(events);
+    },
+    async deferEvent(deferred, ...rest) {
+      await store.deferEvent(deferred, ...rest);
+      forget(stillClaimed([deferred.event]));
     },
     async applyReads(kind, { ids, jsons }, read, context) {
       // An empty text has no line, but `split` would return one.

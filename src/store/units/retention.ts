@@ -87,15 +87,29 @@ async function emptyBodies(unit: Unit, isOld: SQL): Promise<number> {
 
 type Trim = (unit: Unit, step: TrimStep) => Promise<Trimmed>;
 
-/** A step ends before the first row that is too young, or when it has enough bodies. */
+/**
+ * A step ends before the first row that is too young, or when it has enough bodies. A row from the future, which a wrong clock has
+ * written, is as old as the first later row that is not.
+ */
 function fromOldest(trimming: Trimming): Trim {
   const { table, key, at, body, condition = sql`true`, ready = sql`true`, stops = sql`false` } = trimming;
   const bytes = body === undefined ? sql`0` : sql`octet_length(${body})`;
-  return async (unit, { before, after, limit }) => {
+  return async (unit, { before, now, after, limit }) => {
     const from = (await trimming.from?.(unit)) ?? after;
     const looked = await unit.query<Candidate>(
       sql`SELECT ${columnsAs({ key, at, bytes, ready, stops })} FROM ${table} WHERE ${condition} AND ${key} > ${from} ORDER BY key LIMIT ${limit}`,
     );
+    const isOfFuture = (row: Pick<Candidate, 'at'>) => Date.parse(row.at) > now;
+    let later: Pick<Candidate, 'at'> | undefined = looked.at(-1);
+    if (later !== undefined && isOfFuture(later)) {
+      [later] = await unit.query<Pick<Candidate, 'at'>>(
+        sql`SELECT ${columnsAs({ at })} FROM ${table} WHERE ${key} > ${looked.at(-1)!.key} AND ${at} <= ${iso(now)} ORDER BY ${key} LIMIT 1`,
+      );
+    }
+    for (const row of looked.toReversed()) {
+      if (!isOfFuture(row)) later = row;
+      else if (later !== undefined) row.at = later.at;
+    }
     let size = 0;
     let taken = 0;
     let isFull = false;

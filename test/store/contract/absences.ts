@@ -710,7 +710,12 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.store.touchedSince('vendor', number)).toEqual(new Set(['a']));
         expect(await scene.store.touchedSince('policy', number)).toEqual(new Set());
         scene.pass(1);
-        await scene.store.trim('changes', { after: 0, before: scene.now().wall, limit: 500 });
+        await scene.store.trim('changes', {
+          after: 0,
+          before: scene.now().wall,
+          now: scene.now().wall,
+          limit: 500,
+        });
         expect(await scene.changes()).toEqual([]);
         expect(await scene.store.touchedSince('vendor', number)).toEqual(new Set(['a']));
       }),

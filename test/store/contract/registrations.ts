@@ -45,7 +45,13 @@ export function describeRegistrations(open: OpenEngine): void {
       inScene(open, async (scene) => {
         const { store } = scene;
         const { wall } = scene.now();
-        const trim = () => store.trim('registrations', { before: scene.now().wall, after: 0, limit: 10 });
+        const trim = () =>
+          store.trim('registrations', {
+            before: scene.now().wall,
+            now: scene.now().wall,
+            after: 0,
+            limit: 10,
+          });
         for (const id of ['wh_1', 'wh_2', 'wh_3']) await store.saveRegistration(registration(id, wall));
         await store.forgetRegistration('wh_1', wall + 2 * HOUR_MS, ENTRY, scene.now());
         // The later word counts, be it for a longer time or a shorter one.

@@ -7,12 +7,13 @@ const DAY_MS = 86_400_000;
 /** Every step, few rows at a time. Returns how many were trimmed. */
 async function whole(scene: Scene, thing: TrimmedThing, before: number, limit = 2): Promise<number> {
   let total = 0;
-  let step: TrimStep | null = { before, after: 0, limit };
+  const { wall: now } = scene.now();
+  let step: TrimStep | null = { before, now, after: 0, limit };
   while (step !== null) {
     const { trimmed, next }: Trimmed = await scene.store.trim(thing, step);
     expect(trimmed).toBeLessThanOrEqual(limit);
     total += trimmed;
-    step = next === null ? null : { before, after: next, limit };
+    step = next === null ? null : { before, now, after: next, limit };
   }
   return total;
 }
@@ -55,7 +56,7 @@ export function describeRetention(open: OpenEngine): void {
         await scene.accept(scene.event({ id: 'larger than a step', shows: { note: 'x'.repeat(1_200_000) } }));
         await scene.work();
         scene.pass(DAY_MS);
-        const step = { before: scene.now().wall, after: 0, limit: 200 };
+        const step = { before: scene.now().wall, now: scene.now().wall, after: 0, limit: 200 };
         expect(await scene.store.trim('event_bodies', step)).toMatchObject({ trimmed: 1 });
         expect(await whole(scene, 'event_bodies', step.before)).toBe(3);
       }),
@@ -146,20 +147,25 @@ export function describeRetention(open: OpenEngine): void {
         await scene.accept(scene.event({ id: 'evt_newest', recordId: 'pol_3' }));
         await whole(scene, 'events', before);
         expect(
-          await scene.store.trim('event_ids', { before: before - 2 * DAY_MS, after: 0, limit: 1 }),
+          await scene.store.trim('event_ids', {
+            before: before - 2 * DAY_MS,
+            now: before,
+            after: 0,
+            limit: 1,
+          }),
         ).toEqual({
           trimmed: 0,
           next: null,
         });
-        expect(await scene.store.trim('event_ids', { before, after: 0, limit: 1 })).toEqual({
+        expect(await scene.store.trim('event_ids', { before, now: before, after: 0, limit: 1 })).toEqual({
           trimmed: 1,
           next: 0,
         });
-        expect(await scene.store.trim('event_ids', { before, after: 0, limit: 1 })).toEqual({
+        expect(await scene.store.trim('event_ids', { before, now: before, after: 0, limit: 1 })).toEqual({
           trimmed: 1,
           next: 0,
         });
-        expect(await scene.store.trim('event_ids', { before, after: 0, limit: 1 })).toEqual({
+        expect(await scene.store.trim('event_ids', { before, now: before, after: 0, limit: 1 })).toEqual({
           trimmed: 0,
           next: null,
         });
@@ -244,7 +250,12 @@ export function describeRetention(open: OpenEngine): void {
           ['duplicate', address],
           ['quarantined', address],
         ]);
-        await scene.store.trim('event_bodies', { before: scene.now().wall, after: 0, limit: 9 });
+        await scene.store.trim('event_bodies', {
+          before: scene.now().wall,
+          now: scene.now().wall,
+          after: 0,
+          limit: 9,
+        });
         await whole(scene, 'quarantine_bodies', scene.now().wall);
         expect(await addresses()).toEqual([
           ['accepted', null],
@@ -290,6 +301,27 @@ export function describeRetention(open: OpenEngine): void {
         expect(first!.seq).toBeLessThan(second!.seq);
         expect(await scene.store.trimmedChanges()).toEqual({ through: second!.seq, at: second!.at });
         expect((await scene.row('vendor', 'v1'))?.name).toBe('c');
+      }),
+    );
+
+    it(
+      'goes past rows from the future, which a wrong clock has written, and takes them away with what came after them',
+      inScene(open, async (scene) => {
+        const enter = () =>
+          scene.store.audit({ actor: 'olga', action: 'a', outcome: 'ok', target: null }, scene.now());
+        await enter();
+        scene.pass(400 * DAY_MS);
+        for (let times = 0; times < 3; times += 1) await enter();
+        scene.pass(-399 * DAY_MS);
+        // Nobody knows yet how old the three are.
+        expect(await whole(scene, 'audit', scene.now().wall + 1, 2)).toBe(1);
+        await enter();
+        const corrected = scene.now().wall;
+        expect(await whole(scene, 'audit', corrected)).toBe(0);
+        scene.pass(DAY_MS);
+        await enter();
+        expect(await whole(scene, 'audit', corrected + 1, 2)).toBe(4);
+        expect(await scene.store.list('audit', { limit: 5 })).toHaveLength(1);
       }),
     );
 

@@ -474,7 +474,12 @@ export function describeUnread(open: OpenEngine): void {
         const through = await scene.store.currentNumber();
         await note(through, through, []);
         expect(await naming(scene)).toEqual([]);
-        await scene.store.trim('event_bodies', { before: scene.now().wall, after: 0, limit: 500 });
+        await scene.store.trim('event_bodies', {
+          before: scene.now().wall,
+          now: scene.now().wall,
+          after: 0,
+          limit: 500,
+        });
         expect(await naming(scene, { after: 0 })).toEqual([]);
         expect(await outcomeOf(scene)).toBe('unresolved_again');
         await namedBy(scene, 'ra_4');
@@ -506,7 +511,12 @@ export function describeUnread(open: OpenEngine): void {
           );
         if (when === 'after they were trimmed') {
           await scene.work();
-          await scene.store.trim('event_bodies', { before: scene.now().wall, after: 0, limit: 500 });
+          await scene.store.trim('event_bodies', {
+            before: scene.now().wall,
+            now: scene.now().wall,
+            after: 0,
+            limit: 500,
+          });
         }
         const gap = { reason, kind: 'risk_assessment', recordId: 'row_17' } as const;
         const openOne = async () => {
@@ -545,7 +555,12 @@ export function describeUnread(open: OpenEngine): void {
           await scene.work();
           await scene.store.discardEvent('given_up', scene.now());
           scene.pass(SETTLE_MS);
-          await scene.store.trim(thing, { before: scene.now().wall, after: 0, limit: 500 });
+          await scene.store.trim(thing, {
+            before: scene.now().wall,
+            now: scene.now().wall,
+            after: 0,
+            limit: 500,
+          });
           expect(await naming(scene)).toEqual([]);
           const isLost = "searched < 0 AND (id = 'row_17' OR id = 'given_up')";
           const lost = await scene.query(`SELECT kind, id FROM record_state WHERE ${isLost}`);
@@ -645,7 +660,12 @@ export function describeUnread(open: OpenEngine): void {
         await namedBy(scene, 'ra_1');
         scene.pass(SETTLE_MS);
         await namedBy(scene, 'ra_2');
-        await scene.store.trim('events', { before: scene.now().wall, after: 0, limit: 500 });
+        await scene.store.trim('events', {
+          before: scene.now().wall,
+          now: scene.now().wall,
+          after: 0,
+          limit: 500,
+        });
         expect(await scene.store.retryEvent('ra_2', withRef(scene), scene.now())).toMatchObject({
           recordId: 'ra_2',
         });
