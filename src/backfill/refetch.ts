@@ -131,7 +131,9 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   const seesItsKind = (request: RefetchRequest) => readAnother(request, request.kind, false);
 
   async function seePolicies(request: RefetchRequest): Promise<Sight> {
-    const { answer, read } = await upstream.page('policy', firstPageOf(options.paging), request.lane);
+    const page = await policiesPage(request);
+    if (page === null) return 'failed';
+    const { answer, read } = page;
     const objects = answer.objects.flatMap((data) => {
       const id = recordIdIn(data, 'policy', options.pointers);
       return id === null ? [] : [{ id, data }];
@@ -141,6 +143,16 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     if (!applied.some((one) => one.witness)) return applied.length > 0 ? 'failed' : 'none';
     upstream.noteWitness(request.kind, read);
     return 'seen';
+  }
+
+  /** Null: the answer cannot be used, which is no fault of the record that the request is about. Full syncs report it. */
+  async function policiesPage({ lane }: RefetchRequest) {
+    try {
+      return await upstream.page('policy', firstPageOf(options.paging), lane);
+    } catch (error) {
+      if (error instanceof UpstreamError && isUnreadable(error)) return null;
+      throw error;
+    }
   }
 
   async function apply(kind: Kind, objects: ReadObject[], read: ReadMoment, syncRunId: number | null) {

@@ -2,6 +2,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { createGapKeeper } from '../../src/backfill/context.ts';
 import { createRefetch } from '../../src/backfill/refetch.ts';
 import type { Upstream } from '../../src/backfill/upstream.ts';
+import { UpstreamError } from '../../src/compliance/errors.ts';
 import type { FetchedKind } from '../../src/compliance/kinds.ts';
 import { DEFAULT_ID_POINTERS, type JsonObject } from '../../src/compliance/pointers.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -16,7 +17,7 @@ async function blindScene() {
     close: () => store.close(),
   }));
   onTestFinished(scene.close);
-  const api = { policies: [] as JsonObject[], found: new Set<string>() };
+  const api = { policies: [] as JsonObject[] | Error, found: new Set<string>() };
   const witnesses: { kind: string; at: number }[] = [];
   const moment = async () => scene.endRead(await scene.beginRead());
   const upstream = {
@@ -24,7 +25,10 @@ async function blindScene() {
       answer: api.found.has(id) ? { outcome: 'found', object: { id } } : { outcome: 'missing' },
       read: await moment(),
     }),
-    page: async () => ({ answer: { objects: api.policies }, read: await moment() }),
+    async page() {
+      if (api.policies instanceof Error) throw api.policies;
+      return { answer: { objects: api.policies }, read: await moment() };
+    },
     noteWitness: (kind: string, { beganAt }: { beganAt: number }) => witnesses.push({ kind, at: beganAt }),
     witnessedAt: (kind: string, before: number) =>
       witnesses.findLast((one) => one.kind === kind && one.at <= before)?.at ?? null,
@@ -84,6 +88,16 @@ it('policies are a witness for a vendor that is gone, where no other record is l
   // A record that could be compared with is there, so no person has to decide.
   expect(await read('vendor', 'ven_1', { attempts: 1 })).toEqual(NOT_COMPARED);
   expect(await read('vendor', 'ven_1', { attempts: 2 })).toEqual({ outcome: 'missing', missing: 'proven' });
+});
+
+it('policies that cannot be read as a witness are no unusable answer about the vendor', async () => {
+  const { scene, api, read } = await blindScene();
+  await scene.show('vendor', 'ven_1', { name: 'Only' });
+  expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'first' });
+  scene.pass(SETTLE_MS);
+  api.policies = new UpstreamError('unexpected_status', 'GET /policies?page=1&perPage=100: status 404');
+  expect(await read('vendor', 'ven_1', { attempts: 1 })).toEqual(NOT_COMPARED);
+  expect(await scene.openGaps()).toEqual([]);
 });
 
 it('the last record of all goes without a person where an event has reported its deletion', async () => {
