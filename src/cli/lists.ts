@@ -29,6 +29,8 @@ export function listing<Item, Options, Args extends unknown[]>(
   list: {
     read(api: ApiClient, query: Paging & Period, options: Options, ...args: Args): Promise<ListPage<Item>>;
     columns: Columns<Item> | ((options: Options) => Columns<Item>);
+    /** What to say about a last page, on stderr. */
+    note?(items: readonly Item[]): string | null;
   },
 ): void {
   const { read, columns } = list;
@@ -50,7 +52,10 @@ export function listing<Item, Options, Args extends unknown[]>(
         );
         if (options.json) return writeJson(cli.out, page);
         writeRows(cli.out, page.items, typeof columns === 'function' ? columns(options) : columns);
-        if (page.next !== null) cli.err.write(`There may be more: --after ${quote(page.next)}\n`);
+        if (page.next !== null) return cli.err.write(`There may be more: --after ${quote(page.next)}\n`);
+        // An empty page behind another one says nothing about the end.
+        const note = page.items.length > 0 || !after ? (list.note?.(page.items) ?? null) : null;
+        if (note !== null) cli.err.write(`${note}\n`);
       }),
     );
 }
@@ -128,7 +133,7 @@ export async function change<Id extends string | number>(
 }
 
 /** Prints a line for each field. Bodies and other JSON come below, indented. */
-function writeOne(cli: Cli, row: object): void {
+export function writeOne(cli: Cli, row: object): void {
   const lines: [string, Cell][] = [];
   const below: string[] = [];
   for (const [name, value] of Object.entries(row)) {

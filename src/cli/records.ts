@@ -87,6 +87,10 @@ export function recordsCommand(cli: Cli): Command {
       return page;
     },
     columns: ['seq', 'at', 'operation', 'cause', 'before', 'after'],
+    note: (changes) =>
+      changes.at(-1)?.operation === 'insert'
+        ? null
+        : 'No earlier change is kept. Those older than RETENTION_HISTORY_DAYS are trimmed.',
   });
 
   return records;

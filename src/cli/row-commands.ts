@@ -6,7 +6,7 @@ import { MirrorError, UsageError } from '../platform/errors.ts';
 import type { EventState, SyncRunReport } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
 import { describeDifferences } from './full-sync.ts';
-import { change, listing, showing } from './lists.ts';
+import { change, listing, showing, writeOne } from './lists.ts';
 import { withApi } from './ops-api.ts';
 import { parseKind, rowId, timed } from './options.ts';
 import { renderPairs } from './table.ts';
@@ -151,8 +151,15 @@ export function eventsCommand(cli: Cli): Command {
     columns: ['received_at', 'state', 'id', 'record_id', 'type', 'error', 'attempts', 'deliveries', 'seq'],
   });
   const show = events.command('show').description('one event with its body');
-  showing(cli, show.argument('<id>', 'the id the sender gave it'), EVENT, (api, id) =>
-    found(api.events[':id'].$get(at(id))),
+  showing(
+    cli,
+    show.argument('<id>', 'the id the sender gave it'),
+    EVENT,
+    (api, id) => found(api.events[':id'].$get(at(id))),
+    (_, event) => {
+      writeOne(cli, event);
+      if (event.body === null) cli.err.write('Its body was trimmed: it is older than RETENTION_BODY_DAYS.\n');
+    },
   );
   events
     .command('retry')
