@@ -167,7 +167,7 @@ function charactersOf(text: string): string[] {
 
 /** What a terminal shows in two columns: emoji, and the scripts of East Asia. */
 const WIDE =
-  /^(?:\p{RGI_Emoji}$|[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}])/v;
+  /^(?:\p{Emoji_Presentation}|.\ufe0f|[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}])/u;
 
 /** Columns of a terminal. */
 const widthOf = (character: string): number => (WIDE.test(character) ? 2 : 1);
