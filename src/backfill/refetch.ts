@@ -187,7 +187,8 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
   async function readOwn(request: RefetchRequest): Promise<{ object: JsonObject | null; read: ReadMoment }> {
     const { kind, id, lane, absentFromList } = request;
     const isAskable = isAddressable(id);
-    const [number, began] = [await store.currentNumber(), now()];
+    const needsNumber = !isAskable || absentFromList || kind === 'risk_assessment';
+    const [number, began] = [needsNumber ? await store.currentNumber() : 0, now()];
     if (!isAskable) return { object: null, read: readMoment(clock, number, began, began) };
     try {
       const { answer, read } = await upstream.record(kind, id, lane);
