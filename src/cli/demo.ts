@@ -88,7 +88,7 @@ async function demo(cli: Cli, options: DemoOptions): Promise<void> {
     throw new DifferenceFound(['mirror and upstream differ', ...differing.map(printable)].join('\n'));
   }).catch((error: unknown) => {
     // Ctrl-C ends the command "setup", too, which then fails without a word.
-    if (!stop.signal.aborted) throw error;
+    if (!stop.signal.aborted || error instanceof DifferenceFound) throw error;
     if (options.for !== undefined) throw stopped;
   });
 }
