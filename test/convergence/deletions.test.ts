@@ -118,16 +118,25 @@ function idsIn(sql: string): string[] {
   }
 }
 
+const KNOWN = "kind = 'risk_assessment' AND returned AND unverified_since IS NULL";
+
+/** Makes so many assessments, and waits until the mirror has read them. */
+async function readAssessments(assessments: number): Promise<string[]> {
+  const { records } = stage.upstream;
+  fill(records, { policies: 0, assessments, vendors: 0 });
+  const ids = records.ids('assessments');
+  await stage.post('/api/records/risk_assessment/refetch', { ids });
+  await stage.leapUntil('all assessments', () => idsIn(KNOWN).length === assessments);
+  return ids;
+}
+
 it('assessments that are gone are judged together, however long their full sync takes', async () => {
   const { upstream } = stage;
   await startInSync();
-  fill(upstream.records, { policies: 0, assessments: 208, vendors: 0 });
-  await stage.post('/api/records/risk_assessment/refetch', { ids: upstream.records.ids('assessments') });
-  const known = "kind = 'risk_assessment' AND returned AND unverified_since IS NULL";
-  await stage.leapUntil('all assessments', () => idsIn(known).length === 208);
+  await readAssessments(208);
 
   // Each part is few enough to be deleted by itself. The full sync reads a hundred at a time.
-  const inOrder = idsIn(`${known} ORDER BY read_number, id`);
+  const inOrder = idsIn(`${KNOWN} ORDER BY read_number, id`);
   const early = inOrder.slice(0, 39);
   // The last four live: the latest read is the first to be asked for as a witness.
   for (const id of [...early, ...inOrder.slice(200, 204)]) upstream.records.remove('assessments', id);
@@ -147,11 +156,7 @@ it('assessments that are gone are judged together, however long their full sync 
 it('assessments that are found gone after events about them are judged together, however long the last proofs take', async () => {
   const { upstream } = stage;
   await startInSync();
-  fill(upstream.records, { policies: 0, assessments: 12, vendors: 0 });
-  const ids = upstream.records.ids('assessments');
-  await stage.post('/api/records/risk_assessment/refetch', { ids });
-  const known = "kind = 'risk_assessment' AND returned AND unverified_since IS NULL";
-  await stage.leapUntil('all assessments', () => idsIn(known).length === 12);
+  const ids = await readAssessments(12);
 
   // The first two are few enough to be deleted by themselves.
   const gone = ids.slice(0, 5);
@@ -178,11 +183,7 @@ it('deletions that wait after events about them, and not after a full sync, are 
   stage = await createStage({ SYNC_FULL_MINUTES: '60' });
   const { upstream } = stage;
   await startInSync();
-  fill(upstream.records, { policies: 0, assessments: 12, vendors: 0 });
-  const ids = upstream.records.ids('assessments');
-  await stage.post('/api/records/risk_assessment/refetch', { ids });
-  const known = "kind = 'risk_assessment' AND returned AND unverified_since IS NULL";
-  await stage.leapUntil('all assessments', () => idsIn(known).length === 12);
+  const ids = await readAssessments(12);
   const gone = ids.slice(0, 5).map((id) => upstream.records.find('assessments', id)!);
   for (const record of gone) {
     await stage.deliver(eventAbout('risk.assessed', 'assessments', record));
@@ -335,11 +336,7 @@ describe.each([
 it('an assessment that was merged into another, and is answered with the other for ever, is deleted once a person approves', async () => {
   const { upstream } = stage;
   await startInSync();
-  fill(upstream.records, { policies: 0, assessments: 8, vendors: 0 });
-  const ids = upstream.records.ids('assessments');
-  await stage.post('/api/records/risk_assessment/refetch', { ids });
-  const known = "kind = 'risk_assessment' AND returned AND unverified_since IS NULL";
-  await stage.leapUntil('all assessments', () => idsIn(known).length === 8);
+  const ids = await readAssessments(8);
 
   upstream.records.remove('assessments', ids[2]!);
   upstream.aliases.set(ids[2]!, ids[3]!);

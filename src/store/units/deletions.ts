@@ -171,6 +171,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
         return 'pending';
       }),
 
+    /** A person has approved the record's deletion, and the approval is not over. */
     isApproved: (kind: Kind, id: string, wall: number): Promise<boolean> =>
       isApproved(statements, kind, id, iso(wall)),
 

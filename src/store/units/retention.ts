@@ -87,7 +87,7 @@ async function emptyBodies(unit: Unit, isOld: SQL): Promise<number> {
 
 type Trim = (unit: Unit, step: TrimStep) => Promise<Trimmed>;
 
-/** Where a step ends among rows from the future, how many more are looked at for one that is not: some ten milliseconds. */
+/** Where a step ends among rows from the future, how many more are looked at for one that is not. Few, since it has the write lock. */
 const FUTURE_ROWS_LOOKED = 20_000;
 
 /**
