@@ -116,12 +116,17 @@ it.each([
     expect((await status(stage)).verdict).toBe('action_required');
 
     expect(await approveDeletions(stage)).toBe(1);
-    await inSync(stage);
+    // Not the verdict: if the id was asked for before the other could be compared with, the leaps are further ahead than the
+    // database, which has its own time, lets a heartbeat be.
+    await stage.leapUntil(
+      'no question left',
+      async () => !(await stage.gaps()).some(({ resolved_at }) => resolved_at === null),
+    );
+    expect((await status(stage)).kinds.map(({ unverified }) => unverified)).toEqual([0, 0, 0]);
     const { items } = await stage.get<{ items: { id: string; deleted_at: string | null }[] }>(
       '/api/records/risk_assessment',
     );
     expect(items.filter(({ deleted_at }) => deleted_at === null)).toMatchObject(here.map((id) => ({ id })));
-    expect((await stage.gaps()).filter(({ resolved_at }) => resolved_at === null)).toEqual([]);
   },
 );
 
