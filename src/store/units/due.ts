@@ -1,12 +1,11 @@
-import { DELETE_TYPES, type Kind } from '../../compliance/kinds.ts';
+import type { Kind } from '../../compliance/kinds.ts';
 import { DUE_ASKED, DUE_BY_ID_ONLY, dueAt } from '../../mirror/decide.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { Column, SQL } from '../drizzle.ts';
-import { events, gaps, recordState as states } from '../schema.ts';
+import { gaps, recordState as states } from '../schema.ts';
 import type { DirtyTiming, DueRecord, GapReason, Now } from '../values.ts';
 import { resolveGap } from './gaps.ts';
 import { isRecord, TABLE_OF } from './records.ts';
-import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import { columnsAs, idsOf, isOneOf, iso, readFact, singleValue, sql, update } from './sql.ts';
 
 /** With a heartbeat this recent the service counts as running. Longer than its interval, since a heartbeat may be late. */
@@ -17,17 +16,11 @@ const OF_UNKNOWN: readonly GapReason[] = ['unresolved', 'unproven_id', 'unaddres
 
 /** Which records are known, and when each is read. */
 export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: boolean }) {
-  const { sql: statements, currentNumber } = database;
-
-  async function countKnown(kind: Kind): Promise<number> {
-    return (
-      (await singleValue<number>(statements, sql`SELECT known FROM record_counts WHERE kind = ${kind}`)) ?? 0
-    );
-  }
+  const { sql: statements } = database;
 
   return {
     /** The counter: taken before a read begins. */
-    currentNumber,
+    currentNumber: database.currentNumber,
 
     /** At start: unverified records count as marked dirty now, since one run cannot compare instants of another's steady clock. */
     markUnverifiedDirty: (now: Now, timing: DirtyTiming): Promise<number> =>
@@ -182,7 +175,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       await database.transact((unit) => unit.change(update(states, { syncRunId }, isRecord(kind, id))));
     },
 
-    countKnown,
+    countKnown: (kind: Kind): Promise<number> => countKnown(statements, kind),
 
     /** Known ids after `after`, in order. Tombstones and ids without a row are not `alive`. */
     async knownIds(kind: Kind, after: string, limit: number): Promise<{ id: string; alive: boolean }[]> {
@@ -193,48 +186,11 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       );
       return known.map(({ id, alive }) => ({ id, alive: Boolean(alive) }));
     },
-
-    /** Ids that are alive or unverified, which the sync run has not seen, and which nothing has touched since `number`. */
-    unseenBy: (kind: Kind, syncRunId: number, number: number): Promise<string[]> =>
-      idsOf(
-        statements,
-        sql`SELECT s.id FROM record_state s LEFT JOIN ${TABLE_OF[kind]} r ON r.id = s.id
-          WHERE s.kind = ${kind} AND s.sync_run_id IS DISTINCT FROM ${syncRunId}
-            AND s.dirty <= ${number} AND coalesce(r.change_seq, 0) <= ${number}
-            AND ((r.id IS NOT NULL AND r.deleted_at IS NULL) OR s.unverified_since IS NOT NULL) ORDER BY s.id`,
-      ),
-
-    async touchedSince(kind: Kind, number: number): Promise<Set<string>> {
-      const areChangesFewer = (await currentNumber()) - number < (await countKnown(kind));
-      const markedDirty = await idsOf(
-        statements,
-        sql`SELECT id FROM record_state WHERE kind = ${kind} AND dirty > ${number}`,
-      );
-      if (areChangesFewer) {
-        const changed = await idsOf(
-          statements,
-          sql`SELECT record_id AS id FROM changes WHERE seq > ${number} AND kind = ${kind}`,
-        );
-        // Asked afterwards, since another process may trim changes meanwhile.
-        const trimmed = await readFact(statements, TRIMMED_CHANGES_FACT);
-        const isWhole = trimmed === null || (JSON.parse(trimmed) as { through: number }).through <= number;
-        if (isWhole) return new Set([...markedDirty, ...changed]);
-      }
-      const written = sql`SELECT id FROM ${TABLE_OF[kind]} WHERE change_seq > ${number}`;
-      return new Set([...markedDirty, ...(await idsOf(statements, written))]);
-    },
-
-    /** Whether an event about a deletion was accepted after `number`, or at `wall` or later. */
-    async hasAnnouncedDeletion(kind: Kind, number: number, wall: number): Promise<boolean> {
-      // The bound of `seq` spares a look at all older events.
-      const found = await statements.query(
-        sql`SELECT 1 FROM events WHERE kind = ${kind} AND ${isOneOf(events.type, [...DELETE_TYPES])}
-          AND (seq > ${number} OR seq > coalesce((SELECT seq FROM events WHERE ${events.receivedAt} < ${iso(wall)}
-            ORDER BY seq DESC LIMIT 1), 0)) LIMIT 1`,
-      );
-      return found.length > 0;
-    },
   };
+}
+
+export async function countKnown(unit: Sql, kind: Kind): Promise<number> {
+  return (await singleValue<number>(unit, sql`SELECT known FROM record_counts WHERE kind = ${kind}`)) ?? 0;
 }
 
 export async function countLive(unit: Sql, kind: Kind): Promise<number> {

@@ -1,8 +1,8 @@
-import type { Kind } from '../../compliance/kinds.ts';
+import { DELETE_TYPES, type Kind } from '../../compliance/kinds.ts';
 import { DEFAULT_ID_POINTERS } from '../../compliance/pointers.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { SQL } from '../drizzle.ts';
-import { facts, kindState, syncRuns } from '../schema.ts';
+import { events, facts, kindState, syncRuns } from '../schema.ts';
 import type {
   GapKey,
   Lease,
@@ -12,6 +12,7 @@ import type {
   SyncRunEnd,
   SyncRunProgress,
 } from '../values.ts';
+import { countKnown } from './due.ts';
 import {
   hasUnnamed,
   kindsWantingFullSync,
@@ -20,9 +21,12 @@ import {
   resolveAfterFullSync,
   resolveGap,
 } from './gaps.ts';
+import { TABLE_OF } from './records.ts';
 import { requireLease } from './replicas.ts';
+import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import {
   excluded,
+  idsOf,
   insertInto,
   isOneOf,
   iso,
@@ -38,7 +42,7 @@ import {
 /** With fewer deliveries the longest pause does not show what is usual. */
 const FEWEST_FOR_USUAL = 10;
 
-/** Sync runs, gaps and the heartbeat: what the mirror notes about itself. */
+/** Sync runs, and what they have not seen; gaps and the heartbeat: what the mirror notes about itself. */
 export function createFullSyncVerbs(database: Database) {
   const { sql: statements } = database;
   return {
@@ -103,6 +107,48 @@ export function createFullSyncVerbs(database: Database) {
             AND outcome = 'interrupted' ORDER BY id`,
         );
       }),
+
+    /** Ids that are alive or unverified, which the sync run has not seen, and which nothing has touched since `number`. */
+    unseenBy: (kind: Kind, syncRunId: number, number: number): Promise<string[]> =>
+      idsOf(
+        statements,
+        sql`SELECT s.id FROM record_state s LEFT JOIN ${TABLE_OF[kind]} r ON r.id = s.id
+          WHERE s.kind = ${kind} AND s.sync_run_id IS DISTINCT FROM ${syncRunId}
+            AND s.dirty <= ${number} AND coalesce(r.change_seq, 0) <= ${number}
+            AND ((r.id IS NOT NULL AND r.deleted_at IS NULL) OR s.unverified_since IS NOT NULL) ORDER BY s.id`,
+      ),
+
+    async touchedSince(kind: Kind, number: number): Promise<Set<string>> {
+      const areChangesFewer =
+        (await database.currentNumber()) - number < (await countKnown(statements, kind));
+      const markedDirty = await idsOf(
+        statements,
+        sql`SELECT id FROM record_state WHERE kind = ${kind} AND dirty > ${number}`,
+      );
+      if (areChangesFewer) {
+        const changed = await idsOf(
+          statements,
+          sql`SELECT record_id AS id FROM changes WHERE seq > ${number} AND kind = ${kind}`,
+        );
+        // Asked afterwards, since another process may trim changes meanwhile.
+        const trimmed = await readFact(statements, TRIMMED_CHANGES_FACT);
+        const isWhole = trimmed === null || (JSON.parse(trimmed) as { through: number }).through <= number;
+        if (isWhole) return new Set([...markedDirty, ...changed]);
+      }
+      const written = sql`SELECT id FROM ${TABLE_OF[kind]} WHERE change_seq > ${number}`;
+      return new Set([...markedDirty, ...(await idsOf(statements, written))]);
+    },
+
+    /** Whether an event about a deletion was accepted after `number`, or at `wall` or later. */
+    async hasAnnouncedDeletion(kind: Kind, number: number, wall: number): Promise<boolean> {
+      // The bound of `seq` spares a look at all older events.
+      const found = await statements.query(
+        sql`SELECT 1 FROM events WHERE kind = ${kind} AND ${isOneOf(events.type, [...DELETE_TYPES])}
+          AND (seq > ${number} OR seq > coalesce((SELECT seq FROM events WHERE ${events.receivedAt} < ${iso(wall)}
+            ORDER BY seq DESC LIMIT 1), 0)) LIMIT 1`,
+      );
+      return found.length > 0;
+    },
 
     /** Opens the gap, or counts another occurrence if it is open. */
     async openGap(gap: GapKey, error: string | null, now: Now): Promise<void> {
