@@ -31,7 +31,7 @@ const PAGES_WORTH_RESUMING = 10;
 const STORE_PAUSE_MS = 1_000;
 
 export interface BackfillOptions
-  extends Pick<Context, 'store' | 'gaps' | 'clock' | 'paging' | 'random' | 'onApplied'> {
+  extends Pick<Context, 'store' | 'clock' | 'paging' | 'random' | 'onApplied'> {
   client: ComplianceClient;
   /** How an event is processed once its record has been found. Reads use the same pointers and timing. */
   rules: ProvisionalRules;
@@ -82,7 +82,7 @@ const isAsked = (reason: string) => /^(operator|approval|credentials)\b/.test(re
 
 /** Finds due records, verifies them in the cheaper way, and runs full syncs for everything that single reads cannot repair. */
 export function createBackfill(options: BackfillOptions) {
-  const { store, clock, gaps } = options;
+  const { store, clock } = options;
   const { timing, pointers } = options.rules;
   const now = () => momentOf(clock);
   const plans = new Map(KINDS.map((kind) => [kind, newPlan()]));
@@ -183,7 +183,7 @@ export function createBackfill(options: BackfillOptions) {
     // A single failure may be chance: a page failed, or the list moved while it was read.
     if (plan.failures > 1) {
       const reason = result.mismatch ? 'total_mismatch' : 'list_incomplete';
-      await gaps.open({ reason, kind, recordId: null }, result.error);
+      await store.openGap({ reason, kind, recordId: null }, result.error, now());
     }
   }
 

@@ -93,13 +93,13 @@ export type IdsBeside = ReturnType<typeof createIdsBeside>;
 
 /** When the API does not know an id that the pointers find, the event may be about another id in its data. This looks for it. */
 export function createIdsBeside(
-  options: Pick<Context, 'store' | 'gaps' | 'clock' | 'timing' | 'signal'> & {
+  options: Pick<Context, 'store' | 'clock' | 'timing' | 'signal'> & {
     proof: CandidateProof;
     /** A record became dirty. */
     onFound: () => void;
   },
 ) {
-  const { store, gaps, clock, proof, signal } = options;
+  const { store, clock, proof, signal } = options;
   const kind = UNLISTED;
   /** Paths where exactly one record's id was found beside an unknown one. They are tried first. */
   const placesBeside = new Set<string>();
@@ -146,7 +146,7 @@ export function createIdsBeside(
           if (failuresInARow % SERVICE_FAILS === 0) throw error;
         } else {
           const gap = { reason: 'unreadable_answer', kind, recordId: unknownId } as const;
-          await gaps.open(gap, `${id} in its events: ${unreadableText(error)}`);
+          await store.openGap(gap, `${id} in its events: ${unreadableText(error)}`, momentOf(clock));
           search.hasGap = true;
         }
         throw new Unanswered();
@@ -250,7 +250,8 @@ export function createIdsBeside(
       unfinished.set(id, begun);
       const result = await begun.step(through, canCompare);
       if (result.restInMs !== null) return result;
-      if (begun.hasGap) await gaps.resolve({ reason: 'unreadable_answer', kind, recordId: id });
+      if (begun.hasGap)
+        await store.resolveGap({ reason: 'unreadable_answer', kind, recordId: id }, momentOf(clock));
       unfinished.delete(id);
       return result;
     },
@@ -259,7 +260,8 @@ export function createIdsBeside(
       if (of === kind && outcome === 'found') unfinished.delete(id);
       // A search's gap is about the answers to other ids, so a 404 for this one does not resolve it.
       const isOfSearch = of === kind && unfinished.get(id)?.hasGap === true;
-      if (!isOfSearch) await gaps.resolve({ reason: 'unreadable_answer', kind: of, recordId: id });
+      if (!isOfSearch)
+        await store.resolveGap({ reason: 'unreadable_answer', kind: of, recordId: id }, momentOf(clock));
     },
   };
 }

@@ -1,21 +1,12 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
-import { type Clock, type Moment, momentOf } from '../platform/clock.ts';
-import type {
-  Applied,
-  BackfillStore,
-  DirtyTiming,
-  GapKey,
-  OperatorStore,
-  ReadMoment,
-  RepairStore,
-} from '../store/store.ts';
+import type { Clock, Moment } from '../platform/clock.ts';
+import type { Applied, DirtyTiming, ReadMoment, RepairStore } from '../store/store.ts';
 
 /** What the parts of the backfill work with. Each part picks what it needs. */
 export interface Context {
   store: RepairStore;
-  gaps: GapKeeper;
   clock: Clock;
   timing: DirtyTiming;
   pointers: IdPointers;
@@ -24,25 +15,6 @@ export interface Context {
   random: () => number;
   signal: AbortSignal;
   onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
-}
-
-export type GapKeeper = ReturnType<typeof createGapKeeper>;
-
-export function createGapKeeper(options: {
-  store: Pick<BackfillStore, 'openGap' | 'resolveGap'> & Pick<OperatorStore, 'audit'>;
-  clock: Clock;
-}) {
-  const { store, clock } = options;
-  return {
-    open: (gap: GapKey, error: string | null): Promise<void> => store.openGap(gap, error, momentOf(clock)),
-    /** Whether it was open. A dry run, which resolves none, does not say. */
-    resolve: (gap: GapKey): Promise<boolean | undefined> => store.resolveGap(gap, momentOf(clock)),
-    /** Notes in the audit what the API said about our credentials, or that none could be sent (`unusable`). */
-    async auditCredentials(kind: Kind, outcome: string): Promise<void> {
-      const actor = outcome === 'unusable' ? 'service' : 'upstream';
-      await store.audit({ actor, action: 'credentials', outcome, target: kind }, momentOf(clock));
-    },
-  };
 }
 
 /** The `cause` of what a read writes. Null: a refetch by itself, outside a sync run. */

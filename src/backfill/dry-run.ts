@@ -4,7 +4,7 @@ import type { FetchedKind, Kind, ListedKind } from '../compliance/kinds.ts';
 import { isAddressable } from '../compliance/pointers.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { BackfillStore, ReadObject } from '../store/store.ts';
-import type { Context, GapKeeper } from './context.ts';
+import type { Context } from './context.ts';
 import { createDifferences, type DifferencesReport } from './differences.ts';
 import { contradiction, createPages } from './pages.ts';
 import { READ_TRIES } from './plan.ts';
@@ -14,8 +14,7 @@ import { createUpstream, retried } from './upstream.ts';
 const BATCH = 100;
 
 /** A dry run must leave no trace in the database. The next full sync opens the gaps. */
-const nothing = async () => undefined;
-const SILENT_GAPS: GapKeeper = { open: nothing, resolve: nothing, auditCredentials: nothing };
+const SILENT = { openGap: async () => undefined, resolveGap: async () => false, audit: async () => 0 };
 
 /** What a comparison found. */
 export interface DryRunReport extends DifferencesReport {
@@ -41,7 +40,8 @@ export function createDryRun(
   return async (kind: Kind, signal: AbortSignal): Promise<DryRunReport> => {
     const lane = 'person';
     // Of its own: the upstream that repairs use saves what it learns about outages and credentials.
-    const upstream = createUpstream({ ...options, gaps: SILENT_GAPS, signal });
+    const silent = { ...SILENT, currentNumber: store.currentNumber };
+    const upstream = createUpstream({ ...options, store: silent, signal });
     const pages = createPages({ ...options, upstream, signal });
     const differences = createDifferences();
     const from = await store.currentNumber();

@@ -105,7 +105,7 @@ export function createFullSyncer(
     onFullSync: (result: FullSyncResult) => void;
   },
 ) {
-  const { store, upstream, clock, timing, gaps, signal } = options;
+  const { store, upstream, clock, timing, signal } = options;
   const scanList = createListScan(options);
   const running = new Map<Kind, Running>();
   /** How many records each kind's list holds, by the last complete list scan. */
@@ -236,7 +236,7 @@ export function createFullSyncer(
       first = second;
     }
     const text = `${PROOF_TRIES} pairs of list scans disagreed; absent from them: ${listed(absent)}`;
-    await gaps.open({ reason: 'deletions_unproven', kind, recordId: null }, text);
+    await store.openGap({ reason: 'deletions_unproven', kind, recordId: null }, text, momentOf(clock));
     return incomplete('the list changes too fast to prove what is gone');
   }
 

@@ -2,6 +2,7 @@ import type { Lane } from '../compliance/budget.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind, ListedKind } from '../compliance/kinds.ts';
 import { pointersSettingOf } from '../compliance/pointers.ts';
+import { momentOf } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
 import type { Applied, ReadMoment, ReadObject, SyncRunProgress } from '../store/store.ts';
 import { type Context, causeOf } from './context.ts';
@@ -136,7 +137,8 @@ export function createListScan(options: Context & { upstream: Upstream }) {
       if (!(error instanceof MirrorError) || error.code === 'store_unavailable') throw error;
       scan.error = error.message;
       const text = unreadablePage(error);
-      if (text !== null) await options.gaps.open({ reason: 'unreadable_answer', kind, recordId: null }, text);
+      if (text !== null)
+        await store.openGap({ reason: 'unreadable_answer', kind, recordId: null }, text, momentOf(clock));
     }
     return scan;
   };

@@ -80,7 +80,7 @@ function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
 
 /** Reads one record and brings its row into sync. Deletes nothing: a 404 is only a part of a proof. */
 export function createRefetch(options: Context & { upstream: Upstream; idsBeside: IdsBeside }) {
-  const { store, upstream, gaps, clock, timing } = options;
+  const { store, upstream, clock, timing } = options;
   const now = () => momentOf(clock);
   /** Now; on a shared clock the earliest that it may be. */
   const atEarliest = () => clock.steady() - (clock.marginMs?.() ?? 0);
@@ -168,10 +168,11 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     const { kind, id } = request;
     const through = await store.currentNumber();
     if ((await store.eventsNaming(kind, id, { through, limit: 1 })).length > 0) {
-      await gaps.open({ reason: 'no_record_id', kind, recordId: null }, `an event names ${id}; ${UNASKABLE}`);
+      const text = `an event names ${id}; ${UNASKABLE}`;
+      await store.openGap({ reason: 'no_record_id', kind, recordId: null }, text, now());
       await store.noteSearched(kind, id, { through, event: through, named: [] }, now(), timing);
     }
-    await gaps.open({ reason: 'unaddressable', kind, recordId: id }, UNASKABLE);
+    await store.openGap({ reason: 'unaddressable', kind, recordId: id }, UNASKABLE, now());
     return retryLater(request, UNASKABLE, seldomMs(request));
   }
 
@@ -237,7 +238,11 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     } catch (error) {
       if (!(error instanceof UpstreamError || error instanceof UnaddressableError)) throw error;
       if (error instanceof UpstreamError && isUnreadable(error)) {
-        await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, unreadableText(error));
+        await store.openGap(
+          { reason: 'unreadable_answer', kind, recordId: id },
+          unreadableText(error),
+          now(),
+        );
       }
       // Saved first, so that the search for a readable record prefers others.
       const outcome = await retryLater(request, describeError(error), soonMs(request));
@@ -257,7 +262,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       asked.push(other);
       if ((await readOther(request, kind, other, false)) === 'seen') {
         const text = `${describeError(error)}, while others of its kind can be read`;
-        return await gaps.open({ reason: 'unreadable_answer', kind, recordId: id }, text);
+        return await store.openGap({ reason: 'unreadable_answer', kind, recordId: id }, text, now());
       }
     }
     await upstream.noteForbidden(kind, error, asked.length);
@@ -322,9 +327,10 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     const through = read.number;
     let text = isAddressable(id) ? NEVER_SHOWN : UNASKABLE;
     if (kind === 'vendor') {
-      await gaps.open(
+      await store.openGap(
         { reason: 'no_record_id', kind, recordId: null },
         `an event names ${id}, and ${isAddressable(id) ? 'the API answers 404' : UNASKABLE}: does ${pointersSettingOf(kind)} fit?`,
+        now(),
       );
     } else {
       const canCompare = async () => (await seesItsKind(request)) === 'seen';
@@ -349,9 +355,10 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     if ((await store.shownIds(kind, found)).length < found.length)
       return retryLater(request, STILL_ASKING, Math.max(2 * timing.settleMs, soonMs(request)));
     if (restInMs !== null) return retryLater(request, STILL_ASKING, restInMs);
-    await gaps.open(
+    await store.openGap(
       { reason: 'unproven_id', kind, recordId: id },
       `an event names it, the API answers 404, and no other assessment is known to compare with: does ${pointersSettingOf(kind)} fit?`,
+      now(),
     );
     await retryLater(request, NEVER_SHOWN, seldomMs(request));
     return { outcome: 'missing', missing: 'unresolved_event' };
@@ -366,8 +373,12 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     const { kind, id } = request;
     // First, since with the gap the record does not count as unverified any more.
     const asked = kind === 'risk_assessment' ? await askToDelete(request, NEVER_SHOWN) : null;
-    await gaps.resolve({ reason: 'unproven_id', kind, recordId: id });
-    await gaps.open({ reason: isAddressable(id) ? 'unresolved' : 'unaddressable', kind, recordId: id }, text);
+    await store.resolveGap({ reason: 'unproven_id', kind, recordId: id }, now());
+    await store.openGap(
+      { reason: isAddressable(id) ? 'unresolved' : 'unaddressable', kind, recordId: id },
+      text,
+      now(),
+    );
     await retryLater(request, text ?? NEVER_SHOWN, seldomMs(request));
     return { outcome: 'missing', missing: asked === null ? missing : 'pending' };
   }

@@ -14,7 +14,7 @@ import type { FetchedKind, Kind, ListedKind } from '../compliance/kinds.ts';
 import { firstPageOf } from '../compliance/paging.ts';
 import { backoffMs, type Moment, momentOf } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
-import type { BackfillStore, ReadMoment } from '../store/store.ts';
+import type { ReadMoment, RepairStore } from '../store/store.ts';
 import { type Context, readMoment } from './context.ts';
 import { OUTAGE_BACKOFF, READ_BACKOFF } from './plan.ts';
 
@@ -118,9 +118,9 @@ export type Upstream = ReturnType<typeof createUpstream>;
 
 /** Reads the upstream. Notes the moment of each read, and what each answer says about the service's health and our credentials. */
 export function createUpstream(
-  options: Pick<Context, 'gaps' | 'clock' | 'paging' | 'random' | 'signal'> & {
+  options: Pick<Context, 'clock' | 'paging' | 'random' | 'signal'> & {
     client: ComplianceClient;
-    store: Pick<BackfillStore, 'currentNumber'>;
+    store: Pick<RepairStore, 'currentNumber' | 'openGap' | 'resolveGap' | 'audit'>;
     /** The service counts as unreachable until it answers. */
     wasUnreachable?: boolean;
     /** The kind can be read with the present credentials: a record was `read`, or the `absence` of one was shown. */
@@ -133,7 +133,8 @@ export function createUpstream(
     onReachability?: () => void;
   },
 ) {
-  const { client, store, gaps, clock, signal } = options;
+  const { client, store, clock, signal } = options;
+  const now = () => momentOf(clock);
   const health = { ...NOTHING_KNOWN };
   if (options.wasUnreachable)
     health.silentSince = { wall: clock.wall(), steady: clock.steady() - UNREACHABLE_AFTER_MS };
@@ -221,9 +222,9 @@ export function createUpstream(
   ): Promise<Seen<T>> {
     signal.throwIfAborted();
     let number = 0;
-    let sent = momentOf(clock);
+    let sent = now();
     async function onSend(): Promise<void> {
-      sent = momentOf(clock);
+      sent = now();
       number = await store.currentNumber();
     }
     try {
@@ -266,9 +267,9 @@ export function createUpstream(
     standing.set(kind, 'accepted');
     if (before instanceof Set) return;
     try {
-      await gaps.resolve({ reason: 'credentials_rejected', kind, recordId: null });
+      await store.resolveGap({ reason: 'credentials_rejected', kind, recordId: null }, now());
       if (before === 'rejected') {
-        await gaps.auditCredentials(kind, 'accepted');
+        await auditCredentials(kind, 'accepted');
         if (rejections.get(kind)! > 1) options.onAcceptedAgain?.();
         rejections.delete(kind);
       }
@@ -301,7 +302,7 @@ export function createUpstream(
   async function noteOutage(lastError: string | null): Promise<void> {
     if (outage || health.silentSince === null || health.consecutiveFailures < PATIENCE_FAILURES) return;
     if (clock.steady() - health.silentSince.steady < OUTAGE_AFTER_MS) return;
-    await gaps.open({ reason: 'upstream_unavailable', kind: null, recordId: null }, lastError);
+    await store.openGap({ reason: 'upstream_unavailable', kind: null, recordId: null }, lastError, now());
     outage = true;
   }
 
@@ -318,7 +319,7 @@ export function createUpstream(
     if (error.kind === 'forbidden' && address !== null && before !== 'rejected') {
       const refused = before === 'accepted' ? new Set<string>() : before;
       standing.set(kind, refused.add(address));
-      if (isNew) await gaps.auditCredentials(kind, String(error.status));
+      if (isNew) await auditCredentials(kind, String(error.status));
       await noteAnswer(lastError);
       return;
     }
@@ -347,6 +348,12 @@ export function createUpstream(
     await noteOutage(health.lastError);
   }
 
+  /** `outcome`: what the API said about our credentials, or that none could be sent (`unusable`). */
+  async function auditCredentials(kind: Kind, outcome: string): Promise<void> {
+    const actor = outcome === 'unusable' ? 'service' : 'upstream';
+    await store.audit({ actor, action: 'credentials', outcome, target: kind }, now());
+  }
+
   async function noteRejection(kind: Kind, error: UpstreamError): Promise<void> {
     const before = standing.get(kind);
     standing.set(kind, 'rejected');
@@ -355,9 +362,13 @@ export function createUpstream(
     if (times === 2 && error.kind === 'unauthorized') {
       options.onUnauthorized?.([...standing].flatMap(([other, its]) => (its === 'accepted' ? [other] : [])));
     }
-    await gaps.open({ reason: 'credentials_rejected', kind, recordId: null }, describeError(error));
+    await store.openGap(
+      { reason: 'credentials_rejected', kind, recordId: null },
+      describeError(error),
+      now(),
+    );
     const isNoted = before === 'rejected' || before instanceof Set;
-    if (!isNoted) await gaps.auditCredentials(kind, error.status === null ? 'unusable' : `${error.status}`);
+    if (!isNoted) await auditCredentials(kind, error.status === null ? 'unusable' : `${error.status}`);
   }
 
   /** Notes rejected credentials if `records` of the kind were answered 403 without a good answer among them. */
@@ -382,7 +393,7 @@ export function createUpstream(
       await read(kind, null, 'scan', (call) => {
         const onSend = async () => {
           await call.onSend();
-          const sent = momentOf(clock);
+          const sent = now();
           const { lastOkWall } = health;
           const patienceMs = UNREACHABLE_AFTER_MS + (listTookMs.get(kind) ?? 0);
           void clock.sleep(patienceMs, ended.signal).then(() => {
@@ -484,7 +495,7 @@ export function createUpstream(
       if (!isUnreadable(error)) throw error;
       text = unreadableText(error);
     }
-    await gaps.open({ reason: 'unreadable_answer', kind, recordId: null }, text);
+    await store.openGap({ reason: 'unreadable_answer', kind, recordId: null }, text, now());
     throw new MirrorError('unreadable_answer', text);
   }
 

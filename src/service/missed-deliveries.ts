@@ -1,5 +1,4 @@
 import type { Backfill } from '../backfill/backfill.ts';
-import type { GapKeeper } from '../backfill/context.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { senderOf } from '../platform/addresses.ts';
 import { type Clock, momentOf } from '../platform/clock.ts';
@@ -33,8 +32,7 @@ const USUAL_AT_LEAST_MS = 3_600_000;
 const gapOf = (reason: GapReason): GapKey => ({ reason, kind: null, recordId: null });
 
 interface DowntimeOptions {
-  store: Pick<OperatorStore, 'readFact'>;
-  gaps: Pick<GapKeeper, 'open'>;
+  store: Pick<OperatorStore, 'readFact'> & Pick<BackfillStore, 'openGap'>;
   clock: Clock;
   eventsOnly: boolean;
 }
@@ -75,7 +73,7 @@ export async function noteDowntime(options: DowntimeOptions, what: string): Prom
   const seconds = Math.round(Math.abs(ms) / 1000);
   // After a clock was set back, `complete_through` would be in the future until the next full syncs.
   const why = ms > 0 ? `${what} for ${seconds} s` : `the clock was set back by ${seconds} s`;
-  await options.gaps.open(gapOf('downtime'), why);
+  await options.store.openGap(gapOf('downtime'), why, momentOf(options.clock));
 }
 
 /** The shortest time between full syncs that a stranger can cause. Milliseconds. */
@@ -87,8 +85,7 @@ export type DeliveryWatch = ReturnType<typeof createDeliveryWatch>;
 
 /** Opens and resolves gaps by what the outcomes of deliveries show. */
 export function createDeliveryWatch(options: {
-  store: Pick<BackfillStore, 'lastDelivery' | 'markDirty'>;
-  gaps: GapKeeper;
+  store: Pick<BackfillStore, 'lastDelivery' | 'markDirty' | 'openGap' | 'resolveGap'>;
   /** Null: events only, so nothing can be read again. */
   backfill: Pick<Backfill, 'requestFullSync' | 'wake'> | null;
   clock: Clock;
@@ -103,7 +100,7 @@ export function createDeliveryWatch(options: {
   others: () => number;
   onError: (error: unknown) => void;
 }) {
-  const { gaps, backfill, clock, onError } = options;
+  const { store, backfill, clock, onError } = options;
   const distanceMs = forgeableDistanceMs(options.fullSyncMs);
   let rejectedInARow = 0;
   let burstIsOver = false;
@@ -131,8 +128,10 @@ export function createDeliveryWatch(options: {
   /** The text of a gap about such deliveries that the database did not take either. */
   let unopened: string | null = null;
 
-  const open = (reason: GapReason, error: string) => void gaps.open(gapOf(reason), error).catch(onError);
-  const resolve = (reason: GapReason) => void gaps.resolve(gapOf(reason)).catch(onError);
+  const openGap = (reason: GapReason, error: string) => store.openGap(gapOf(reason), error, momentOf(clock));
+  const resolveGap = (reason: GapReason) => store.resolveGap(gapOf(reason), momentOf(clock));
+  const open = (reason: GapReason, error: string) => void openGap(reason, error).catch(onError);
+  const resolve = (reason: GapReason) => void resolveGap(reason).catch(onError);
   const readAgain = () => backfill?.requestFullSync(KINDS, 'rejected deliveries');
 
   function onRejected(reason: string, network: string): void {
@@ -170,8 +169,8 @@ export function createDeliveryWatch(options: {
   /** Unlike after a start, no full sync has read what the replica rejected. */
   async function resolveLeft(): Promise<void> {
     isOneGone = false;
-    const lacked = await gaps.resolve(gapOf('no_signing_secret'));
-    const rejected = !burstIsOver && (await gaps.resolve(gapOf('rejected_signatures')));
+    const lacked = await resolveGap('no_signing_secret');
+    const rejected = !burstIsOver && (await resolveGap('rejected_signatures'));
     if (lacked || rejected) readAgain();
   }
 
@@ -207,7 +206,7 @@ export function createDeliveryWatch(options: {
     const records = [...unread.values()];
     unread.clear();
     try {
-      await options.store.markDirty(records, momentOf(clock), options.timing);
+      await store.markDirty(records, momentOf(clock), options.timing);
     } catch (error) {
       for (const { kind, id } of records) noteUnread({ kind, recordId: id });
       throw error;
@@ -234,7 +233,7 @@ export function createDeliveryWatch(options: {
     const text = unopened;
     unopened = null;
     try {
-      await gaps.open(gapOf('downtime'), text);
+      await openGap('downtime', text);
     } catch (error) {
       unopened ??= text;
       throw error;
@@ -249,7 +248,7 @@ export function createDeliveryWatch(options: {
     const error = `a correctly signed delivery was rejected: ${rejectedTimestamp}`;
     if (!(await options.takeTurn('rejected_timestamp', distanceMs))) return;
     lastReplayFullSync = clock.steady();
-    await gaps.open(gapOf('rejected_timestamp'), error);
+    await openGap('rejected_timestamp', error);
     rejectedTimestamp = null;
     backfill.wake();
   }
@@ -300,12 +299,11 @@ export function createDeliveryWatch(options: {
       await openUnkept(false);
       endBurst();
       if (options.silenceMs === 0) return;
-      const delivery = await options.store.lastDelivery(USUAL_AMONG);
+      const delivery = await store.lastDelivery(USUAL_AMONG);
       const last = delivery.wall ?? options.startedAt;
       const isSilent = clock.wall() - last >= silenceLimitMs(options.silenceMs, delivery.longestPauseMs);
-      if (!isSilent) await gaps.resolve(gapOf('silence'));
-      else if (!wasSilent)
-        await gaps.open(gapOf('silence'), `no delivery since ${new Date(last).toISOString()}`);
+      if (!isSilent) await resolveGap('silence');
+      else if (!wasSilent) await openGap('silence', `no delivery since ${new Date(last).toISOString()}`);
       wasSilent = isSilent;
     },
   };

@@ -19,7 +19,7 @@ export type Repairs = Awaited<ReturnType<typeof createRepairs>>;
 /** Makes everything that asks the API, within one budget, and that repairs the mirror with the answers. */
 export async function createRepairs(
   options: Base &
-    Pick<BackfillOptions, 'gaps' | 'riskIds' | 'interrupted' | 'onReachability'> & {
+    Pick<BackfillOptions, 'riskIds' | 'interrupted' | 'onReachability'> & {
       replicas: Replicas;
       /** No other replica lived when this process began. */
       isFirst: boolean;

@@ -1,4 +1,3 @@
-import { createGapKeeper } from '../backfill/context.ts';
 import { KINDS } from '../compliance/kinds.ts';
 import { createInbox } from '../inbox/group-commit.ts';
 import { stage } from '../platform/logger.ts';
@@ -73,12 +72,11 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
   const heartbeat = createHeartbeat(base);
   const telemetry = createTelemetry({ ...base, onRepaired: heartbeat.hurry });
   store.watchGaps(telemetry.gapChanged);
-  const gaps = createGapKeeper(base);
   const replicas = createReplicas(base);
   const others = await replicas.beat();
-  const interrupted = await recover({ ...base, ...rules, gaps, others });
+  const interrupted = await recover({ ...base, ...rules, others });
 
-  const shared = { ...base, gaps, replicas, telemetry };
+  const shared = { ...base, replicas, telemetry };
   const forRepairs = { interrupted, isFirst: others === 0, riskIds, onReachability: heartbeat.hurry };
   const repairs = await createRepairs({ ...shared, ...forRepairs });
   const { backfill } = repairs;

@@ -1,4 +1,3 @@
-import type { GapKeeper } from '../backfill/context.ts';
 import { unreachableSince } from '../backfill/upstream.ts';
 import { KINDS } from '../compliance/kinds.ts';
 import type { LiveFacts } from '../ops/context.ts';
@@ -40,13 +39,12 @@ export type ServiceState = ReturnType<typeof createServiceState>;
 /** The state of this process, and how it gets into the tables. */
 export function createServiceState(
   options: Pick<Base, 'config' | 'store' | 'clock' | 'rules' | 'startedAt' | 'logger'> & {
-    gaps: GapKeeper;
     replicas: Pick<Replicas, 'beat' | 'id' | 'isAlone'>;
     repairs: Pick<Repairs, 'backfill' | 'health' | 'credentials' | 'access' | 'renewAccess' | 'budget'>;
     worker: { pause(): void; resume(): void };
   },
 ) {
-  const { config, store, clock, gaps, replicas, repairs, worker, startedAt } = options;
+  const { config, store, clock, replicas, repairs, worker, startedAt } = options;
   const { eventsOnly, pointers } = options.rules;
   const { settleMs, fullSyncMs } = config.sync;
   const { backfill } = repairs;
@@ -60,7 +58,7 @@ export function createServiceState(
   async function write(): Promise<void> {
     // A start has noted it already.
     if (phase !== 'starting')
-      await noteDowntime({ store, gaps, clock, eventsOnly }, 'the service stood still, or could not write,');
+      await noteDowntime({ store, clock, eventsOnly }, 'the service stood still, or could not write,');
     const access = repairs.access();
     const isRefused = ((await repairs.credentials?.standing?.())?.refusal ?? null) !== null;
     const { differing, otherAccess } = await store.beat(momentOf(clock), {

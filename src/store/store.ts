@@ -54,8 +54,10 @@ export type RetentionStore = ReturnType<typeof createRetentionVerbs>;
 export type ReportStore = ReturnType<typeof createReports>;
 export type ReplicaStore = NoticeStore & ReturnType<typeof createReplicaVerbs>;
 
-/** Repairs read the API, and retry events once a read showed where their ids are. */
-export type RepairStore = BackfillStore & Pick<InboxStore, 'retryEvent' | 'failedWithoutRecord'>;
+/** Repairs read the API, audit what it says of our credentials, and retry events once a read showed where their ids are. */
+export type RepairStore = BackfillStore &
+  Pick<InboxStore, 'retryEvent' | 'failedWithoutRecord'> &
+  Pick<OperatorStore, 'audit'>;
 
 export interface Store
   extends InboxStore,

@@ -38,6 +38,8 @@ function scene(events: UnreadEvent[], requestsPerMinute = 60) {
       mirror.named.push(...named);
     },
     learnPointer: async () => undefined,
+    openGap: async ({ recordId }) => void mirror.openGaps.add(recordId!),
+    resolveGap: async ({ recordId }) => mirror.openGaps.delete(recordId!),
   } as Partial<RepairStore> as RepairStore;
   const shows = async (_kind: string, id: string) => {
     api.asked.push(id);
@@ -45,17 +47,12 @@ function scene(events: UnreadEvent[], requestsPerMinute = 60) {
     if (failure !== undefined) throw new UpstreamError(failure, 'no useful answer');
     return api.shown.has(id);
   };
-  const gaps = {
-    open: async ({ recordId }: { recordId: string }) => void mirror.openGaps.add(recordId),
-    resolve: async ({ recordId }: { recordId: string }) => mirror.openGaps.delete(recordId),
-  };
   const proof = createCandidateProof({ store, clock, upstream: { shows }, requestsPerMinute });
   const beside = createIdsBeside({
     store,
     clock,
     timing: { settleMs: 10 },
     signal: new AbortController().signal,
-    gaps: gaps as never,
     proof,
     onFound: () => undefined,
   });

@@ -1,5 +1,4 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { createGapKeeper } from '../../src/backfill/context.ts';
 import { createFullSyncer } from '../../src/backfill/full-sync.ts';
 import type { Upstream } from '../../src/backfill/upstream.ts';
 import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
@@ -51,7 +50,6 @@ async function policiesOf() {
     store,
     clock,
     upstream: { page, noteWitness: () => undefined } as unknown as Upstream,
-    gaps: createGapKeeper({ store, clock }),
     timing: { settleMs: SETTLE_MS },
     pointers: DEFAULT_ID_POINTERS,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },

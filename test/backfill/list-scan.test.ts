@@ -51,7 +51,6 @@ const scanOf = (
     pointers: DEFAULT_ID_POINTERS,
     random: () => 0,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 2_000 },
-    gaps: { open: async () => undefined } as never,
     signal: new AbortController().signal,
     onApplied: () => undefined,
   });

@@ -1,5 +1,4 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { createGapKeeper } from '../../src/backfill/context.ts';
 import { createRefetch } from '../../src/backfill/refetch.ts';
 import type { Upstream } from '../../src/backfill/upstream.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
@@ -43,7 +42,6 @@ async function blindScene() {
     upstream,
     clock,
     timing: TIMING,
-    gaps: createGapKeeper({ store, clock }),
     idsBeside: { answered: async () => undefined, search: async () => ({ shown: [], restInMs: null }) },
     pointers: DEFAULT_ID_POINTERS,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },

@@ -32,14 +32,14 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
   const upstream = createUpstream({
     client: { listPage: lists, getRecord: fails } as unknown as ComplianceClient,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
-    store: { currentNumber: async () => 1 },
-    gaps: {
-      open: async ({ reason }) => void opened.push(reason),
-      resolve: async () => {
+    store: {
+      currentNumber: async () => 1,
+      openGap: async ({ reason }) => void opened.push(reason),
+      resolveGap: async () => {
         if (!canSave) throw new Error('the disk is full');
-        return undefined;
+        return true;
       },
-      auditCredentials: async (_, outcome) => void audited.push(outcome),
+      audit: async ({ outcome }) => audited.push(outcome),
     },
     clock: {
       wall: () => now + wallAhead,
@@ -278,11 +278,11 @@ function unnamedReader() {
   const upstream = createUpstream({
     client: { getRecord } as unknown as ComplianceClient,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
-    store: { currentNumber: async () => state.number },
-    gaps: {
-      open: async ({ reason }) => void opened.push(reason),
-      resolve: async () => undefined,
-      auditCredentials: async () => undefined,
+    store: {
+      currentNumber: async () => state.number,
+      openGap: async ({ reason }) => void opened.push(reason),
+      resolveGap: async () => true,
+      audit: async () => 0,
     },
     clock: { wall: () => 0, steady: () => 0, marginMs: () => 5, sleep: async () => undefined },
     random: () => 0,
@@ -403,11 +403,11 @@ function looker() {
   const upstream = createUpstream({
     client: { listPage } as unknown as ComplianceClient,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
-    store: { currentNumber: async () => 1 },
-    gaps: {
-      open: async () => undefined,
-      resolve: async () => undefined,
-      auditCredentials: async () => undefined,
+    store: {
+      currentNumber: async () => 1,
+      openGap: async () => undefined,
+      resolveGap: async () => true,
+      audit: async () => 0,
     },
     clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
     random: () => 0,

@@ -27,17 +27,14 @@ function scene(
     store: {
       lastDelivery: async () => last,
       markDirty: (records) => keep(() => void dirty.push(...records.map(({ kind, id }) => `${kind} ${id}`))),
-    },
-    timing: { settleMs: 10_000 },
-    gaps: {
-      open: ({ reason }) =>
+      openGap: ({ reason }) =>
         keep(() => {
           notes.push(reason);
           open.add(reason);
         }),
-      resolve: ({ reason }) => keep(() => open.delete(reason)),
-      auditCredentials: async () => undefined,
+      resolveGap: ({ reason }) => keep(() => open.delete(reason)),
     },
+    timing: { settleMs: 10_000 },
     backfill: eventsOnly
       ? null
       : { requestFullSync: (_, reason) => void syncRuns.push(reason), wake: () => undefined },
@@ -133,7 +130,6 @@ it.each([
       markUnverifiedDirty: async () => began.push('dirty marks'),
       readFact: async () => null,
     } as never,
-    gaps: { open: async () => undefined },
     clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
     eventsOnly: false,
     timing: { settleMs: 10 },
@@ -485,8 +481,10 @@ it.each([
     const told: (string | null)[] = [];
     await noteDowntime(
       {
-        store: { readFact: async () => (agoMs === null ? null : new Date(wall - agoMs).toISOString()) },
-        gaps: { open: async (_, error) => void told.push(error) },
+        store: {
+          readFact: async () => (agoMs === null ? null : new Date(wall - agoMs).toISOString()),
+          openGap: async (_, error) => void told.push(error),
+        },
         clock: { wall: () => wall, steady: () => wall, sleep: async () => undefined },
         eventsOnly,
       },

@@ -1,5 +1,4 @@
 import { type Backfill, createBackfill } from '../../src/backfill/backfill.ts';
-import { createGapKeeper } from '../../src/backfill/context.ts';
 import { type Budget, createBudget } from '../../src/compliance/budget.ts';
 import type { ComplianceClient } from '../../src/compliance/client.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
@@ -143,12 +142,11 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
     const clock = shared ?? own;
     const now = () => ({ wall: clock.wall(), steady: clock.steady() });
     const startedWall = clock.wall();
-    const gaps = createGapKeeper({ store, clock });
     const replicas = createReplicas({ store, clock, onError });
     id = replicas.id;
     const beatReplica = () => store.beatReplica(replicas.id, REPLICA_LIFE_MS, now());
     const living: { others?: number } = isAlone ? {} : await beatReplica();
-    const interrupted = await recover({ store, gaps, clock, timing, eventsOnly: false, ...living });
+    const interrupted = await recover({ store, clock, timing, eventsOnly: false, ...living });
     const places = isAlone
       ? null
       : createSharedBudget({
@@ -164,7 +162,6 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
       createBackfill({
         store: over,
         client,
-        gaps,
         clock,
         random,
         onError,
@@ -224,7 +221,6 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
     const inbox = createInbox({ store, clock, rules, onAccepted, onError });
     const watch = createDeliveryWatch({
       store,
-      gaps,
       backfill,
       clock,
       timing: rules.timing,
