@@ -1,17 +1,16 @@
 import type { ComplianceClient } from '../compliance/client.ts';
 import { UpstreamError } from '../compliance/errors.ts';
 import { type FetchedKind, KINDS, type Kind } from '../compliance/kinds.ts';
-import { backoffMs, createNap, momentOf } from '../platform/clock.ts';
+import { type Backoff, backoffMs, createNap, momentOf } from '../platform/clock.ts';
 import { StoreUnavailable } from '../platform/errors.ts';
 import type { Conclusion, DueRecord, ProvisionalRules } from '../store/store.ts';
 import { createCandidateProof, createIdsBeside } from './candidate-search.ts';
 import { type Context, causeOf } from './context.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
 import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
-import { FULL_SYNC_BACKOFF, lookEveryMs, scanCost, WAITING_BACKOFF, wayToVerify } from './plan.ts';
 import { createRefetch } from './refetch.ts';
 import { createUnnamedEvents } from './unnamed-events.ts';
-import { createUpstream } from './upstream.ts';
+import { createUpstream, lookEveryMs } from './upstream.ts';
 
 /** Repairs at the same time. The real limit is the request budget. */
 const REPAIRS_AT_ONCE = 4;
@@ -26,6 +25,12 @@ const SHORTEST_NAP_MS = 20;
 
 /** An interrupted full sync that had read fewer pages than this begins again. */
 const PAGES_WORTH_RESUMING = 10;
+
+/** For the next full sync after one that did not end complete. */
+export const FULL_SYNC_BACKOFF: Backoff = { firstMs: 2_000, longestMs: 10 * 60_000 };
+
+/** The same after one that left deletions waiting for a person: it shows whether a passing fault only looked like deletions. */
+const WAITING_BACKOFF: Backoff = { firstMs: 60_000, longestMs: 24 * 3_600_000 };
 
 /** Wait after the database could not commit. */
 const STORE_PAUSE_MS = 1_000;
@@ -419,4 +424,31 @@ export function createBackfill(options: BackfillOptions) {
       ]);
     },
   };
+}
+
+/** Requests for a list scan over `total` records: its pages, and the empty one at the end. */
+function scanCost(total: number, pageSize: number): number {
+  return Math.ceil(total / pageSize) + 1;
+}
+
+/** In a burst, due records wait this long, in SETTLEs, so that one list scan verifies all. */
+const BURST_PATIENCE_SETTLES = 0.5;
+
+/**
+ * How to verify the due records of a kind: `scan` reads the whole list, `refetch` each record by itself. Policies have no address
+ * of their own, and assessments no list. `wait`: a list scan will be cheaper, but now it would miss records that are due soon.
+ */
+export function wayToVerify(
+  kind: Kind,
+  due: { now: number; withinSettle: number; longestMs: number },
+  list: { total: number; pageSize: number; readable: boolean },
+  settleMs: number,
+): 'none' | 'scan' | 'refetch' | 'wait' {
+  if (due.now === 0) return 'none';
+  if (kind === 'policy') return 'scan';
+  if (kind === 'risk_assessment' || !list.readable) return 'refetch';
+  const cost = scanCost(list.total, list.pageSize);
+  const more = due.withinSettle > cost && due.withinSettle > due.now;
+  if (more && due.longestMs < settleMs * BURST_PATIENCE_SETTLES) return 'wait';
+  return due.now > cost ? 'scan' : 'refetch';
 }

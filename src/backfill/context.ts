@@ -1,7 +1,8 @@
+import { UpstreamError } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
-import type { Clock, Moment } from '../platform/clock.ts';
+import { type Backoff, backoffMs, type Clock, type Moment } from '../platform/clock.ts';
 import type { Applied, DirtyTiming, ReadMoment, RepairStore } from '../store/store.ts';
 
 /** What the parts of the backfill work with. Each part picks what it needs. */
@@ -15,6 +16,36 @@ export interface Context {
   random: () => number;
   signal: AbortSignal;
   onApplied: (kind: Kind, applied: readonly Applied[], cause: string) => void;
+}
+
+/** For one record or page whose read failed. */
+export const READ_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 5 * 60_000 };
+
+/** For ids that the API does not know. Most of them never will be known. */
+export const UNRESOLVED_BACKOFF: Backoff = { firstMs: 60_000, longestMs: 6 * 3_600_000 };
+
+/** Tries for one record or page within one full sync or dry run. */
+export const READ_TRIES = 4;
+
+/** Asks up to `triesMax` times while errors are retryable. Gives up if the answer is not `isWanted` any more after a wait. */
+export async function retried<T>(
+  ask: () => Promise<T>,
+  { clock, random, signal }: Pick<Context, 'clock' | 'random' | 'signal'>,
+  triesMax: number,
+  isWanted = () => true,
+): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    signal.throwIfAborted();
+    try {
+      return await ask();
+    } catch (error) {
+      const again = error instanceof UpstreamError && error.retryable && tries < triesMax;
+      if (!again) throw error;
+      await clock.sleep(backoffMs(READ_BACKOFF, tries, random()), signal);
+      signal.throwIfAborted();
+      if (!isWanted()) throw error;
+    }
+  }
 }
 
 /** The `cause` of what a read writes. Null: a refetch by itself, outside a sync run. */

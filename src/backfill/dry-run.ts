@@ -4,11 +4,10 @@ import type { FetchedKind, Kind, ListedKind } from '../compliance/kinds.ts';
 import { isAddressable } from '../compliance/pointers.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { BackfillStore, ReadObject } from '../store/store.ts';
-import type { Context } from './context.ts';
+import { type Context, READ_TRIES, retried } from './context.ts';
 import { createDifferences, type DifferencesReport } from './differences.ts';
 import { contradiction, createPages } from './pages.ts';
-import { READ_TRIES } from './plan.ts';
-import { createUpstream, retried } from './upstream.ts';
+import { createUpstream } from './upstream.ts';
 
 /** Ids taken from the database at a time. */
 const BATCH = 100;

@@ -4,10 +4,9 @@ import { isAddressable } from '../compliance/pointers.ts';
 import { backoffMs, momentOf } from '../platform/clock.ts';
 import { describeError, listed, StoreUnavailable } from '../platform/errors.ts';
 import type { Conclusion, SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
-import { type Context, causeOf } from './context.ts';
+import { type Context, causeOf, READ_BACKOFF, READ_TRIES } from './context.ts';
 import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';
 import { createListScan, type ListScan, scanWhole } from './list-scan.ts';
-import { type Pace, paceOf, READ_BACKOFF, READ_TRIES } from './plan.ts';
 import type { Refetch } from './refetch.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -25,6 +24,14 @@ const IDS_AT_ONCE = 100;
 
 /** A long full sync reports its progress this often. */
 const PROGRESS_EVERY_MS = 10_000;
+
+/** How fast a full sync goes, and how long it will still take. */
+interface Pace {
+  /** Null: nothing has been read yet, or the whole list has. */
+  recordsPerSecond: number | null;
+  /** Milliseconds. Null: the total is not known either. */
+  leftMs: number | null;
+}
 
 /** A running full sync, as people see it. */
 export interface RunningSyncRun extends SyncRunProgress, Pace {
@@ -389,7 +396,7 @@ export function createFullSyncer(
 
   const withPace = ({ shown, skip, startedAt }: Running): RunningSyncRun => ({
     ...shown,
-    ...paceOf({ ...shown, skipped: skip, elapsedMs: clock.steady() - startedAt }),
+    ...paceOf(shown, skip, clock.steady() - startedAt),
   });
 
   return {
@@ -398,6 +405,27 @@ export function createFullSyncer(
     running: (): RunningSyncRun[] => KINDS.flatMap((kind) => running.get(kind) ?? []).map(withPace),
     /** How many records the kind's list holds; null: no complete list scan yet. */
     total: (kind: Kind): number | null => totals.get(kind) ?? null,
+  };
+}
+
+/**
+ * Estimates from the speed so far, because the budget, the other lanes' share of it and the upstream's speed cannot be known ahead.
+ * `skipped`: pages left out, which `pages` counts too. Pure.
+ */
+export function paceOf(
+  { seen, pages, estimatedTotal }: Pick<RunningSyncRun, 'seen' | 'pages' | 'estimatedTotal'>,
+  skipped: number,
+  elapsedMs: number,
+): Pace {
+  const readBefore = skipped === 0 ? 0 : (seen / Math.max(1, pages - skipped)) * skipped;
+  const left = estimatedTotal === null ? null : estimatedTotal - seen - readBefore;
+  // More than the total is read if a full sync reads records by themselves, or the list again.
+  const isListRead = left !== null && left <= 0;
+  if (seen === 0 || elapsedMs <= 0 || isListRead) return { recordsPerSecond: null, leftMs: null };
+  const perMs = seen / elapsedMs;
+  return {
+    recordsPerSecond: perMs * 1000,
+    leftMs: left === null ? null : Math.round(left / perMs),
   };
 }
 

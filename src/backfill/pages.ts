@@ -24,9 +24,8 @@ import {
 } from '../compliance/pointers.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { ReadMoment, ReadObject } from '../store/store.ts';
-import type { Context } from './context.ts';
-import { READ_TRIES } from './plan.ts';
-import { retried, type Upstream } from './upstream.ts';
+import { type Context, READ_TRIES, retried } from './context.ts';
+import type { Upstream } from './upstream.ts';
 
 /** For a page that need not exist. Few, because several failures in a row make all other requests wait. */
 const TRIES_PER_EXTRA_PAGE = 2;

@@ -15,8 +15,7 @@ import { backoffMs, momentOf } from '../platform/clock.ts';
 import { describeError, listed } from '../platform/errors.ts';
 import type { Applied, MissingOutcome, ReadMoment, ReadObject } from '../store/store.ts';
 import type { IdsBeside } from './candidate-search.ts';
-import { type Context, causeOf, readMoment } from './context.ts';
-import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
+import { type Context, causeOf, READ_BACKOFF, readMoment, UNRESOLVED_BACKOFF } from './context.ts';
 import type { Upstream } from './upstream.ts';
 
 type RefetchOutcome =

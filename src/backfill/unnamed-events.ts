@@ -6,8 +6,7 @@ import { backoffMs, momentOf } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import type { ProvisionalRules, UnreadEvent } from '../store/store.ts';
 import { type CandidateProof, EVENTS_AT_ONCE, isMalformed, UNLISTED } from './candidate-search.ts';
-import type { Context } from './context.ts';
-import { READ_BACKOFF, UNRESOLVED_BACKOFF } from './plan.ts';
+import { type Context, READ_BACKOFF, UNRESOLVED_BACKOFF } from './context.ts';
 
 /** Events taken from the database at a time to be read again. */
 const REREAD_BATCH = 100;

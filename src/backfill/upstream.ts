@@ -12,14 +12,14 @@ import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { FetchedKind, Kind, ListedKind } from '../compliance/kinds.ts';
 import { firstPageOf } from '../compliance/paging.ts';
-import { backoffMs, type Moment, momentOf } from '../platform/clock.ts';
+import { type Backoff, backoffMs, type Moment, momentOf } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
 import type { ReadMoment, RepairStore } from '../store/store.ts';
-import { type Context, readMoment } from './context.ts';
-import { OUTAGE_BACKOFF, READ_BACKOFF } from './plan.ts';
+import { type Context, READ_BACKOFF, readMoment } from './context.ts';
 
-/** After this many failures in a row all reads wait. */
+/** After this many failures in a row all reads wait, so that an outage gets no storm of requests. */
 const PATIENCE_FAILURES = 3;
+const OUTAGE_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 60_000 };
 
 /** An outage becomes a gap after this time: by then the upstream may also have given up deliveries. */
 const OUTAGE_AFTER_MS = 30_000;
@@ -35,6 +35,17 @@ const MADE_UP_ID = 'compliance-mirror-asks-whether-it-may-read';
  * together with a request's timeout and a heartbeat less than 15 s.
  */
 const UNREACHABLE_AFTER_MS = 5_000;
+
+/**
+ * While there is nothing to read, one request in this time shows whether the API still answers. Silence must be reported within
+ * 15 s, and is reported UNREACHABLE_AFTER_MS after the first request without an answer.
+ */
+const LOOK_EVERY_MS = 6_000;
+/** The largest part of the request budget for this. */
+const LOOKS_SHARE = 1 / 6;
+
+export const lookEveryMs = (requestsPerMinute: number): number =>
+  Math.max(LOOK_EVERY_MS, 60_000 / (requestsPerMinute * LOOKS_SHARE));
 
 /** The service rejects the form of the made-up id, because its ids are numbers or UUIDs. So our credentials were accepted. */
 function refusesTheId({ status, excerpt }: UpstreamError): boolean {
@@ -87,27 +98,6 @@ export type Witness = Pick<ReadMoment, 'beganAt' | 'endedAt'>;
 
 /** Only a few reads overlap, so one of the last few witnesses had ended before any given read began. */
 const WITNESSES_KEPT = 8;
-
-/** Asks up to `triesMax` times while errors are retryable. Gives up if the answer is not `isWanted` any more after a wait. */
-export async function retried<T>(
-  ask: () => Promise<T>,
-  { clock, random, signal }: Pick<Context, 'clock' | 'random' | 'signal'>,
-  triesMax: number,
-  isWanted = () => true,
-): Promise<T> {
-  for (let tries = 1; ; tries += 1) {
-    signal.throwIfAborted();
-    try {
-      return await ask();
-    } catch (error) {
-      const again = error instanceof UpstreamError && error.retryable && tries < triesMax;
-      if (!again) throw error;
-      await clock.sleep(backoffMs(READ_BACKOFF, tries, random()), signal);
-      signal.throwIfAborted();
-      if (!isWanted()) throw error;
-    }
-  }
-}
 
 const isRefusal = ({ kind }: UpstreamError) => kind === 'unauthorized' || kind === 'forbidden';
 

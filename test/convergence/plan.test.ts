@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { lookEveryMs, paceOf, wayToVerify } from '../../src/backfill/plan.ts';
+import { wayToVerify } from '../../src/backfill/backfill.ts';
+import { paceOf } from '../../src/backfill/full-sync.ts';
+import { lookEveryMs } from '../../src/backfill/upstream.ts';
 import { describeSyncRuns } from '../../src/cli/progress.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
 
@@ -69,7 +71,7 @@ describe('the pace of a full sync', () => {
       { recordsPerSecond: 50, leftMs: 10_000 },
     ],
   ])('is told %s', (_, input, pace) => {
-    expect(paceOf(input)).toEqual(pace);
+    expect(paceOf(input, input.skipped, input.elapsedMs)).toEqual(pace);
   });
 
   it('is one line, with a bar where there is a terminal', () => {

@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { FULL_SYNC_BACKOFF } from '../../src/backfill/plan.ts';
+import { FULL_SYNC_BACKOFF } from '../../src/backfill/backfill.ts';
 import { createStage, type Stage } from './stage.ts';
 
 let stage: Stage;
