@@ -1,8 +1,8 @@
 import { apiHere, createApi } from '../ops/api/app.ts';
+import { createOperations } from '../ops/api/changes.ts';
 import type { ApiClient } from '../ops/api/client.ts';
 import { createAuditLog } from '../ops/audit.ts';
 import type { ApiContext, LiveFacts, OpsActions } from '../ops/context.ts';
-import { createOperations } from '../ops/operations.ts';
 import { createSnapshots } from '../ops/snapshot.ts';
 import { noDeliveries } from '../ops/traffic.ts';
 import { momentOf } from '../platform/clock.ts';

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
+import type { Compared } from '../ops/api/changes.ts';
 import { type ApiClient, answered, changed, PATIENTLY } from '../ops/api/client.ts';
 import type { Differences } from '../ops/api/schemas.ts';
-import type { Compared } from '../ops/operations.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { SyncRunReport } from '../store/reports.ts';
 import { type Cli, writeJson } from './cli.ts';

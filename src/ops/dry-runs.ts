@@ -1,7 +1,7 @@
 import type { Kind } from '../compliance/kinds.ts';
 import { describeError } from '../platform/errors.ts';
+import type { Compared, Operations } from './api/changes.ts';
 import type { OpsContext } from './context.ts';
-import type { Compared, Operations } from './operations.ts';
 
 /** A dry run started on the page. Instants are wall-clock milliseconds. */
 export type DryRun =

@@ -6,9 +6,8 @@ import PQueue from 'p-queue';
 import { problem } from '../../platform/problem.ts';
 import type { OpsEnv } from '../access.ts';
 import type { ApiContext } from '../context.ts';
-import type { Operations } from '../operations.ts';
 import type { Snapshots } from '../snapshot.ts';
-import { createChanges } from './changes.ts';
+import { createChanges, type Operations } from './changes.ts';
 import { createFeed } from './feed.ts';
 import { createReads } from './reads.ts';
 

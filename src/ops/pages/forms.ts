@@ -5,10 +5,10 @@ import { isUsableId, MAX_ID_LENGTH } from '../../compliance/pointers.ts';
 import { type EventReport, PAGE_LIMIT_MAX } from '../../store/reports.ts';
 import { cookieOptions, formFields, type OpsHandlerContext, pathHere } from '../access.ts';
 import { refusal } from '../api/answers.ts';
+import type { Operations } from '../api/changes.ts';
 import { rowId } from '../api/query.ts';
 import type { OpsContext } from '../context.ts';
 import type { DryRuns } from '../dry-runs.ts';
-import type { Operations } from '../operations.ts';
 import { count, figure } from '../words.ts';
 import { recordHref } from './query.ts';
 
