@@ -128,11 +128,7 @@ export function createBackfill(options: BackfillOptions) {
   const fullSyncer = createFullSyncer({ ...context, refetch, reserved });
   const dryRun = createDryRun(context);
   const beside = new Map<string, Promise<void>>();
-  const resumable = new Map(
-    options.interrupted
-      .filter(({ pages }) => pages >= PAGES_WORTH_RESUMING)
-      .map(({ kind, pages }) => [kind, pages]),
-  );
+  const interrupted = new Map(options.interrupted.map(({ kind, pages }) => [kind, pages]));
 
   function wake(): void {
     woken = true;
@@ -164,12 +160,12 @@ export function createBackfill(options: BackfillOptions) {
     // No event names these ids, so their first read need not wait for the consistency window.
     const settled = { ...now(), steady: now().steady - timing.settleMs };
     if (kind === 'risk_assessment') await store.makeKnown(kind, await options.riskIds(), settled);
-    const read = resumable.get(kind) ?? 0;
-    resumable.delete(kind);
+    const read = interrupted.get(kind) ?? 0;
+    interrupted.delete(kind);
     // With more pages than the list has, it was interrupted in a second list scan, and nothing can be skipped.
-    const fits = read < scanCost(await store.countKnown(kind), options.paging.pageSize);
-    const skip = fits ? read : 0;
-    const result = await fullSyncer.fullSync(kind, reason, skip);
+    const isResumed =
+      read >= PAGES_WORTH_RESUMING && read < scanCost(await store.countKnown(kind), options.paging.pageSize);
+    const result = await fullSyncer.fullSync(kind, reason, isResumed ? read : 0);
     if (result.resumed) {
       // Only a whole full sync shows which records are gone.
       plan.reasons.add('resumed');
@@ -206,6 +202,8 @@ export function createBackfill(options: BackfillOptions) {
 
   /** When the next full sync begins: after a failure, on request, or by the timer (sooner if deletions are pending). */
   function fullSyncDueAt(plan: FullSyncPlan): number {
+    // A person does not wait for a backoff.
+    if ([...plan.reasons].some(isAsked)) return 0;
     if (plan.retryAt !== null) return plan.retryAt;
     if (plan.reasons.size > 0) return 0;
     if (options.fullSyncMs === 0) return Number.POSITIVE_INFINITY;
@@ -219,10 +217,7 @@ export function createBackfill(options: BackfillOptions) {
     }
     for (const kind of KINDS) {
       const plan = planOf(kind);
-      if (plan.running !== null) continue;
-      // A person does not wait for a backoff.
-      const asked = [...plan.reasons].some(isAsked);
-      if (!asked && fullSyncDueAt(plan) > clock.steady()) continue;
+      if (plan.running !== null || fullSyncDueAt(plan) > clock.steady()) continue;
       const unasked = plan.failures > 0 ? 'again' : 'timer';
       startSyncRun(kind, [...plan.reasons].sort().join('+') || unasked);
     }
@@ -291,9 +286,9 @@ export function createBackfill(options: BackfillOptions) {
   }
 
   function scanForEvents(kind: Kind): void {
-    const plan = planOf(kind);
-    const free = plan.running === null && clock.steady() >= plan.dirtyNotBefore;
-    if (free && (plan.retryAt ?? 0) <= clock.steady()) startSyncRun(kind, 'events');
+    const { running, dirtyNotBefore, retryAt } = planOf(kind);
+    const isEarly = clock.steady() < Math.max(dirtyNotBefore, retryAt ?? 0);
+    if (running === null && !isEarly) startSyncRun(kind, 'events');
   }
 
   /**
