@@ -3,11 +3,11 @@ import { UpstreamError } from '../compliance/errors.ts';
 import { type FetchedKind, KINDS, type Kind } from '../compliance/kinds.ts';
 import { type Backoff, backoffMs, createNap, momentOf } from '../platform/clock.ts';
 import { StoreUnavailable } from '../platform/errors.ts';
-import type { Conclusion, DueRecord, ProvisionalRules } from '../store/store.ts';
+import type { DueRecord, ProvisionalRules } from '../store/store.ts';
 import { createCandidateProof, createIdsBeside } from './candidate-search.ts';
 import { type Context, causeOf } from './context.ts';
 import { createDryRun, type DryRunReport } from './dry-run.ts';
-import { createFullSyncer, type FullSyncResult, type RunningSyncRun } from './full-sync.ts';
+import { createFullSyncer, type FullSyncWatch } from './full-sync.ts';
 import { createRefetch } from './refetch.ts';
 import { createUnnamedEvents } from './unnamed-events.ts';
 import { createUpstream, lookEveryMs } from './upstream.ts';
@@ -36,7 +36,8 @@ const WAITING_BACKOFF: Backoff = { firstMs: 60_000, longestMs: 24 * 3_600_000 };
 const STORE_PAUSE_MS = 1_000;
 
 export interface BackfillOptions
-  extends Pick<Context, 'store' | 'clock' | 'paging' | 'random' | 'onApplied'> {
+  extends Pick<Context, 'store' | 'clock' | 'paging' | 'random' | 'onApplied'>,
+    FullSyncWatch {
   client: ComplianceClient;
   /** How an event is processed once its record has been found. Reads use the same pointers and timing. */
   rules: ProvisionalRules;
@@ -51,9 +52,6 @@ export interface BackfillOptions
   riskIds: () => Promise<readonly string[]>;
   /** The fingerprint of the credentials and the address that requests use now. */
   access: () => string;
-  onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
-  onFullSync: (result: FullSyncResult) => void;
-  onProgress: (fullSync: RunningSyncRun) => void;
   /** The API has become unreachable, or answers again. */
   onReachability: () => void;
   onError: (error: unknown) => void;
@@ -92,7 +90,6 @@ export function createBackfill(options: BackfillOptions) {
   const now = () => momentOf(clock);
   const plans = new Map(KINDS.map((kind) => [kind, newPlan()]));
   const planOf = (kind: Kind) => plans.get(kind)!;
-  const reserved = new Set<string>();
   const repairs = new Map<string, { asked: boolean; done: Promise<void> }>();
   const end = new AbortController();
   const { signal } = end;
@@ -125,7 +122,8 @@ export function createBackfill(options: BackfillOptions) {
   const seekers = { ...context, proof: createCandidateProof(context), onFound: wake };
   const unnamedEvents = createUnnamedEvents(seekers);
   const refetch = createRefetch({ ...context, idsBeside: createIdsBeside(seekers) });
-  const fullSyncer = createFullSyncer({ ...context, refetch, reserved });
+  const fullSyncer = createFullSyncer({ ...context, refetch });
+  const { reserved } = fullSyncer;
   const dryRun = createDryRun(context);
   const beside = new Map<string, Promise<void>>();
   const interrupted = new Map(options.interrupted.map(({ kind, pages }) => [kind, pages]));
@@ -319,10 +317,6 @@ export function createBackfill(options: BackfillOptions) {
     beside.set(sort, done);
   }
 
-  async function searchUnnamed(): Promise<void> {
-    if (await unnamedEvents.look()) wake();
-  }
-
   /** Asks the API now and then while there is nothing to read, so that an outage is noticed. */
   async function lookIfDue(): Promise<void> {
     if (!upstream.isLookDue(lookEveryMs(options.requestsPerMinute))) return;
@@ -403,7 +397,9 @@ export function createBackfill(options: BackfillOptions) {
               if (kind !== 'policy') await judgeProofs(kind);
             }
             startRepairs(due);
-            beginBeside('search', searchUnnamed);
+            beginBeside('search', async () => {
+              if (await unnamedEvents.look()) wake();
+            });
             beginBeside('look', lookIfDue);
           }
         } catch (error) {

@@ -101,20 +101,20 @@ type ReadOutcome = 'shown' | 'missing' | 'settled' | 'failed';
 
 type ScanOnce = (seenBefore: ReadonlySet<string>) => Promise<ListScan>;
 
+/** Who is told of full syncs and of deletions. */
+export interface FullSyncWatch {
+  onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
+  onProgress: (fullSync: RunningSyncRun) => void;
+  onFullSync: (result: FullSyncResult) => void;
+}
+
 export function createFullSyncer(
-  options: Context & {
-    upstream: Upstream;
-    refetch: Refetch;
-    /** Records that only the full sync reads now. Each as `kind id`. */
-    reserved: Set<string>;
-    onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
-    onProgress: (fullSync: RunningSyncRun) => void;
-    onFullSync: (result: FullSyncResult) => void;
-  },
+  options: Context & FullSyncWatch & { upstream: Upstream; refetch: Refetch },
 ) {
   const { store, upstream, clock, timing, signal } = options;
   const scanList = createListScan(options);
   const running = new Map<Kind, Running>();
+  const reserved = new Set<string>();
   /** How many records each kind's list holds, by the last complete list scan. */
   const totals = new Map<Kind, number>();
 
@@ -313,11 +313,11 @@ export function createFullSyncer(
 
   async function reserving<T>(kind: Kind, ids: readonly string[], work: () => Promise<T>): Promise<T> {
     const keys = ids.map((id) => `${kind} ${id}`);
-    for (const key of keys) options.reserved.add(key);
+    for (const key of keys) reserved.add(key);
     try {
       return await work();
     } finally {
-      for (const key of keys) options.reserved.delete(key);
+      for (const key of keys) reserved.delete(key);
     }
   }
 
@@ -401,6 +401,8 @@ export function createFullSyncer(
 
   return {
     fullSync,
+    /** Records that only full syncs read now. Each as `kind id`. */
+    reserved: reserved as ReadonlySet<string>,
     /** In the order of `KINDS`. */
     running: (): RunningSyncRun[] => KINDS.flatMap((kind) => running.get(kind) ?? []).map(withPace),
     /** How many records the kind's list holds; null: no complete list scan yet. */

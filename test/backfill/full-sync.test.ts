@@ -56,7 +56,6 @@ async function policiesOf() {
     random: () => 0,
     signal: new AbortController().signal,
     refetch: async () => expect.fail('only their list shows policies'),
-    reserved: new Set(),
     onApplied: () => undefined,
     onConcluded: () => undefined,
     onProgress: () => undefined,
