@@ -44,7 +44,7 @@ const answerSchema = z.looseObject({
     .regex(/^bearer$/i)
     .nullish(),
   expires_in: z.coerce.number().positive().nullish().catch(null),
-  refresh_token: z.string().regex(TOKEN).or(z.literal('')).nullish(),
+  refresh_token: z.string().nullish(),
   scope: z.string().nullish().catch(null),
 });
 
