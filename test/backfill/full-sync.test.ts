@@ -1,6 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { createFullSyncer } from '../../src/backfill/full-sync.ts';
 import type { Upstream } from '../../src/backfill/upstream.ts';
+import { UpstreamError } from '../../src/compliance/errors.ts';
 import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import { openStore } from '../../src/store/open.ts';
 
@@ -28,6 +29,7 @@ async function policiesOf() {
       shown = lists.shift()!;
       readAt.push(steady);
     }
+    if (at > 1 && shown === ENDLESS) throw new UpstreamError('server', 'it answered 500');
     const moment = { steady, wall: WALL + steady };
     return {
       answer: {
@@ -72,6 +74,8 @@ async function policiesOf() {
 
 const ALL = ['a', 'b', 'c'];
 const FEWER = ['a', 'b'];
+/** Shows the same, and its end cannot be read. */
+const ENDLESS = ['a', 'b'];
 const COMPLETE = { outcome: 'complete', deleted: 0, unread: 0 };
 
 it('a policy that two list scans leave out is not gone if a third shows it, where no total says that the list moved', async () => {
@@ -80,6 +84,22 @@ it('a policy that two list scans leave out is not gone if a third shows it, wher
   expect(await fullSync()).toMatchObject(COMPLETE);
   lists.push(FEWER, FEWER, ALL, ALL, ALL);
   expect(await fullSync()).toMatchObject(COMPLETE);
+});
+
+it('list scans prove nothing if a policy that the earlier one shows is left out by the later one', async () => {
+  const { lists, fullSync } = await policiesOf();
+  lists.push(ALL, ALL);
+  expect(await fullSync()).toMatchObject(COMPLETE);
+  lists.push(['a', 'c'], ['a'], ['a'], ALL, ALL, ALL);
+  expect(await fullSync()).toMatchObject(COMPLETE);
+});
+
+it('list scans that agree prove nothing if the end of one could not be read', async () => {
+  const { lists, fullSync } = await policiesOf();
+  lists.push(ALL, ALL);
+  expect(await fullSync()).toMatchObject(COMPLETE);
+  lists.push(FEWER, ENDLESS, FEWER);
+  expect(await fullSync()).toMatchObject({ outcome: 'incomplete', deleted: 0, unread: 1 });
 });
 
 it('a policy that is gone is deleted by list scans that agree, after others, each a consistency window behind the one before', async () => {

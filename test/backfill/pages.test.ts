@@ -69,6 +69,16 @@ it('a service that begins again behind its last page has ended its list once all
     await expect(read(around(total))).rejects.toThrow('page 3 repeats the first');
 });
 
+it('a service whose later pages come in turn for ever is not read for ever', async () => {
+  let asked = 0;
+  const turning = (page: number) => {
+    asked += 1;
+    if (asked > 200_000) throw new Error('asked for ever');
+    return { ids: [page === 1 ? 'a' : ['b', 'c'][page % 2]!], total: null };
+  };
+  await expect(read(turning)).rejects.toMatchObject({ code: 'endless_list' });
+});
+
 it('an empty page that names a next one ends a list without a total only if that is empty too', async () => {
   const total = null;
   const more = (ids: readonly string[]) => ({ ids, total, next: 'links.next' });

@@ -16,14 +16,15 @@ async function blindScene() {
     close: () => store.close(),
   }));
   onTestFinished(scene.close);
-  const api = { policies: [] as JsonObject[] | Error, found: new Set<string>() };
+  const api = { policies: [] as JsonObject[] | Error, found: new Set<string>(), unusable: new Set<string>() };
   const witnesses: { kind: string; at: number }[] = [];
   const moment = async () => scene.endRead(await scene.beginRead());
   const upstream = {
-    record: async (_kind: string, id: string) => ({
-      answer: api.found.has(id) ? { outcome: 'found', object: { id } } : { outcome: 'missing' },
-      read: await moment(),
-    }),
+    async record(_kind: string, id: string) {
+      if (api.unusable.has(id)) throw new UpstreamError('malformed', 'the answer is about another one');
+      const answer = api.found.has(id) ? { outcome: 'found', object: { id } } : { outcome: 'missing' };
+      return { answer, read: await moment() };
+    },
     async page() {
       if (api.policies instanceof Error) throw api.policies;
       return { answer: { objects: api.policies }, read: await moment() };
@@ -161,4 +162,24 @@ it('a vendor that only its list can show stays, and an event about it opens one 
     await scene.store.resolveGap({ reason: 'no_record_id', kind: 'vendor', recordId: null }, scene.now());
   }
   expect(await scene.row('vendor', '..')).toMatchObject({ deleted_at: null });
+});
+
+it('an assessment without a usable answer waits for a person after ten of them, while another one can be read', async () => {
+  const { scene, api, read } = await blindScene();
+  for (const id of ['risk_1', 'risk_2']) await scene.show('risk_assessment', id, { id });
+  for (const id of ['ven_1', 'ven_2']) await scene.show('vendor', id, { id });
+  api.found.add('ven_2');
+  for (const id of ['risk_1', 'risk_2', 'ven_1']) api.unusable.add(id);
+  const asked = async (kind: FetchedKind, id: string, attempts: number) => {
+    expect(await read(kind, id, { attempts })).toMatchObject({ outcome: 'failed' });
+    return (await scene.store.listPendingDeletions({}, { limit: 9 })).map((one) => one.id);
+  };
+  scene.pass(SETTLE_MS);
+  expect(await asked('risk_assessment', 'risk_1', 9)).toEqual([]);
+  api.unusable.delete('risk_2');
+  api.found.add('risk_2');
+  expect(await asked('risk_assessment', 'risk_1', 8)).toEqual([]);
+  expect(await asked('vendor', 'ven_1', 9)).toEqual([]);
+  expect(await asked('risk_assessment', 'risk_1', 9)).toEqual(['risk_1']);
+  expect(await scene.row('risk_assessment', 'risk_1')).toMatchObject({ deleted_at: null });
 });

@@ -145,3 +145,8 @@ it.each<[number, { perPage?: number; total?: number }, string | null, boolean]>(
 ])('a page of %i that comes twice, with %j and %s, is the whole list: %s', (count, meta, next, expected) => {
   expect(isWholeList({ ids: RECORDS.slice(0, count), meta, next }, SETTINGS)).toBe(expected);
 });
+
+it('a page that shows a record twice is no whole list, since the list has moved while it was made', () => {
+  const ids = [...RECORDS.slice(0, 9), RECORDS[0]!];
+  expect(isWholeList({ ids, meta: {}, next: null }, SETTINGS)).toBe(false);
+});
