@@ -12,7 +12,7 @@ import { HeldClock } from '../compliance/held-clock.ts';
 import { json, startUpstream } from '../compliance/upstream.ts';
 import { SECRET } from '../receive/sign.ts';
 
-/** More than it takes to start and to send what may be sent. */
+/** After the first request: more than it takes to send what else may be sent. */
 const WHILE_MS = 1_000;
 
 /** How many requests come while a service runs for a while, and again after a restart. */
@@ -42,6 +42,7 @@ async function askedOverARestart(status: number, headers: Record<string, string>
       logger: pino({ level: 'silent' }),
       clock: systemClock(),
     });
+    await expect.poll(() => asked).toBeGreaterThan(0);
     await sleep(WHILE_MS);
     await service.stop();
     counts.push(asked);
@@ -50,14 +51,12 @@ async function askedOverARestart(status: number, headers: Record<string, string>
 }
 
 test('a restart gives no second budget within the minute', async () => {
-  const [first, both] = await askedOverARestart(200, {}, '4');
-  expect(first).toBeGreaterThan(0);
+  const [, both] = await askedOverARestart(200, {}, '4');
   expect(both).toBeLessThanOrEqual(4);
 });
 
 test('a pause that the service asked for goes on over a restart', async () => {
   const [first, both] = await askedOverARestart(429, { 'retry-after': '600' }, '1000');
-  expect(first).toBeGreaterThan(0);
   expect(both).toBe(first);
 });
 
