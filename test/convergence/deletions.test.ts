@@ -2,7 +2,6 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { approveDeletions } from '../support/approve-deletions.ts';
 import { fill } from '../support/independent-upstream-records.ts';
-import { eventAbout } from '../support/independent-upstream-sender.ts';
 import { alive } from './compare.ts';
 import { createStage, type Stage } from './stage.ts';
 
@@ -51,7 +50,7 @@ it('the gap of pending deletions stays open from the approval to the deletion', 
   await stage.leapUntil('the approval', async () => (await pending()) === null);
   const other = records.find('vendors', 'ven-9')!;
   records.remove('vendors', 'ven-9');
-  await stage.deliver(eventAbout('vendor.removed', 'vendors', other));
+  await stage.tell('vendor.removed', 'vendors', other);
   await stage.leapUntil('the end of the other', () => verifiedTombstones() === 1);
   expect(await gapIsOpen()).toBe(true);
   expect(alive(stage.database, 'vendors')).toBe(11);
@@ -162,7 +161,7 @@ it('assessments that are found gone after events about them are judged together,
   const gone = ids.slice(0, 5);
   for (const id of gone) {
     const record = upstream.records.find('assessments', id)!;
-    await stage.deliver(eventAbout('risk.assessed', 'assessments', record));
+    await stage.tell('risk.assessed', 'assessments', record);
     upstream.records.remove('assessments', id);
   }
   await stage.leapUntil('a first 404 of each', () => idsIn('missing_since IS NOT NULL').length === 5, 50);
@@ -186,7 +185,7 @@ it('deletions that wait after events about them, and not after a full sync, are 
   const ids = await readAssessments(12);
   const gone = ids.slice(0, 5).map((id) => upstream.records.find('assessments', id)!);
   for (const record of gone) {
-    await stage.deliver(eventAbout('risk.assessed', 'assessments', record));
+    await stage.tell('risk.assessed', 'assessments', record);
     upstream.records.remove('assessments', record.id);
   }
   await stage.leapUntil('the gap', gapIsOpen);
@@ -263,7 +262,7 @@ it('a record whose address answers 410 is proven gone as by a 404', async () => 
   const gone = records.find('vendors', 'ven-3')!;
   records.remove('vendors', 'ven-3');
   stage.upstream.faultOf = ({ path }) => (path.endsWith('/ven-3') ? { fault: 'status', status: 410 } : null);
-  await stage.deliver(eventAbout('vendor.removed', 'vendors', gone));
+  await stage.tell('vendor.removed', 'vendors', gone);
   await stage.leapUntil('the deletion', () => verifiedTombstones() === 1);
   expect((await stage.gaps()).filter(({ resolved_at }) => resolved_at === null)).toEqual([]);
 });
@@ -325,7 +324,7 @@ describe.each([
   });
 
   it('is deleted without a person where an event has reported it and the list does not show it', async () => {
-    await stage.deliver(eventAbout('vendor.removed', 'vendors', await removed()));
+    await stage.tell('vendor.removed', 'vendors', await removed());
     await stage.leapUntil('the gap', async () => (await openGaps()).length > 0);
     await stage.post('/api/sync-runs', { kinds: ['vendor'] });
     await stage.leapUntil('the deletion', isSettled);

@@ -1,6 +1,5 @@
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { eventAbout } from '../support/independent-upstream-sender.ts';
 import { createStage, type Stage } from './stage.ts';
 
 interface Compared {
@@ -139,7 +138,7 @@ describe('a dry run through the service', () => {
     const late = { id: 'pol-late', name: 'Late', version: '1.0', status: 'draft' };
     records.put('policies', late);
     records.remove('policies', 'pol-1');
-    await stage.deliver(eventAbout('policy.created', 'policies', late));
+    await stage.tell('policy.created', 'policies', late);
     const rows = () => contents()['policies'] as { id: string }[];
     await stage.leapUntil('its row', () => rows().some(({ id }) => id === 'pol-late'), 0);
     isThere.resolve();
@@ -152,7 +151,7 @@ describe('a dry run through the service', () => {
     const exist = ['risk-buried', 'risk-gone', 'risk-lives'];
     for (const id of exist) records.put('assessments', assessment(id));
     for (const id of [...exist, 'risk-early']) {
-      await stage.deliver(eventAbout('risk.identified', 'assessments', assessment(id)));
+      await stage.tell('risk.identified', 'assessments', assessment(id));
     }
     const known = () => contents()['risk_assessments'] as { id: string; deleted_at: string | null }[];
     await stage.leapUntil('all rows', () => known().length === exist.length);

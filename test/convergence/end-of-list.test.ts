@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, expect, it } from 'vitest';
-import { eventAbout } from '../support/independent-upstream-sender.ts';
 import { createStage, type Stage } from './stage.ts';
 
 let stage: Stage;
@@ -129,7 +128,7 @@ it('a list that stayed as long as it was is read again where a deletion announce
     records.put('policies', { id: 'pol-another', name: 'Another', version: '1', status: 'draft' });
     return {
       fault: 'held',
-      until: stage.deliver(eventAbout('policy.deleted', 'policies', gone)).then(() => {}),
+      until: stage.tell('policy.deleted', 'policies', gone).then(() => {}),
     };
   };
   await stage.start();
@@ -163,8 +162,8 @@ it('so is a list of which every event has told, but of the one that moved over',
     const another = { id: 'pol-another', name: 'Another', version: '1', status: 'draft' };
     records.put('policies', another);
     const told = Promise.all([
-      stage.deliver(eventAbout('policy.deleted', 'policies', gone)),
-      stage.deliver(eventAbout('policy.created', 'policies', another)),
+      stage.tell('policy.deleted', 'policies', gone),
+      stage.tell('policy.created', 'policies', another),
     ]);
     return { fault: 'held', until: told.then(() => {}) };
   };
@@ -214,13 +213,7 @@ it('a record that moved from a page of its own to the first one unseen is read a
   expect(differences().filter((difference) => difference.includes(listed.at(-1)!))).toEqual([]);
 });
 
-const VENDOR_IN_SYNC = { kind: 'vendor', verdict: 'in_sync' };
-const vendorInSync = () =>
-  stage.leapUntil('vendors in sync', async () =>
-    (await stage.get<{ kinds: object[] }>('/api/status')).kinds.some((one) => isLike(one, VENDOR_IN_SYNC)),
-  );
-const isLike = (one: object, other: object) =>
-  Object.entries(other).every(([key, value]) => (one as Record<string, unknown>)[key] === value);
+const vendorInSync = () => stage.leapUntil('vendors in sync', () => stage.verdicts()['vendor'] === 'in_sync');
 const vendorShown = async (id: string) =>
   (
     await stage.get<{ items: { id: string; data: Record<string, unknown> }[] }>(
@@ -299,7 +292,7 @@ it.each([
     for (const id of ['ven-a', 'ven-b', 'ven-c', 'ven-d', 'ven-e']) {
       const told = { id, name: id, status: 'active' };
       records.put('vendors', told);
-      await stage.deliver(eventAbout('vendor.added', 'vendors', told));
+      await stage.tell('vendor.added', 'vendors', told);
       await stage.leapUntil(id, () => differences().every((text) => !text.includes(id)));
     }
     expect(differences()).toEqual(['vendors ven-untold is missing']);
@@ -317,7 +310,7 @@ it.each([
     };
     await stage.deliver(nameless());
     await settledByTheList();
-    await stage.deliver(eventAbout('vendor.removed', 'vendors', gone));
+    await stage.tell('vendor.removed', 'vendors', gone);
     await stage.leapUntil('the deletion', () => differences().every((text) => !text.includes(gone.id)));
     await vendorInSync();
     expect(differences()).toEqual([]);

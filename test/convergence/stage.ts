@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import pino from 'pino';
 import { loadConfig } from '../../src/platform/config.ts';
 import { type Service, startService } from '../../src/service/service.ts';
@@ -9,14 +11,16 @@ import {
   type IndependentUpstream,
   startIndependentUpstream,
 } from '../support/independent-upstream.ts';
-import { fill } from '../support/independent-upstream-records.ts';
+import { fill, type Resource, type UpstreamRecord } from '../support/independent-upstream-records.ts';
 import {
   createSender,
+  type EventType,
   eventAbout,
   type OutgoingEvent,
   SIGNING_SECRET,
   signature,
 } from '../support/independent-upstream-sender.ts';
+import { asOfLastHeartbeat } from '../support/simulated-now.ts';
 import { type Comparison, compare } from './compare.ts';
 import { LeapingClock } from './leaping-clock.ts';
 
@@ -43,8 +47,12 @@ export interface Stage {
   post<T>(path: string, body?: object): Promise<T>;
   /** The status of one delivery, signed by the stage's clock unless a header is given. */
   deliver(event: OutgoingEvent, header?: string): Promise<number | null>;
+  /** Delivers an event that is made now, by the stage's clock: the machine's may soon be so far behind that it counts as an old one. */
+  tell(type: EventType, resource: Resource, record: UpstreamRecord): Promise<number | null>;
   /** An event of an update to a vendor, as it is upstream. */
   touchVendor(id: string): OutgoingEvent;
+  /** Of each kind, as of the last heartbeat. `/api/status` asks the database's own time, for which the leaps are soon too far ahead. */
+  verdicts(): Record<string, string>;
   /** Every gap there ever was, newest first. */
   gaps(): Promise<GapSeen[]>;
   /** Lets time leap until `look` finds something; rejects after a while of real time. */
@@ -72,12 +80,13 @@ export async function createStage(settings: Readonly<Record<string, string>> = {
   fill(upstream.records, { policies: 30, assessments: 0, vendors: 12 });
   const clock = new LeapingClock();
   const directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-convergence-'));
-  const database = join(directory, 'mirror.db');
+  const url = settings['DATABASE_URL'] ?? `file:${join(directory, 'mirror.db')}`;
+  const database = url.slice('file:'.length);
   const config = loadConfig({
     PORT: '0',
     OPS_PORT: '0',
     OPS_TOKENS: `tester:operate:${OPS_TOKEN}`,
-    DATABASE_URL: `file:${database}`,
+    DATABASE_URL: url,
     WEBHOOK_SECRETS: SIGNING_SECRET,
     COMPLIANCE_BASE_URL: upstream.baseUrl,
     COMPLIANCE_API_KEY: API_KEY,
@@ -97,6 +106,9 @@ export async function createStage(settings: Readonly<Record<string, string>> = {
     if (!response.ok) throw new Error(`${path} answered ${response.status}: ${text}`);
     return (text.startsWith('{') ? JSON.parse(text) : text) as T;
   }
+
+  const eventNow = (type: EventType, resource: Resource, record: UpstreamRecord) =>
+    eventAbout(type, resource, record, randomUUID(), clock.wall());
 
   async function stop(): Promise<void> {
     const stopping = service;
@@ -120,10 +132,21 @@ export async function createStage(settings: Readonly<Record<string, string>> = {
       sender.close();
       return status;
     },
+    tell: (...about) => stage.deliver(eventNow(...about)),
     touchVendor(id) {
       const record = { ...upstream.records.find('vendors', id)!, name: `Renamed at ${clock.steady()}` };
       upstream.records.put('vendors', record);
-      return eventAbout('vendor.updated', 'vendors', record);
+      return eventNow('vendor.updated', 'vendors', record);
+    },
+    verdicts() {
+      const db = new Database(database, { readonly: true });
+      try {
+        asOfLastHeartbeat(db)();
+        const rows = db.prepare('SELECT kind, verdict FROM sync_status').raw().all();
+        return Object.fromEntries(rows as [string, string][]);
+      } finally {
+        db.close();
+      }
     },
     gaps: async () => (await stage.get<{ items: GapSeen[] }>('/api/gaps?limit=500')).items,
     async leapUntil(what, look, stepMs = 1_000) {

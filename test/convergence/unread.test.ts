@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { approveDeletions } from '../support/approve-deletions.ts';
-import { asOfLastHeartbeat } from '../support/simulated-now.ts';
 import { createStage, type Stage } from './stage.ts';
 
 interface Status {
@@ -32,21 +30,12 @@ afterEach(() => stage.end());
 
 const status = () => stage.get<Status>('/api/status');
 const shown = (id: string) => stage.get<Event>(`/api/events/${id}`);
-const verdictOf = async (kind: string, database = stage.database) => {
-  const db = new Database(database, { readonly: true });
-  try {
-    asOfLastHeartbeat(db)();
-    return db.prepare('SELECT verdict FROM sync_status WHERE kind = ?').pluck().get(kind) as string;
-  } finally {
-    db.close();
-  }
-};
+const verdictOf = (kind: string) => stage.verdicts()[kind];
 const put = (id: string) =>
   stage.upstream.records.put('assessments', { id, name: `Assessment ${id}`, status: 'open' });
 const isOpen = async (reason: string) =>
   (await stage.gaps()).some((gap) => gap.reason === reason && gap.resolved_at === null);
-const settled = (kind: string) =>
-  stage.leapUntil(`${kind} in sync`, async () => (await verdictOf(kind)) === 'in_sync');
+const settled = (kind: string) => stage.leapUntil(`${kind} in sync`, () => verdictOf(kind) === 'in_sync');
 const requestsFor = (text: string) => stage.upstream.seen.filter(({ path }) => path.includes(text)).length;
 
 describe('a risk event whose id stands where no pointer looks', () => {
@@ -86,7 +75,7 @@ describe('a risk event whose id stands where no pointer looks', () => {
     await stage.post('/api/sync-runs');
     for (let leaps = 0; leaps < 40; leaps += 1) {
       stage.clock.leap(2_000);
-      expect(['in_sync']).not.toContain(await verdictOf('risk_assessment'));
+      expect(['in_sync']).not.toContain(verdictOf('risk_assessment'));
     }
     stage.upstream.faultOf = () => null;
     await settled('risk_assessment');
@@ -253,7 +242,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     // What the page says may be a second old.
     stage.clock.leap(1_000);
     return stage.leapUntil('in sync', async () => {
-      if ((await verdictOf('risk_assessment')) !== 'in_sync') return false;
+      if (verdictOf('risk_assessment') !== 'in_sync') return false;
       expect(stage.compare().differences).toEqual([]);
       return true;
     });
@@ -331,7 +320,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     for (let number = 20; number < 26; number += 1) await stage.deliver(about(`RA-${number}`));
     await stage.deliver(about('RA-1'));
     await stage.leapUntil('RA-1', () => stage.compare().differences.length === 0);
-    expect(await verdictOf('risk_assessment')).not.toBe('in_sync');
+    expect(verdictOf('risk_assessment')).not.toBe('in_sync');
     stage.upstream.faultOf = () => null;
     await settledWhole();
   });
@@ -351,7 +340,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     await stage.leapUntil('its body is trimmed', isTrimmed, 30 * 60_000);
     stage.upstream.faultOf = () => null;
     await stage.leapUntil('the gap', () => isOpen('trimmed_event'));
-    expect(await verdictOf('risk_assessment')).toBe('action_required');
+    expect(verdictOf('risk_assessment')).toBe('action_required');
     const gap = (await openGaps()).find(({ reason }) => reason === 'trimmed_event');
     await stage.post(`/api/gaps/${gap?.id}/resolve`);
     await settled('risk_assessment');
@@ -439,7 +428,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
     await stage.deliver(about('RA-1'));
     for (const times of [1, 2, 3]) {
       await stage.leapUntil('the search', () => requestsFor('/risk-assessments/RA-1') >= times);
-      expect(await verdictOf('risk_assessment')).not.toBe('in_sync');
+      expect(verdictOf('risk_assessment')).not.toBe('in_sync');
     }
     stage.upstream.faultOf = () => null;
     await settledWhole();
@@ -458,7 +447,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
       async () => (await openGaps()).find(({ reason }) => reason === 'unreadable_answer') ?? null,
     );
     expect(gap).toMatchObject({ record_id: 'ven-1', error: expect.stringMatching(/^RA-1 in its events: /) });
-    expect(await verdictOf('risk_assessment')).toBe('action_required');
+    expect(verdictOf('risk_assessment')).toBe('action_required');
     stage.upstream.faultOf = () => null;
     await settledWhole();
     expect((await openGaps()).map(({ reason }) => reason)).toEqual(['unresolved']);
@@ -524,10 +513,7 @@ describe('a risk event with another thing’s id where the pointers look', () =>
       return all.every(({ record_id }) => record_id === 'RA-1');
     });
     await stage.leapUntil('no gap', async () => (await openGaps()).length === 0);
-    await stage.leapUntil(
-      'in sync',
-      async () => (await verdictOf('risk_assessment', first.database)) === 'in_sync',
-    );
+    await stage.leapUntil('in sync', () => verdictOf('risk_assessment') === 'in_sync');
     expect((await status()).kinds.find(({ kind }) => kind === 'risk_assessment')).toMatchObject({ known: 1 });
     await first.end();
   });
@@ -552,7 +538,7 @@ describe('a risk event with an id where the pointers look that no request can ca
     await stage.post('/api/sync-runs');
     for (let leaps = 0; leaps < 10; leaps += 1) {
       stage.clock.leap(2_000);
-      expect(await verdictOf('risk_assessment')).not.toBe('in_sync');
+      expect(verdictOf('risk_assessment')).not.toBe('in_sync');
     }
     await stage.post(`/api/events/${one.id}/discard`);
     await settled('risk_assessment');
@@ -590,7 +576,7 @@ describe('a policy or a vendor whose id stands where no pointer looks', () => {
     const one = event('vendor.added', { says: 'not which' });
     await stage.deliver(one);
     await stage.leapUntil('the gap', () => isOpen('no_record_id'));
-    expect(await verdictOf('vendor')).toBe('catching_up');
+    expect(verdictOf('vendor')).toBe('catching_up');
     await settled('vendor');
     expect(stage.compare().differences).toEqual([]);
   });
@@ -622,7 +608,7 @@ describe('a vendor event with another thing’s id where the pointers look', () 
     // What the page says may be a second old.
     stage.clock.leap(1_000);
     return stage.leapUntil('in sync', async () => {
-      if ((await verdictOf('vendor')) !== 'in_sync') return false;
+      if (verdictOf('vendor') !== 'in_sync') return false;
       expect(stage.compare().differences).toEqual([]);
       return true;
     });
@@ -677,7 +663,7 @@ describe('a vendor event with another thing’s id where the pointers look', () 
     await stage.leapUntil('the gap', () => isOpen('unreadable_answer'));
     for (let leaps = 0; leaps < 10; leaps += 1) {
       stage.clock.leap(2_000);
-      expect(await verdictOf('vendor')).not.toBe('in_sync');
+      expect(verdictOf('vendor')).not.toBe('in_sync');
     }
   });
 });
@@ -720,10 +706,7 @@ it('settings that name the place settle at the next start all that failed before
     'the record',
     async () => (await other.get<Event>(`/api/events/${one.id}`)).state === 'processed',
   );
-  await other.leapUntil(
-    'in sync',
-    async () => (await verdictOf('risk_assessment', first.database)) === 'in_sync',
-  );
+  await other.leapUntil('in sync', () => other.verdicts()['risk_assessment'] === 'in_sync');
   await other.end();
 });
 
@@ -764,10 +747,7 @@ describe('a record that is answered 403', () => {
     for (let round = 0; round < 12; round += 1) {
       await rename('ven-2', `Seen ${round}`);
       stage.clock.leap(4_000);
-      expect([await open(), await verdictOf('vendor')]).toEqual([
-        ['unreadable_answer ven-1'],
-        'action_required',
-      ]);
+      expect([await open(), verdictOf('vendor')]).toEqual([['unreadable_answer ven-1'], 'action_required']);
     }
     const gaps = await stage.gaps();
     expect(gaps.find(({ reason }) => reason === 'unreadable_answer')?.error).toMatch(
@@ -801,10 +781,7 @@ describe('a record that is answered 403', () => {
     forbid((path) => path.includes('/risk-assessments/') && !path.endsWith('/RA-1'));
     await stage.post('/api/sync-runs');
     await stage.leapUntil('the gap', () => isOpen('credentials_rejected'));
-    await stage.leapUntil(
-      'the verdict',
-      async () => (await verdictOf('risk_assessment')) === 'action_required',
-    );
+    await stage.leapUntil('the verdict', () => verdictOf('risk_assessment') === 'action_required');
     await act();
     await settled('risk_assessment');
     expect(await isOpen('credentials_rejected')).toBe(false);

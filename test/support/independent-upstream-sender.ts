@@ -17,17 +17,18 @@ export interface OutgoingEvent {
 }
 
 /** Of whole seconds, as the specification's `<timestamp>` may well be. */
-const created = () => `${new Date().toISOString().slice(0, 19)}Z`;
+const created = (wall: number) => `${new Date(wall).toISOString().slice(0, 19)}Z`;
 
 export function eventAbout(
   type: EventType,
   resource: Resource,
   record: UpstreamRecord,
   id: string = randomUUID(),
+  wall: number = Date.now(),
 ): OutgoingEvent {
   const { name, version, status } = record;
   const data = resource === 'policies' ? { policyId: record.id, name, version, status } : { id: record.id };
-  return { id, body: JSON.stringify({ id, type, created: created(), data }) };
+  return { id, body: JSON.stringify({ id, type, created: created(wall), data }) };
 }
 
 export function signature(body: string, options: { secret?: string; t?: number } = {}): string {
