@@ -1,12 +1,11 @@
 import type { Lane } from '../compliance/budget.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind, ListedKind } from '../compliance/kinds.ts';
-import { pointersSettingOf } from '../compliance/pointers.ts';
 import { momentOf } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
 import type { Applied, ReadMoment, ReadObject, SyncRunProgress } from '../store/store.ts';
 import { type Context, causeOf } from './context.ts';
-import { contradiction, createPages, malformed } from './pages.ts';
+import { contradiction, createPages } from './pages.ts';
 import type { Upstream } from './upstream.ts';
 
 /** When each of this many list scans has shown new records that no event announced, the full sync fails, so that people see it. */
@@ -62,22 +61,6 @@ interface ListScanRequest {
 export function createListScan(options: Context & { upstream: Upstream }) {
   const { store, upstream, clock } = options;
   const pages = createPages(options);
-  /** Of the last list scan of each kind. */
-  const clashesOf = new Map<Kind, ReadonlyMap<string, string>>();
-
-  /**
-   * A list that moves may show a record twice, before and after a change. One that shows the same two rows in two list scans has two
-   * records with one id, and the second row would silently overwrite the first.
-   */
-  function checkClashes(kind: Kind, clashes: ReadonlyMap<string, string>): void {
-    const before = clashesOf.get(kind);
-    clashesOf.set(kind, clashes);
-    const id = [...clashes.keys()].find((each) => clashes.get(each) === before?.get(each));
-    if (id === undefined) return;
-    throw malformed(
-      `two different rows of the list have the id ${JSON.stringify(id)}, so it is not the id of a ${kind}; set ${pointersSettingOf(kind)} to where the service keeps it`,
-    );
-  }
 
   return async (request: ListScanRequest): Promise<ListScan> => {
     const { kind, syncRunId, progress } = request;
@@ -98,27 +81,15 @@ export function createListScan(options: Context & { upstream: Upstream }) {
     let showedUnannounced = false;
     let hasSeveralPages = false;
     let moved = false;
-    const clashes = new Map<string, string>();
     try {
-      for await (const { objects, meta, read, clashes: found } of pages(request)) {
+      for await (const { objects, meta, read } of pages(request)) {
         const total = meta.total ?? scan.total;
         if (scan.total !== null && total !== scan.total) scan.steady = false;
         if (scan.total !== null && total! < scan.total) moved = true;
         scan.total = total;
         scan.endedAt = read.endedAt;
         progress.pages += 1;
-        for (const [id, rows] of found) clashes.set(id, rows);
-        if (objects.length === 0) {
-          checkClashes(kind, clashes);
-          scan.ended = true;
-          scan.error = request.skip > 0 ? RESUMED : contradiction(scan.total, scan.ids.size);
-          scan.complete = scan.error === null;
-          scan.mismatch = !scan.complete && scan.error !== RESUMED;
-          const isSuspect = showedUnannounced && scan.complete;
-          scan.shortened = hasSeveralPages && (await isShortened(kind, scan.number, beganWall, isSuspect));
-          scan.mayLack = showedUnannounced && (moved || scan.total === null || scan.shortened);
-          break;
-        }
+        if (objects.length === 0) continue;
         hasSeveralPages = scan.ids.size > 0;
         if (objects.some((object) => scan.ids.has(object.id))) {
           scan.steady = false;
@@ -133,6 +104,13 @@ export function createListScan(options: Context & { upstream: Upstream }) {
         count(progress, applied, scan.ids, request.seenBefore);
         request.onPage(applied, scan.total);
       }
+      scan.ended = true;
+      scan.error = request.skip > 0 ? RESUMED : contradiction(scan.total, scan.ids.size);
+      scan.complete = scan.error === null;
+      scan.mismatch = !scan.complete && scan.error !== RESUMED;
+      const isSuspect = showedUnannounced && scan.complete;
+      scan.shortened = hasSeveralPages && (await isShortened(kind, scan.number, beganWall, isSuspect));
+      scan.mayLack = showedUnannounced && (moved || scan.total === null || scan.shortened);
     } catch (error) {
       if (!(error instanceof MirrorError) || error.code === 'store_unavailable') throw error;
       scan.error = error.message;

@@ -4,7 +4,7 @@ import type { Lane } from '../compliance/budget.ts';
 import { idCandidatesIn } from '../compliance/candidates.ts';
 import type { Page } from '../compliance/client.ts';
 import { isUnreadable, UpstreamError } from '../compliance/errors.ts';
-import type { ListedKind } from '../compliance/kinds.ts';
+import type { Kind, ListedKind } from '../compliance/kinds.ts';
 import {
   type AskForPage,
   explainBefore,
@@ -37,8 +37,6 @@ export interface ListPage {
   objects: ReadObject[];
   meta: Page['meta'];
   read: ReadMoment;
-  /** In a list without a total: ids that an earlier page has with another row, each with checksums of both rows. */
-  clashes: ReadonlyMap<string, string>;
 }
 
 /**
@@ -59,8 +57,8 @@ export interface PagesRequest {
  * Reads a list page by page, including the empty page that ends it. Once as many records were seen as the list's total says, a
  * 404, a 400, or a page that repeats the one before or the first ends it too: a service without pages repeats the first.
  * Throws UpstreamError for a page that keeps failing, and MirrorError: `paging` (its message names the setting that does not
- * fit), `page_repeated`, `endless_list`, `list_moved`, or `malformed_page`. If a row has no usable id, the other pages are
- * still read, and `malformed_page` is thrown at the end.
+ * fit), `page_repeated`, `endless_list`, `list_moved`, or `malformed_page`. If a row has no usable id, or two records have one id,
+ * the other pages are still read, and `malformed_page` is thrown at the end.
  */
 export function createPages(
   options: Pick<Context, 'clock' | 'pointers' | 'paging' | 'random' | 'signal'> & {
@@ -69,6 +67,22 @@ export function createPages(
 ) {
   const { upstream, paging } = options;
   const byOffset = isOffset(paging.pageParam);
+  /** In the last whole reading of each kind's list, if it has no total: ids on several pages with other rows, and checksums of two of them. */
+  const clashesOf = new Map<Kind, ReadonlyMap<string, string>>();
+
+  /**
+   * A list that moves may show a record twice, before and after a change. One that shows the same two rows in two list scans has two
+   * records with one id, and the second row would silently overwrite the first.
+   */
+  function checkClashes(kind: Kind, clashes: ReadonlyMap<string, string>): void {
+    const before = clashesOf.get(kind);
+    clashesOf.set(kind, clashes);
+    const id = [...clashes.keys()].find((each) => clashes.get(each) === before?.get(each));
+    if (id === undefined) return;
+    throw malformed(
+      `two different rows of the list have the id ${JSON.stringify(id)}, so it is not the id of a ${kind}; set ${pointersSettingOf(kind)} to where the service keeps it`,
+    );
+  }
 
   const seenIn = ({ kind }: PagesRequest, answer: Page): SeenPage => ({
     ids: answer.objects.flatMap((object) => recordIdIn(object, kind, options.pointers) ?? []),
@@ -116,6 +130,7 @@ export function createPages(
     let first: SeenPage | null = null;
     let offset = request.skip * paging.pageSize;
     const seen: Seen = new Map();
+    const clashes = new Map<string, string>();
     let wasEmpty = false;
     /** About the first row without a usable id. */
     let firstUnusable: string | null = null;
@@ -149,8 +164,8 @@ export function createPages(
             const earlier = ids === before ? 'the one before it' : 'the first';
             throw new MirrorError('page_repeated', `page ${number} repeats ${earlier}`);
           }
-          yield { objects: [], meta: answer.meta, read, clashes: new Map() };
-          return;
+          yield { objects: [], meta: answer.meta, read };
+          return checkClashes(request.kind, clashes);
         }
         before = ids;
         opening ??= ids;
@@ -175,9 +190,9 @@ export function createPages(
         if (isEnd && first !== null && mayBeginEarlier) await checkFirstPage(request, first, seen);
         // The next page is asked for while this one is saved, so that neither the service nor the database waits.
         if (!isEnd && page + 1 < PAGES_MAX) next = ask(page + 1);
-        const clashes = total === null ? clashesIn(objects, seen) : new Map<string, string>();
-        yield { objects, meta: answer.meta, read, clashes };
-        if (isEnd) return;
+        if (total === null) noteClashes(objects, seen, clashes);
+        yield { objects, meta: answer.meta, read };
+        if (isEnd) return checkClashes(request.kind, clashes);
       }
       throw new MirrorError('endless_list', `after ${PAGES_MAX} pages the list had not ended`);
     } finally {
@@ -186,9 +201,8 @@ export function createPages(
   };
 }
 
-/** Finds records that were on an earlier page with another row. */
-function clashesIn(objects: readonly ReadObject[], seen: Seen): Map<string, string> {
-  const clashes = new Map<string, string>();
+/** Notes the records that were on an earlier page with another row. */
+function noteClashes(objects: readonly ReadObject[], seen: Seen, clashes: Map<string, string>): void {
   for (const { id, data } of objects) {
     // As a signed number, which the engine keeps in the map itself.
     const row = crc32(JSON.stringify(data)) | 0;
@@ -196,7 +210,6 @@ function clashesIn(objects: readonly ReadObject[], seen: Seen): Map<string, stri
     seen.set(id, first);
     if (first !== row) clashes.set(id, `${first} ${row}`);
   }
-  return clashes;
 }
 
 function misfit(finding: PagingFinding): MirrorError {
@@ -241,7 +254,7 @@ function identify(
   return { objects, others };
 }
 
-export const malformed = (text: string) => new MirrorError('malformed_page', text);
+const malformed = (text: string) => new MirrorError('malformed_page', text);
 
 /** For rows in which the pointers find no id: the likeliest path at which every row has a value of its own. */
 function whereIdsMayBe(kind: ListedKind, objects: readonly JsonObject[], pointers: IdPointers): string {
