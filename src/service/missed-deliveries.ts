@@ -127,11 +127,21 @@ export function createDeliveryWatch(options: {
   let isAllUnread = false;
   /** The text of a gap about such deliveries that the database did not take either. */
   let unopened: string | null = null;
+  /** Gaps that are over, until the database has resolved them. */
+  const unresolved = new Set<GapReason>();
 
   const openGap = (reason: GapReason, error: string) => store.openGap(gapOf(reason), error, momentOf(clock));
   const resolveGap = (reason: GapReason) => store.resolveGap(gapOf(reason), momentOf(clock));
-  const open = (reason: GapReason, error: string) => void openGap(reason, error).catch(onError);
-  const resolve = (reason: GapReason) => void resolveGap(reason).catch(onError);
+  function open(reason: GapReason, error: string): void {
+    unresolved.delete(reason);
+    openGap(reason, error).catch(onError);
+  }
+  function resolve(reason: GapReason): void {
+    unresolved.add(reason);
+    resolveGap(reason)
+      .then(() => unresolved.delete(reason))
+      .catch(onError);
+  }
   const readAgain = () => backfill?.requestFullSync(KINDS, 'rejected deliveries');
 
   function onRejected(reason: string, network: string): void {
@@ -298,6 +308,7 @@ export function createDeliveryWatch(options: {
       await openRejectedTimestamp();
       await openUnkept(false);
       endBurst();
+      for (const reason of unresolved) resolve(reason);
       if (options.silenceMs === 0) return;
       const delivery = await store.lastDelivery(USUAL_AMONG);
       const last = delivery.wall ?? options.startedAt;

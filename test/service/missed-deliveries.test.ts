@@ -95,6 +95,20 @@ it('a burst of wrong signatures that is over is followed by one full sync, and i
   expect([...here.open]).toEqual([]);
 });
 
+it('a gap that is over, and that the database does not resolve at first, is resolved by a later heartbeat', async () => {
+  const here = scene(MINUTE_MS);
+  here.watch.onDelivery('rejected', 'no_signing_secret', null);
+  here.forge();
+  here.breakDatabase(true);
+  here.deliver();
+  await vi.waitFor(() => expect(here.failures).not.toEqual([]));
+  await here.watch.check();
+  here.breakDatabase(false);
+  expect([...here.open].sort()).toEqual(['no_signing_secret', 'rejected_signatures']);
+  await here.watch.check();
+  expect([...here.open]).toEqual([]);
+});
+
 it('fewer than five wrong signatures in a row are nobody’s trouble', () => {
   const here = scene(MINUTE_MS);
   for (let round = 0; round < 2; round += 1) {
