@@ -50,7 +50,7 @@ export function demoCommand(cli: Cli): Command {
 }
 
 async function demo(cli: Cli, options: DemoOptions): Promise<void> {
-  using stop = stopSignals();
+  using stop = stopSignals({ read: true });
   const screen: Printer = {
     write: (...lines) => cli.out.write(lines.map((line) => `${printable(line)}\n`).join('')),
     table: (heads, rows) => writeTable(cli.out, heads, rows),

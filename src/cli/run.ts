@@ -58,10 +58,12 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   },
 };
 
-/** Runs one command. `args`: what follows the executable's name. Resolves to the exit code; never rejects. */
-export async function run(args: readonly string[]): Promise<number> {
+/** Runs one command. `words`: what follows the executable's name. Resolves to the exit code; never rejects. */
+export async function run(words: readonly string[]): Promise<number> {
+  // The parser's own "help" takes one word, so "help gaps show" would show that of "gaps".
+  const args = words[0] === 'help' && words.length > 2 ? [...words.slice(1), '--help'] : words;
   const cli: Cli = { env: process.env, out: screenOf(process.stdout), err: screenOf(process.stderr) };
-  if (args[0] === 'serve') goOnWithoutReader();
+  if (args[0] === 'serve' || args[0] === 'demo') goOnWithoutReader();
   // `sync` goes on without a reader, because its exit code says what the full syncs found.
   else endQuietlyWithReader({ atOnce: args[0] !== 'sync' });
   try {
@@ -110,7 +112,7 @@ function withSubcommands(command: Command): Command[] {
   return [command, ...command.commands.flatMap(withSubcommands)];
 }
 
-/** The service goes on if nobody reads its log any more. */
+/** The service goes on if nobody reads its log any more. The demo stops by itself, in order. */
 function goOnWithoutReader(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 }

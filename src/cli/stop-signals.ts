@@ -6,10 +6,10 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
  * An AbortSignal that aborts when this process is asked to end: by one of these signals, or, if `attached`, the end of
- * standard input, which comes however the process that started this one ends.
+ * standard input, which comes however the process that started this one ends; or, if `read`, when nobody reads its output any more.
  * Another one of them, a second or more after the first, ends the process at once. Disposing stops listening.
  */
-export function stopSignals({ attached = false } = {}): Disposable & { signal: AbortSignal } {
+export function stopSignals({ attached = false, read = false } = {}): Disposable & { signal: AbortSignal } {
   const controller = new AbortController();
   let askedAt: number | null = null;
   const stop = () => {
@@ -24,9 +24,11 @@ export function stopSignals({ attached = false } = {}): Disposable & { signal: A
     process.stdin.on('error', end);
     process.stdin.resume();
   }
+  if (read) process.stdout.on('error', end);
   return {
     signal: controller.signal,
     [Symbol.dispose]() {
+      process.stdout.off('error', end);
       for (const name of SIGNALS) process.off(name, stop);
       process.stdin.off('end', end);
       process.stdin.off('error', end);

@@ -50,6 +50,10 @@ it('its version is told to who asks', async () => {
   expect(await cli(['--version'])).toEqual({ code: 0, out: `${version}\n`, err: '' });
 });
 
+it('the help of a subcommand is shown by "help" too', async () => {
+  expect(await cli(['help', 'gaps', 'show'])).toEqual(await cli(['gaps', 'show', '--help']));
+});
+
 describe('bad usage', () => {
   it.each([
     ['an unknown command', ['nonsense'], "unknown command 'nonsense'"],

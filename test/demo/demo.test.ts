@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { cli, start } from '../cli/executable.ts';
+import { cli, type Running, start } from '../cli/executable.ts';
 
 /** Both services, fifteen seconds of scenario and settling, and a slow machine. */
 const TIMEOUT_MS = 400_000;
@@ -103,13 +103,16 @@ describe('the demo', () => {
     TIMEOUT_MS,
   );
 
-  it(
-    'without a length runs until SIGINT, and takes both services along',
-    async () => {
+  it.each([
+    ['until SIGINT', ({ child }: Running) => child.kill('SIGINT')],
+    ['while somebody reads what it prints', ({ child }: Running) => child.stdout!.destroy()],
+  ])(
+    'without a length runs %s, and takes both services and its files along',
+    async (_, stop) => {
       const demo = start(['demo'], settings);
       const urls = await addresses(demo);
       await demo.line('lost delete of a vendor');
-      demo.child.kill('SIGINT');
+      stop(demo);
       expect(await demo.exited).toBe(0);
       await Promise.all(urls.map(silence));
       expect(readdirSync(directory)).toEqual([]);
