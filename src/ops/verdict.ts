@@ -189,10 +189,21 @@ export const blockedKind: Rule = ({ summary }) => {
   );
 };
 
+/** The minute is rounded up, and so does not change with each look. */
+function askedAgain({ waits_until: until }: LiveFacts['upstream']): string {
+  if (until === null) return 'It is asked again automatically';
+  const minute = new Date(Math.ceil(Date.parse(until) / 60_000) * 60_000).toISOString().slice(11, 16);
+  return `It asked us to wait, so it is asked again at ${minute} UTC`;
+}
+
+/** Not known after a start during such a wait. */
+const aboutError = ({ last_error: error }: LiveFacts['upstream']) =>
+  error === null ? '' : ` about the last error: ${error}`;
+
 export const unreachable: Rule = ({ live: { unreachableSince: since, upstream } }) =>
   since !== null && {
     sentence: 'The compliance service gives no usable answer, so nothing can be verified.',
-    remedy: `It is asked again automatically, and deliveries are still received. If it lasts, “doctor” says what to do about the last error: ${upstream.last_error ?? 'not known'}.`,
+    remedy: `${askedAgain(upstream)}, and deliveries are still received. If it lasts, “doctor” says what to do${aboutError(upstream)}.`,
     since,
   };
 
@@ -338,7 +349,7 @@ const causeText = (cause: OpenGaps | undefined): string | null =>
 /** Null: it answers. */
 const upstreamNote = ({ live: { upstream } }: Facts): string | null =>
   upstream.ok === false
-    ? 'The compliance service does not answer right now; it is asked again automatically.'
+    ? `The compliance service gives no usable answer right now. ${askedAgain(upstream)}.`
     : null;
 
 export const firstFullSync: Rule = ({ summary, gaps, live }) => {

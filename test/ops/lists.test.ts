@@ -475,6 +475,11 @@ test('gaps stand under their reasons with symptom, check and command; the resolv
   expect(resolved).not.toContain('Symptom');
 });
 
+test('what gaps are about is one link away', async () => {
+  await h.store.openGap({ reason: 'failed_event', kind: 'vendor', recordId: 'v1' }, null, h.now());
+  expect((await page('/gaps')).text).toContain('<a href="/events?state=failed">Failed events</a>');
+});
+
 test('the command of a single gap can be pasted as it is, and that of several leaves open which one', async () => {
   const open = (recordId: string) =>
     h.store.openGap({ reason: 'unresolved', kind: 'vendor', recordId }, null, h.now());

@@ -491,9 +491,16 @@ test('what waits for the compliance service says so while that does not answer',
   for (const waiting of [{ unverified: 1 }, { verdict: 'catching_up' }, { readable_since: null }] as const) {
     const remedyWith = (live: Parameters<typeof input>[1]) =>
       judge(input({ summary: summary({}, waiting) }, live)).remedy;
-    expect(remedyWith(silent)).toMatch(/does not answer right now/);
-    expect(remedyWith(unasked) ?? '').not.toMatch(/does not answer/);
+    expect(remedyWith(silent)).toMatch(/gives no usable answer right now. It is asked again automatically/);
+    expect(remedyWith(unasked) ?? '').not.toMatch(/no usable answer/);
   }
+});
+
+test('a compliance service that asks for a pause is not said to be asked before its end', () => {
+  const upstream = { ...down.upstream, waits_until: '2026-11-27T00:09:01.000Z' };
+  expect(judge(input({}, { ...down, upstream })).remedy).toMatch(
+    /^It asked us to wait, so it is asked again at 00:10 UTC, and deliveries/,
+  );
 });
 
 test('deletions wait since the first of them was found', () => {

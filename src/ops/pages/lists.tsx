@@ -142,6 +142,19 @@ export function gapsByReason<Gap extends { reason: string }>(gaps: readonly Gap[
   );
 }
 
+const FAILED = <a href="/events?state=failed">Failed events</a>;
+const QUARANTINE = <a href="/quarantine">Quarantine</a>;
+const REJECTIONS = <a href="/rejections">Rejections</a>;
+/** The page that shows what gaps with this reason are about. */
+const SHOWN_AT = new Map([
+  ['failed_event', FAILED],
+  ['no_record_id', FAILED],
+  ['unusable_delivery', QUARANTINE],
+  ['conflicting_content', QUARANTINE],
+  ['rejected_signatures', REJECTIONS],
+  ['rejected_timestamp', REJECTIONS],
+]);
+
 interface GapsOfReason {
   reason: string;
   members: readonly GapReport[];
@@ -156,7 +169,11 @@ function Gaps({ reason, members, isOpen, eventsOnly }: GapsOfReason) {
       <h2 id={`gap-${reason}`}>
         {title} {isOpen && needsPerson ? <small class="warn">needs a person</small> : null}
       </h2>
-      {isOpen ? <p class="lead">{remedy}</p> : null}
+      {isOpen ? (
+        <p class="lead">
+          {remedy} {SHOWN_AT.get(reason)}
+        </p>
+      ) : null}
       {isOpen ? <Guide {...guide} members={members} /> : null}
       <Table
         label={`${title}: each of them`}
