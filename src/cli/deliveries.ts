@@ -98,6 +98,7 @@ async function follow(cli: Cli, api: ApiClient, options: Filter & Period & { jso
   const shown = new Map<string, { state: string; receivedAt: string }>();
   const { at: now } = await answered(api.status.$get());
   let since = options.since ?? now;
+  if (cli.err.isTerminal) cli.err.write('Waiting for deliveries. Ctrl-C ends it.\n');
   async function readNews(): Promise<Delivery[]> {
     const news: Delivery[] = [];
     for (let after: string | undefined; ; ) {

@@ -7,7 +7,7 @@ import { type Config, loadConfig } from '../platform/config.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { type Cli, writeJson, writeRows } from './cli.ts';
 import { holderOfDatabase, livingReplicas, withStore } from './database.ts';
-import { DifferenceFound } from './exit.ts';
+import { DifferenceFound, explain } from './exit.ts';
 import { runningService, withApi } from './ops-api.ts';
 import { jsonOption } from './options.ts';
 import { pauseWords } from './progress.ts';
@@ -22,7 +22,7 @@ export function statusCommand(cli: Cli): Command {
     .action(async (options: { json?: true; check?: true }) => {
       const config = loadConfig(cli.env);
       const { remote } = config;
-      const served = await statusOfService(config);
+      const served = await statusOfService(cli, config);
       const status = served ?? (await withApi(cli, 'read', (api) => answered(api.status.$get())));
       if (status.kinds === null) {
         const what = `the service cannot read its database: ${status.sentence}`;
@@ -59,14 +59,15 @@ export function statusCommand(cli: Cli): Command {
     });
 }
 
-/** The service's own answer. Null: no service runs, or the one on this machine does not answer. */
-async function statusOfService(config: Config): Promise<Status | null> {
+/** The service's own answer. Null: no service runs, or the one on this machine does not answer; then it says why. */
+async function statusOfService(cli: Cli, config: Config): Promise<Status | null> {
   try {
     const service = await runningService(config);
     return service === null ? null : await answered(remoteApi(service).status.$get());
   } catch (error) {
-    if (config.remote === null && error instanceof MirrorError) return null;
-    throw error;
+    if (config.remote !== null || !(error instanceof MirrorError)) throw error;
+    cli.err.write(explain(error));
+    return null;
   }
 }
 
@@ -109,7 +110,7 @@ function writeSummary(cli: Cli, status: Status): void {
     'kind',
     'verdict',
     'records',
-    ['UNVERIFIED', ({ records, verified }) => records - verified],
+    'verified',
     ['GAPS', 'open_gaps'],
     'complete_through',
     'in_sync_since',

@@ -244,12 +244,14 @@ describe('beside a running service', () => {
   });
 
   it('a token that the service does not know is refused with what to do', async () => {
-    const { code, err } = await cli(['pause'], {
-      ...settings,
-      OPS_TOKENS: 'me:operate:not-the-right-token-at-all',
-    });
+    const stranger = { ...settings, OPS_TOKENS: 'me:operate:not-the-right-token-at-all' };
+    const { code, err } = await cli(['pause'], stranger);
     expect(code).toBe(1);
     expect(err).toContain('OPS_TOKENS');
+    // The database is here, and so the kinds are shown all the same.
+    const status = await cli(['status'], stranger);
+    expect(status).toMatchObject({ code: 0, err: expect.stringContaining('OPS_TOKENS') });
+    expect(status.out).toContain('COMPLETE THROUGH');
   });
 
   it('a token that may only read is not even tried', async () => {
