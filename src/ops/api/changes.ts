@@ -67,7 +67,7 @@ function whyNot(
 /** What ends a gap that no person may resolve. */
 function whatEnds({ reason, kind }: GapReport): string {
   if (reason === 'restored' && kind !== null) {
-    return `The next full sync of the ${kindPlural(kind)} ends it, not a person.`;
+    return `The next full sync of the ${kindPlural(kind)} resolves it, not a person.`;
   }
   const { title, remedy } = gapText(reason);
   return `A person cannot resolve this gap. ${title}: ${remedy}`;
