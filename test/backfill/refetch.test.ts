@@ -16,14 +16,21 @@ async function blindScene() {
     close: () => store.close(),
   }));
   onTestFinished(scene.close);
-  const api = { policies: [] as JsonObject[] | Error, found: new Set<string>(), unusable: new Set<string>() };
+  const api = {
+    policies: [] as JsonObject[] | Error,
+    found: new Set<string>(),
+    unusable: new Set<string>(),
+    /** How long the next answers with a record take. */
+    takesMs: [] as number[],
+  };
   const witnesses: { kind: string; at: number }[] = [];
   const moment = async () => scene.endRead(await scene.beginRead());
   const upstream = {
     async record(_kind: string, id: string) {
       if (api.unusable.has(id)) throw new UpstreamError('malformed', 'the answer is about another one');
-      const answer = api.found.has(id) ? { outcome: 'found', object: { id } } : { outcome: 'missing' };
-      return { answer, read: await moment() };
+      if (!api.found.has(id)) return { answer: { outcome: 'missing' }, read: await moment() };
+      scene.pass(api.takesMs.shift() ?? 0);
+      return { answer: { outcome: 'found', object: { id } }, read: await moment() };
     },
     async page() {
       if (api.policies instanceof Error) throw api.policies;
@@ -99,15 +106,33 @@ it('policies that cannot be read as a witness are no unusable answer about the v
   expect(await scene.openGaps()).toEqual([]);
 });
 
-it('the last record of all goes without a person where an event has reported its deletion', async () => {
+it.each([
+  [
+    'goes without a person where it was the last record of all',
+    ['ven_1'],
+    { outcome: 'missing', missing: 'proven' },
+  ],
+  ['stays while another one is known and cannot be read', ['ven_1', 'ven_2'], NOT_COMPARED],
+])('a vendor whose deletion an event has reported %s', async (_, vendors, expected) => {
   const { scene, read } = await blindScene();
-  await scene.show('vendor', 'ven_1', { name: 'Only' });
+  for (const id of vendors) await scene.show('vendor', id, { name: 'A vendor' });
   await scene.accept(scene.event({ type: 'vendor.removed', kind: 'vendor', recordId: 'ven_1' }));
   await scene.work();
   scene.pass(SETTLE_MS);
   expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'first' });
   scene.pass(SETTLE_MS);
-  expect(await read('vendor', 'ven_1', { attempts: 1 })).toEqual({ outcome: 'missing', missing: 'proven' });
+  expect(await read('vendor', 'ven_1', { attempts: 1 })).toEqual(expected);
+});
+
+it('another record that is read long after the last 404 is no witness for it', async () => {
+  const { scene, api, read } = await blindScene();
+  for (const id of ['ven_1', 'ven_2']) await scene.show('vendor', id, { id });
+  api.found.add('ven_2');
+  expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'first' });
+  scene.pass(SETTLE_MS);
+  api.takesMs.push(0, Math.max(SETTLE_MS, 5_000) + 1);
+  expect(await read('vendor', 'ven_1')).toEqual(NOT_COMPARED);
+  expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'proven' });
 });
 
 it.each([
