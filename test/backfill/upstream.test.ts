@@ -103,6 +103,9 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
       await read('vendor');
       return [...opened];
     },
+    failPolicies: (fails: boolean) => {
+      policiesFail = fails;
+    },
     stop: () => stop.abort(),
     saves: (can: boolean) => {
       canSave = can;
@@ -129,21 +132,27 @@ it.each([
   expect(found).toBe(since === null ? null : 7_000);
 });
 
-it('silence counts from when the first unanswered request left, and a refusal is an answer', async () => {
+it('silence counts from when the first unanswered request left, and ends with a refusal, but not for lack of credentials', async () => {
   const { fail, silentSince } = reader();
   await fail(3_000, silent);
+  await fail(1_000, signedOut);
   expect(silentSince()).toBe(1_000_000);
   await fail(1_000, refusing);
   expect(silentSince()).toBeNull();
 });
 
-it('a second 401 about one kind has those asked for that were readable with the same credentials, once', async () => {
-  const { fail, waits, alsoAsked } = reader({ listsAnswer: true, policiesFail: true });
+it('a second 401 about one kind has those asked for that were readable with the same credentials, once each time', async () => {
+  const { fail, waits, alsoAsked, failPolicies } = reader({ listsAnswer: true, policiesFail: true });
   await waits('vendor');
   await fail(1_000, refusing, ['policy']);
   expect(alsoAsked).toEqual([]);
   await fail(3_000, refusing, ['policy']);
   expect(alsoAsked).toEqual(['vendor']);
+  failPolicies(false);
+  await waits('policy');
+  failPolicies(true);
+  await fail(4_000, refusing, ['policy']);
+  expect(alsoAsked).toEqual(['vendor', 'vendor']);
 });
 
 it('a read that begins after the stop does not wait for the end of a pause', async () => {
