@@ -346,13 +346,15 @@ it('records without ids that are read together share one request that shows whet
   expect(state.asked.slice(5)).toEqual(['r1', 'made up']);
 });
 
-it('a web page as the answer to an id that nobody has made is a fault only while no record is known', async () => {
+it('a web page as the answer to an id that nobody has made is a fault only while no record is known, and a record always', async () => {
   const { state, opened, upstream } = unnamedReader();
   state.madeUp = () => ({ outcome: 'missing', isPage: true });
   await upstream.probe('risk_assessment', 'scan', 1);
   expect(opened).toEqual([]);
   await expect(upstream.probe('risk_assessment', 'scan', 0)).rejects.toThrow('with a web page');
   expect(opened).toEqual(['unreadable_answer']);
+  state.madeUp = () => ({ outcome: 'found', object: { id: 'r0' } });
+  await expect(upstream.probe('risk_assessment', 'scan', 1)).rejects.toThrow('an answer proves nothing');
 });
 
 it.each([400, 422])(
@@ -426,14 +428,17 @@ function looker() {
   return { state, looks };
 }
 
-it('a look whose answer nobody can use leads to a full sync of the kind once', async () => {
+it('a look whose answer nobody can use leads to a full sync of the kind once, and again after a good answer', async () => {
   const { state, looks } = looker();
   expect(await looks()).toEqual([null, null, null]);
-  state.answerTo = () => new UpstreamError('malformed', 'the answer is not JSON', { status: 200 });
+  const unusable = () => new UpstreamError('malformed', 'the answer is not JSON', { status: 200 });
+  state.answerTo = unusable;
   // While the policies' list fails, the vendors' is looked at.
   expect(await looks()).toEqual(['policy', 'vendor', null]);
   state.answerTo = () => null;
   expect(await looks()).toEqual([null, null, null]);
+  state.answerTo = unusable;
+  expect(await looks()).toEqual(['policy', null, null]);
 });
 
 it.each([
