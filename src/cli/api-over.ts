@@ -41,7 +41,6 @@ export async function apiOver(store: Store, cli: Cli, config: Config): Promise<A
     },
     async refetch(kind, ids) {
       await notifying(store.makeDue(kind, ids, now()));
-      return { queued: ids.length };
     },
     async dryRun(kind, signal) {
       if ((await livingReplicas(store)) > 0) {

@@ -35,7 +35,7 @@ export type OpsStore = ReportStore &
 /** What an operator can start besides the store's verbs. Each resolves when the work is queued; only `dryRun` waits for its end. */
 export interface OpsActions {
   requestFullSync(kinds: Kind[], reason: string): Promise<void>;
-  refetch(kind: Kind, ids: string[], actor: string): Promise<{ queued: number }>;
+  refetch(kind: Kind, ids: string[], actor: string): Promise<void>;
   /**
    * Compares a whole kind with the API and writes nothing. Rejects with a MirrorError when the API cannot be read, and with
    * the signal's reason when that aborts.

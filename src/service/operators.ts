@@ -194,7 +194,6 @@ function operatorsActions({ store, clock, repairs, state, replicas }: OperatorsO
       // A policy has no address of its own: reading one is reading the list.
       if (kind === 'policy') await requestFullSync([kind], `operator:${actor}+refetch`);
       else await backfill?.refetch(kind, ids);
-      return { queued: ids.length };
     },
     async dryRun(kind, signal) {
       if (backfill === null) throw new UsageError('there are no API credentials to compare with');

@@ -102,7 +102,6 @@ export async function opsHarness(
     },
     async refetch(kind, ids) {
       asked.push(`refetch ${kind} ${ids.join(',')}`);
-      return { queued: ids.length };
     },
     async dryRun(kind) {
       asked.push(`dry run ${kind}`);

@@ -191,7 +191,8 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
       requireApi();
       const distinct = [...new Set(ids)];
       const target = `${kind}/${distinct.join(',')}`.slice(0, TARGET_MAX_CHARACTERS);
-      return await audit.change(actor, 'refetch', target, () => actions.refetch(kind, distinct, actor));
+      await audit.change(actor, 'refetch', target, () => actions.refetch(kind, distinct, actor));
+      return { queued: distinct.length };
     },
 
     releaseQuarantined: (actor: string, id: number): Promise<void> =>
