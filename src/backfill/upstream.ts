@@ -1,21 +1,20 @@
 import type { Lane } from '../compliance/budget.ts';
-import {
-  type CallOptions,
-  COLLECTIONS,
-  type ComplianceClient,
-  type Page,
-  type PageCallOptions,
-  type RecordAnswer,
-  recordPath,
+import type {
+  CallOptions,
+  ComplianceClient,
+  Page,
+  PageCallOptions,
+  RecordAnswer,
 } from '../compliance/client.ts';
 import { OtherRecordAnswered } from '../compliance/envelope.ts';
-import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
+import { isRefusal, isUnreadable, UpstreamError } from '../compliance/errors.ts';
 import type { FetchedKind, Kind, ListedKind } from '../compliance/kinds.ts';
 import { firstPageOf } from '../compliance/paging.ts';
 import { type Backoff, backoffMs, type Moment, momentOf } from '../platform/clock.ts';
-import { describeError, MirrorError } from '../platform/errors.ts';
+import { describeError } from '../platform/errors.ts';
 import type { ReadMoment, RepairStore } from '../store/store.ts';
 import { type Context, READ_BACKOFF, readMoment } from './context.ts';
+import { createMadeUpId } from './made-up-id.ts';
 
 /** After this many failures in a row all reads wait, so that an outage gets no storm of requests. */
 const PATIENCE_FAILURES = 3;
@@ -26,9 +25,6 @@ const OUTAGE_AFTER_MS = 30_000;
 
 /** Failing addresses to remember. If there are more, it is an outage, and they need not be told apart. */
 const FAILING_KEPT = 1_000;
-
-/** No service gives its records such an id. */
-const MADE_UP_ID = 'compliance-mirror-asks-whether-it-may-read';
 
 /**
  * The upstream counts as unreachable after this time without a useful answer: longer than one failed answer among good ones, and
@@ -46,18 +42,6 @@ const LOOKS_SHARE = 1 / 6;
 
 export const lookEveryMs = (requestsPerMinute: number): number =>
   Math.max(LOOK_EVERY_MS, 60_000 / (requestsPerMinute * LOOKS_SHARE));
-
-/** The service rejects the form of the made-up id, because its ids are numbers or UUIDs. So our credentials were accepted. */
-function refusesTheId({ status, excerpt }: UpstreamError): boolean {
-  return (status === 400 || status === 422) && !/^\s*</.test(excerpt ?? '');
-}
-
-/**
- * The service tells the made-up id from the id of a record, in its own way: some hide what they do not have behind a 403, and some
- * fail at an id that has not their form. Unlike a 500, any other 5xx may come from a proxy.
- */
-const isAboutMadeUpId = (error: UpstreamError) =>
-  isUnreadable(error) || error.status === 403 || error.status === 500;
 
 export interface UpstreamHealth {
   ok: boolean | null;
@@ -98,8 +82,6 @@ export type Witness = Pick<ReadMoment, 'beganAt' | 'endedAt'>;
 
 /** Only a few reads overlap, so one of the last few witnesses had ended before any given read began. */
 const WITNESSES_KEPT = 8;
-
-const isRefusal = ({ kind }: UpstreamError) => kind === 'unauthorized' || kind === 'forbidden';
 
 const isGarbled = ({ kind, cause }: UpstreamError) =>
   kind === 'malformed' && !(cause instanceof OtherRecordAnswered);
@@ -151,10 +133,10 @@ export function createUpstream(
   let looksAtOne = true;
   /** Kinds whose last look got an answer that nobody can use. */
   const unusableLooks = new Set<Kind>();
-  /** Checks with the made-up id that wait for the budget. All answers that come before one is sent share it. */
-  const unsentChecks = new Map<string, Promise<boolean>>();
   /** How long the last answer with the list of a kind took. */
   const listTookMs = new Map<Kind, number>();
+
+  const madeUpId = createMadeUpId({ ...options, read, noteForbidden });
 
   interface Asked {
     /** The record's id; null: the kind's list. */
@@ -422,71 +404,10 @@ export function createUpstream(
   ): Promise<Seen<RecordAnswer>> {
     const seen = await read(kind, id, lane, (call) => client.getRecord(kind, id, call), isAnswer);
     if (seen.answer.outcome === 'found') {
-      if (seen.answer.isUnnamed) await checkTellsApart(kind, id, lane);
+      if (seen.answer.isUnnamed) await madeUpId.checkTellsApart(kind, id, lane);
       await options.onReadable?.(kind, 'read');
     }
     return seen;
-  }
-
-  /**
-   * For an answer without an id. Throws if the service answers an id that nobody has made with a record too: then all ids get the
-   * same, such as a notice of maintenance, and it is about no record.
-   */
-  async function checkTellsApart(kind: FetchedKind, id: string, lane: Lane): Promise<void> {
-    const key = `${kind} ${lane}`;
-    const check = unsentChecks.get(key) ?? tellsApart(kind, lane, key);
-    unsentChecks.set(key, check);
-    if (await check) return;
-    throw new UpstreamError(
-      'malformed',
-      `GET ${recordPath(kind, id)}: the answer has no id, and an id that nobody has made is answered with a record too`,
-    );
-  }
-
-  async function tellsApart(kind: FetchedKind, lane: Lane, key: string): Promise<boolean> {
-    const ask: Ask<RecordAnswer> = (call) => {
-      const onSend = async () => {
-        unsentChecks.delete(key);
-        await call.onSend();
-      };
-      return client.getRecord(kind, MADE_UP_ID, { ...call, onSend });
-    };
-    try {
-      return (await read(kind, MADE_UP_ID, lane, ask, isAboutMadeUpId)).answer.outcome === 'missing';
-    } catch (error) {
-      if (error instanceof UpstreamError && isAboutMadeUpId(error)) return true;
-      unsentChecks.delete(key);
-      throw error;
-    }
-  }
-
-  /**
-   * Asks for an assessment that does not exist. No list shows assessments, so while none is `known`, a 404 for this id shows that
-   * we may read them. Throws MirrorError `unreadable_answer` if the service answers with a record, since it would then answer so
-   * for a deleted one too. While none is known, any other error is thrown too.
-   */
-  async function probe(kind: 'risk_assessment', lane: Lane, known: number): Promise<void> {
-    let text = `${COLLECTIONS[kind]}/${MADE_UP_ID}, an id that nobody has made, is answered `;
-    try {
-      const { answer } = await read(kind, MADE_UP_ID, lane, (call) =>
-        client.getRecord(kind, MADE_UP_ID, call),
-      );
-      const isUnknown = answer.outcome === 'missing';
-      if (isUnknown && !answer.isPage) return await options.onReadable?.(kind, 'absence');
-      // Reads of the known records will show more.
-      if (isUnknown && known > 0) return;
-      text += isUnknown ? 'with a web page' : 'with a record, so that an answer proves nothing';
-    } catch (error) {
-      if (signal.aborted || !(error instanceof UpstreamError)) throw error;
-      if (refusesTheId(error)) return await options.onReadable?.(kind, 'absence');
-      if (known > 0) return;
-      // Nothing else is known whose read could show that the credentials are accepted.
-      if (isRefusal(error)) await noteForbidden(kind, error, 1);
-      if (!isUnreadable(error)) throw error;
-      text = unreadableText(error);
-    }
-    await store.openGap({ reason: 'unreadable_answer', kind, recordId: null }, text, now());
-    throw new MirrorError('unreadable_answer', text);
   }
 
   return {
@@ -505,7 +426,7 @@ export function createUpstream(
       return { ...seen, read: { ...seen.read, isOfList: true } };
     },
     record: recordAt,
-    probe,
+    probe: madeUpId.probe,
     /**
      * Whether the API shows a record with this id. The text may be no id at all, so an answer that rejects it is no failure of the
      * service. Throws an UpstreamError of kind `malformed` if the answer cannot be understood.

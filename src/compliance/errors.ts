@@ -64,6 +64,10 @@ export class UnaddressableError extends MirrorError {
   }
 }
 
+/** The service does not accept our credentials, or they may not do this. */
+export const isRefusal = ({ kind }: UpstreamError): boolean =>
+  kind === 'unauthorized' || kind === 'forbidden';
+
 /** The service answered neither with a refusal nor with a failure, but we cannot use the answer. Only a person can repair that. */
 export function isUnreadable(error: UpstreamError): boolean {
   return error.kind === 'malformed' || error.kind === 'unexpected_status';
