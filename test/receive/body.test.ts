@@ -50,15 +50,19 @@ test('a body whose sender is gone before it is read is not waited for', async ()
   expect(bodies.heldBytes()).toBe(0);
 });
 
-test('a body that is given up holds nothing, though the rest of it is still read', async () => {
+test('a body that is given up holds nothing, though the rest of it is still read to its end', async () => {
   const bodies = createBodies(MIB);
   const incoming = request();
   for (const piece of ['five5', 'more5', 'last5']) incoming.write(piece);
+  incoming.end();
+  // All of it waits to be read, as for a body that was paused.
+  await settled(Promise.resolve());
   const reading = bodies.read(incoming, 7, 0);
   expect(await settled(reading)).toBe('too_large');
   // As Node does once the answer is sent.
   incoming.resume();
   await settled(reading);
+  expect(incoming.readableEnded).toBe(true);
   expect(bodies.heldBytes()).toBe(0);
 });
 
@@ -192,8 +196,10 @@ test('a body that is whole and waits for its answer never gives way: the new one
   const body = (await reading) as Buffer;
   const second = request();
   const late = bodies.read(second, 8_000, 8_000);
+  second.write(Buffer.alloc(1_500));
   second.write(Buffer.alloc(4_000));
   expect(await late).toBe('no_room');
+  expect(bodies.heldBytes()).toBe(8_000);
   bodies.release(body);
   expect(bodies.heldBytes()).toBe(0);
 });
