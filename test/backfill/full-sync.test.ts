@@ -1,16 +1,18 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { createFullSyncer } from '../../src/backfill/full-sync.ts';
+import type { Refetch } from '../../src/backfill/refetch.ts';
 import type { Upstream } from '../../src/backfill/upstream.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
 import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
+import { momentOf } from '../../src/platform/clock.ts';
+import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { openStore } from '../../src/store/open.ts';
 
 const WALL = 1_800_000_000_000;
 const SETTLE_MS = 1_000;
 
-/** Full syncs of the policies of a service that gives no total. Each time its list is read it shows the next of
- * `lists`. */
-async function policiesOf() {
+/** An empty mirror, and full syncs of it from a service that answers so. */
+async function mirror() {
   const store = await openStore(':memory:');
   onTestFinished(() => store.close());
   let steady = 0;
@@ -21,16 +23,39 @@ async function policiesOf() {
       steady += ms;
     },
   };
+  const syncerOver = (upstream: Partial<Upstream>, refetch: Refetch) =>
+    createFullSyncer({
+      store,
+      clock,
+      upstream: { noteWitness: () => undefined, ...upstream } as Upstream,
+      timing: { settleMs: SETTLE_MS },
+      pointers: DEFAULT_ID_POINTERS,
+      paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
+      random: () => 0,
+      signal: new AbortController().signal,
+      refetch,
+      onApplied: () => undefined,
+      onConcluded: () => undefined,
+      onProgress: () => undefined,
+      onFullSync: () => undefined,
+    });
+  return { store, clock, syncerOver };
+}
+
+/** Full syncs of the policies of a service that gives no total. Each time its list is read it shows the next of
+ * `lists`. */
+async function policiesOf() {
+  const { store, clock, syncerOver } = await mirror();
   const lists: string[][] = [];
   let readAt: number[] = [];
   let shown: string[] = [];
   const page: Upstream['page'] = async (_kind, at) => {
     if (at === 1) {
       shown = lists.shift()!;
-      readAt.push(steady);
+      readAt.push(clock.steady());
     }
     if (at > 1 && shown === ENDLESS) throw new UpstreamError('server', 'it answered 500');
-    const moment = { steady, wall: WALL + steady };
+    const moment = momentOf(clock);
     return {
       answer: {
         objects: at === 1 ? shown.map((id) => ({ id })) : [],
@@ -42,29 +67,15 @@ async function policiesOf() {
       },
       read: {
         number: await store.currentNumber(),
-        beganAt: steady,
-        endedAt: steady,
-        endedWall: WALL + steady,
+        beganAt: moment.steady,
+        endedAt: moment.steady,
+        endedWall: moment.wall,
       },
     };
   };
-  const syncer = createFullSyncer({
-    store,
-    clock,
-    upstream: { page, noteWitness: () => undefined } as unknown as Upstream,
-    timing: { settleMs: SETTLE_MS },
-    pointers: DEFAULT_ID_POINTERS,
-    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
-    random: () => 0,
-    signal: new AbortController().signal,
-    refetch: async () => expect.fail('only their list shows policies'),
-    onApplied: () => undefined,
-    onConcluded: () => undefined,
-    onProgress: () => undefined,
-    onFullSync: () => undefined,
-  });
+  const syncer = syncerOver({ page }, async () => expect.fail('only their list shows policies'));
   const fullSync = async () => {
-    steady += 60_000;
+    await clock.sleep(60_000);
     readAt = [];
     const { outcome, progress } = await syncer.fullSync('policy', 'test', 0);
     return { outcome, deleted: progress.deleted, unread: lists.length, readAt };
@@ -110,4 +121,43 @@ it('a policy that is gone is deleted by list scans that agree, after others, eac
   const { readAt, ...rest } = await fullSync();
   expect(rest).toEqual({ ...COMPLETE, deleted: 1 });
   expect(readAt.map((at) => at - readAt[0]!)).toEqual([0, SETTLE_MS, 2 * SETTLE_MS, 3 * SETTLE_MS]);
+});
+
+/** A full sync of three known assessments. `answers`: what each read of the second is answered with. */
+async function assessmentsOf(answers: (Awaited<ReturnType<Refetch>> | Error)[]) {
+  const { store, clock, syncerOver } = await mirror();
+  await store.makeDue('risk_assessment', ['r1', 'r2', 'r3'], momentOf(clock));
+  const applied = {
+    id: 'r1',
+    outcome: 'unchanged',
+    differences: [],
+    verified: true,
+    lagMs: null,
+    witness: true,
+    announced: false,
+    lacks: false,
+  } as const;
+  const syncer = syncerOver({ probe: async () => undefined }, async ({ id }) => {
+    const answer = id === 'r2' ? answers.shift() : undefined;
+    if (answer instanceof Error) throw answer;
+    return answer ?? { outcome: 'applied', applied };
+  });
+  return await syncer.fullSync('risk_assessment', 'test', 0);
+}
+
+const FAILED = { outcome: 'failed', error: 'it answered 500' } as const;
+const MISSING = { outcome: 'missing', missing: 'first' } as const;
+
+it.each([
+  ['cannot be read', [FAILED, FAILED, FAILED, FAILED], '1 of 3 records could not be read'],
+  ['cannot be read again after a 404', [MISSING, FAILED, FAILED, FAILED, FAILED], '1 of 3 records could not'],
+  ['is read in the end', [FAILED, FAILED, FAILED], null],
+])('assessments of which one %s', async (_, answers, error) => {
+  const result = await assessmentsOf([...answers]);
+  expect(result.outcome).toBe(error === null ? 'complete' : 'incomplete');
+  if (error !== null) expect(result.error).toContain(error);
+});
+
+it('a full sync ends with the failure of the database, though other reads go on', async () => {
+  await expect(assessmentsOf([new StoreUnavailable('the disk is full')])).rejects.toThrow('the disk is full');
 });
