@@ -121,11 +121,10 @@ export function createIdsBeside(
     /** Whether a 404 has come since the API last showed a record. While it has, no 404 counts. */
     let isUnproven = false;
 
-    /** Whether the 404s so far count. If the API shows no record any more, every id is asked for again. */
+    /** Whether the 404s so far count. If the API shows no record any more, the next step asks for every id again. */
     async function areProven(canCompare: CanCompare | null): Promise<boolean> {
       if (canCompare === null) return true;
       isUnproven &&= !(await canCompare());
-      if (isUnproven) answers.clear();
       return !isUnproven;
     }
 

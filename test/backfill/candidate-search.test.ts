@@ -20,13 +20,14 @@ function scene(events: UnreadEvent[], requestsPerMinute = 60) {
     /** Ids that it shows. */
     shown: new Set<string>(),
     /** Ids whose requests fail, and how. */
-    failing: new Map<string, 'server' | 'malformed'>(),
+    failing: new Map<string, 'server' | 'malformed' | 'network'>(),
     asked: [] as string[],
   };
   const mirror = {
     known: [] as string[],
     searched: [] as number[],
     named: [] as string[],
+    learned: [] as string[],
     openGaps: new Set<string>(),
   };
   const store = {
@@ -37,7 +38,7 @@ function scene(events: UnreadEvent[], requestsPerMinute = 60) {
       if (through > 0) mirror.searched.push(through);
       mirror.named.push(...named);
     },
-    learnPointer: async () => undefined,
+    learnPointer: async ({ path, isUsed }) => void mirror.learned.push(isUsed ? `${path}, used` : path),
     openGap: async ({ recordId }) => void mirror.openGaps.add(recordId!),
     resolveGap: async ({ recordId }) => mirror.openGaps.delete(recordId!),
   } as Partial<RepairStore> as RepairStore;
@@ -70,6 +71,14 @@ it('what the API does not know beside an id counts only if it shows a record aft
   expect([api.asked, mirror.searched]).toEqual([['ra_7', 'ra_8'], []]);
   expect(await search(can)).toEqual({ shown: [], restInMs: null });
   expect([api.asked, mirror.searched]).toEqual([['ra_7', 'ra_8', 'ra_7', 'ra_8'], [3]]);
+});
+
+it('an event that names nothing beside the unknown id is settled only if the API shows a record after that', async () => {
+  const { mirror, search } = scene([eventOf(3, { id: 'row_17' })]);
+  expect(await search(cannot)).toEqual({ shown: [], restInMs: 60_000 });
+  expect(mirror.searched).toEqual([]);
+  expect(await search(can)).toEqual({ shown: [], restInMs: null });
+  expect(mirror.searched).toEqual([3]);
 });
 
 it('what was answered while there was no record to compare with counts no more once there is one', async () => {
@@ -129,11 +138,12 @@ it('an id is asked for again for each event that names it, since its record may 
 
 it('while there is no record to compare with, an id is asked for once, and events go on being searched until one is found', async () => {
   const gone = Array.from({ length: 1_000 }, (_, n) => eventOf(n + 1, { id: 'row_17', ref: 'ra_0' }));
-  const { api, search } = scene([...gone, eventOf(1_001, { id: 'row_17', ref: 'ra_1' })]);
+  const { api, mirror, search } = scene([...gone, eventOf(1_001, { id: 'row_17', ref: 'ra_1' })]);
   api.shown.add('ra_1');
   expect(await search(null)).toEqual({ shown: [], restInMs: 15_000 });
   expect(await search(null)).toMatchObject({ shown: [{ id: 'ra_1' }], restInMs: null });
   expect(api.asked).toEqual(['ra_0', 'ra_1']);
+  expect([mirror.named, mirror.searched]).toEqual([['ra_1'], []]);
 });
 
 it('where a record was found before is asked first, and all else too if that is none or not the only likely place', async () => {
@@ -145,11 +155,13 @@ it('where a record was found before is asked first, and all else too if that is 
     eventOf(7, { id: 'row_17', first: { ref: 'ra_4' } }),
     eventOf(8, { id: 'row_17', first: { ref: 'ra_1' }, second: { ref: 'ra_5' } }),
   ];
-  const { api, search } = scene(events);
+  const { api, mirror, search } = scene(events);
   api.shown = new Set(['ra_1', 'ra_2', '79', 'ra_4', 'ra_5']);
   const { shown, restInMs } = await search(can);
   expect(shown.map(({ id }) => id)).toEqual(['ra_1', 'ra_2', '79', 'ra_1', 'ra_4', 'ra_1', 'ra_5']);
   expect([api.asked.includes('78'), restInMs]).toEqual([false, null]);
+  // Only proposed, and not where an event names several records.
+  expect(mirror.learned).toEqual(['ref', 'ref', 'number', 'first.ref', 'first.ref']);
 });
 
 it('a search ends at the second failure in a row, which is the service’s, and not at one for each of several ids', async () => {
@@ -164,9 +176,16 @@ it('a search ends at the second failure in a row, which is the service’s, and 
   expect(api.asked).toEqual(['ra_a', 'ra_c']);
 });
 
+it('a search ends at once where nothing answers, which is no gap of an id', async () => {
+  const { api, mirror, search } = scene([eventOf(3, { id: 'row_17', ref: 'ra_7', other: 'ra_8' })]);
+  api.failing.set('ra_7', 'network');
+  await expect(search(can)).rejects.toThrow(UpstreamError);
+  expect([api.asked, [...mirror.openGaps]]).toEqual([['ra_7'], []]);
+});
+
 it('a small budget too leaves a request a minute for searches, and the next one waits for no longer than that', async () => {
   const { api, clock, proof, search } = scene([eventOf(3, { id: 'row_17', ref: 'ra_7', other: 'ra_8' })], 1);
-  expect(proof.left()).toBe(1);
+  expect([proof.left(), scene([], 60).proof.left()]).toEqual([1, 15]);
   await clock.advance(5_000);
   expect(await search(can)).toEqual({ shown: [], restInMs: 60_000 });
   await clock.advance(40_000);
@@ -176,13 +195,18 @@ it('a small budget too leaves a request a minute for searches, and the next one 
   expect(api.asked).toEqual(['ra_7', 'ra_8']);
 });
 
-it('a policy has no address of its own, so no request asks for what may be its id', async () => {
+it('no request asks for what may be the id of a policy, which has no address, or of a record that an event reports deleted', async () => {
   const { mirror, proof } = scene([]);
   mirror.known.push('pol_1');
   const candidates = ['pol_1', 'pol_2'].map((id) => ({ id, path: id, place: 0, isNameable: true }));
-  const event = { ...eventOf(3, {}), kind: 'policy', type: 'policy.updated' } as const;
   const isShown = async () => true;
-  expect(await proof.provenOf(event, candidates, isShown)).toEqual([candidates[0]]);
+  for (const about of [
+    { kind: 'policy', type: 'policy.updated' },
+    { kind: 'vendor', type: 'vendor.removed' },
+  ] as const)
+    expect(await proof.provenOf({ ...eventOf(3, {}), ...about }, candidates, isShown)).toEqual([
+      candidates[0],
+    ]);
 });
 
 it('the gap of an answer that nobody understands ends with the search, also if another record can be compared with only then', async () => {
@@ -194,5 +218,9 @@ it('the gap of an answer that nobody understands ends with the search, also if a
   expect(mirror.openGaps).toEqual(new Set(['row_17']));
   api.failing.clear();
   expect(await search(can)).toEqual({ shown: [], restInMs: null });
+  expect(mirror.openGaps).toEqual(new Set());
+  // Of an answer to the id itself.
+  mirror.openGaps.add('row_17');
+  await beside.answered('risk_assessment', 'row_17', 'missing');
   expect(mirror.openGaps).toEqual(new Set());
 });

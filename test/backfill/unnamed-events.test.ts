@@ -134,12 +134,22 @@ it('an event is about the record that was proven for it, also where a place lear
   expect([...mirror.records]).toEqual([['evt_3', 'ra_7']]);
 });
 
+it('a place is not learned from an event in which another value was as likely', async () => {
+  const { api, mirror, events } = scene([
+    eventOf(3, { old: { risk_id: 'ra_1' }, present: { risk_id: 'ra_2' } }),
+  ]);
+  api.shown.add('ra_1');
+  await events.look();
+  expect([[...mirror.records], mirror.learned]).toEqual([[['evt_3', 'ra_1']], []]);
+});
+
 it('an event that cannot be processed once its record is found is put off with the reason', async () => {
-  const { api, mirror, events } = scene([eventOf(3, { risk: { ref: 'ra_3' } })]);
+  const { api, mirror, clock, events } = scene([eventOf(3, { risk: { ref: 'ra_3' } })]);
   api.shown.add('ra_3');
   mirror.refuses = 'evt_3';
   await events.look();
   expect([...mirror.putOff]).toEqual([['evt_3', 'cannot be read']]);
+  expect(mirror.until.get('evt_3')).toBe(clock.wall() + 60_000);
 });
 
 it('events whose searches the API always fails do not keep the others from their turn', async () => {
