@@ -574,13 +574,29 @@ describe('changes', () => {
     await failedEvent('evt_1');
     await post('/api/events/evt_1/discard');
     await post('/api/events/none/retry');
+    await post('/api/events/retry', { failed_for: 'no_record_id' });
     await post('/api/sync-runs', { kinds: ['policy'] });
+    await post('/api/records/vendor/ven_1/refetch');
+    await post('/api/quarantine/7/release');
+    const fullSync = await h.hold('vendor', ['v1', 'v2', 'v3']);
+    await post('/api/deletions/approve', { digest: await digestOf(fullSync) });
+    await post('/api/resume');
     h.context.actions.pause = () => Promise.reject(new Error('no'));
     expect((await post('/api/pause')).status).toBe(500);
     expect((await get('/api/audit')).body.items.toReversed()).toMatchObject([
       { actor: 'olga', action: 'event_discard', outcome: 'ok', target: 'evt_1' },
       { actor: 'olga', action: 'event_retry', outcome: 'not_possible', target: 'none' },
+      { actor: 'olga', action: 'events_retry', outcome: 'ok:0', target: 'no_record_id' },
       { actor: 'olga', action: 'sync', outcome: 'ok', target: 'policy' },
+      { actor: 'olga', action: 'refetch', outcome: 'ok', target: 'vendor/ven_1' },
+      { actor: 'olga', action: 'quarantine_release', outcome: 'not_possible', target: '7' },
+      {
+        actor: 'olga',
+        action: 'approve_deletions',
+        outcome: 'ok:3',
+        target: `vendor, sync run ${fullSync}`,
+      },
+      { actor: 'olga', action: 'resume', outcome: 'ok', target: null },
       { actor: 'olga', action: 'pause', outcome: 'failed', target: null },
     ]);
   });

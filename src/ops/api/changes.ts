@@ -209,7 +209,7 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
         if (gap.resolved_at === null && !isEndedByPerson(gap, context.facts().eventsOnly)) {
           throw conflict('not_by_a_person', whatEnds(gap));
         }
-        if (gap.resolved_at !== null || !(await store.settleGap(id, now()))) {
+        if (!(await store.settleGap(id, now()))) {
           throw conflict('resolved_already', 'It is resolved already.');
         }
       }),
