@@ -64,6 +64,92 @@ async function lived(wall: number): Promise<string> {
 /** As `pg_dump` and `pg_restore` would: the same rows in another database. */
 const copyOf = (url: string) => server.createDatabase(new URL(url).pathname.slice(1));
 
+/** Until the server is there again. */
+const comesBack = (store: Store) =>
+  expect
+    .poll(
+      () =>
+        beat(store).then(
+          () => true,
+          () => false,
+        ),
+      { timeout: 60_000 },
+    )
+    .toBe(true);
+
+// First, while the server has few databases: after each crash it syncs every file of all of them.
+describe('files of the server as they were earlier', () => {
+  it('are noticed by replicas that ran meanwhile, once by all of them', async () => {
+    const url = await lived(Date.now());
+    const stores = [await opened(url), await opened(url)];
+    const told = stores.map(watched);
+    const folder = String((await server.query('SHOW data_directory'))[0]!['data_directory']);
+    await server.halt('crash');
+    execFileSync('cp', ['-a', folder, `${folder}-earlier`]);
+    await server.start();
+    for (const store of stores) await comesBack(store);
+    await stores[0]!.accept({ events: [EVENT], unusable: [] }, now(), FACTS);
+    for (const store of stores) await beat(store);
+    expect(told.flat()).toEqual([]);
+    const epochs = new Set([await stores[0]!.epoch()]);
+
+    // The same files may be put back again.
+    for (const round of [1, 2]) {
+      await server.halt('crash');
+      rmSync(folder, { recursive: true });
+      execFileSync('cp', ['-a', `${folder}-earlier`, folder]);
+      await server.start();
+      for (const store of [...stores, ...stores]) await comesBack(store);
+      expect(await server.query('SELECT id FROM events', url)).toEqual([]);
+      expect(told.flat().sort()).toEqual(
+        Array.from({ length: round }, () => OPENED)
+          .flat()
+          .sort(),
+      );
+      expect(epochs.has(await stores[1]!.epoch())).toBe(false);
+      epochs.add(await stores[1]!.epoch());
+    }
+    rmSync(`${folder}-earlier`, { recursive: true });
+  }, 240_000);
+});
+
+describe('another server', () => {
+  it('that has taken over beneath a running service may lack what was accepted; one that was only started anew does not', async () => {
+    const url = await lived(Date.now());
+    const store = await opened(url);
+    const told = watched(store);
+    const heartbeat = () => store.readFact('heartbeat');
+    await server.halt('crash');
+    await server.start();
+    await comesBack(store);
+    expect(told).toEqual([]);
+    const last = await heartbeat();
+
+    // A standby of itself that is promoted: the cluster is the same, and goes on along another line of time.
+    const folder = String((await server.query('SHOW data_directory'))[0]!['data_directory']);
+    await server.halt('orderly');
+    const signal = join(folder, 'standby.signal');
+    writeFileSync(signal, '');
+    chownSync(signal, statSync(folder).uid, statSync(folder).gid);
+    await server.start();
+    await expect(beat(store)).rejects.toThrow();
+    expect(await heartbeat()).toBe(last);
+    expect(await server.query('SELECT pg_promote()')).toEqual([{ pg_promote: true }]);
+    // The new server takes deliveries before anybody has looked where it is.
+    await expect
+      .poll(() => store.accept({ events: [EVENT], unusable: [] }, now(), FACTS).catch(() => null), {
+        timeout: 60_000,
+      })
+      .not.toBeNull();
+    await comesBack(store);
+    expect(told).toEqual(OPENED);
+    await beat(store);
+    const gaps = await restoredGaps(store);
+    expect(gaps).toHaveLength(3);
+    expect(gaps[0]!.error).toContain(`accepted from ${last} to `);
+  }, 240_000);
+});
+
 describe('a database that was put back', () => {
   it('begins another epoch in its new place by itself, and says from when to when what was accepted is missing', async () => {
     const wall = Date.now() - 3_600_000;
@@ -156,89 +242,4 @@ describe('a database that was put back', () => {
     await beat(store);
     expect(await restoredGaps(store)).toHaveLength(3);
   });
-});
-
-/** Until the server is there again. */
-const comesBack = (store: Store) =>
-  expect
-    .poll(
-      () =>
-        beat(store).then(
-          () => true,
-          () => false,
-        ),
-      { timeout: 60_000 },
-    )
-    .toBe(true);
-
-describe('files of the server as they were earlier', () => {
-  it('are noticed by replicas that ran meanwhile, once by all of them', async () => {
-    const url = await lived(Date.now());
-    const stores = [await opened(url), await opened(url)];
-    const told = stores.map(watched);
-    const folder = String((await server.query('SHOW data_directory'))[0]!['data_directory']);
-    await server.halt('crash');
-    execFileSync('cp', ['-a', folder, `${folder}-earlier`]);
-    await server.start();
-    for (const store of stores) await comesBack(store);
-    await stores[0]!.accept({ events: [EVENT], unusable: [] }, now(), FACTS);
-    for (const store of stores) await beat(store);
-    expect(told.flat()).toEqual([]);
-    const epochs = new Set([await stores[0]!.epoch()]);
-
-    // The same files may be put back again.
-    for (const round of [1, 2]) {
-      await server.halt('crash');
-      rmSync(folder, { recursive: true });
-      execFileSync('cp', ['-a', `${folder}-earlier`, folder]);
-      await server.start();
-      for (const store of [...stores, ...stores]) await comesBack(store);
-      expect(await server.query('SELECT id FROM events', url)).toEqual([]);
-      expect(told.flat().sort()).toEqual(
-        Array.from({ length: round }, () => OPENED)
-          .flat()
-          .sort(),
-      );
-      expect(epochs.has(await stores[1]!.epoch())).toBe(false);
-      epochs.add(await stores[1]!.epoch());
-    }
-    rmSync(`${folder}-earlier`, { recursive: true });
-  }, 240_000);
-});
-
-describe('another server', () => {
-  it('that has taken over beneath a running service may lack what was accepted; one that was only started anew does not', async () => {
-    const url = await lived(Date.now());
-    const store = await opened(url);
-    const told = watched(store);
-    const heartbeat = () => store.readFact('heartbeat');
-    await server.halt('crash');
-    await server.start();
-    await comesBack(store);
-    expect(told).toEqual([]);
-    const last = await heartbeat();
-
-    // A standby of itself that is promoted: the cluster is the same, and goes on along another line of time.
-    const folder = String((await server.query('SHOW data_directory'))[0]!['data_directory']);
-    await server.halt('orderly');
-    const signal = join(folder, 'standby.signal');
-    writeFileSync(signal, '');
-    chownSync(signal, statSync(folder).uid, statSync(folder).gid);
-    await server.start();
-    await expect(beat(store)).rejects.toThrow();
-    expect(await heartbeat()).toBe(last);
-    expect(await server.query('SELECT pg_promote()')).toEqual([{ pg_promote: true }]);
-    // The new server takes deliveries before anybody has looked where it is.
-    await expect
-      .poll(() => store.accept({ events: [EVENT], unusable: [] }, now(), FACTS).catch(() => null), {
-        timeout: 60_000,
-      })
-      .not.toBeNull();
-    await comesBack(store);
-    expect(told).toEqual(OPENED);
-    await beat(store);
-    const gaps = await restoredGaps(store);
-    expect(gaps).toHaveLength(3);
-    expect(gaps[0]!.error).toContain(`accepted from ${last} to `);
-  }, 240_000);
 });
