@@ -1,7 +1,6 @@
 import { type Clock, type Moment, momentOf } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import type { Budget, Lane, Ticket } from './budget.ts';
-import type { Credentials } from './credentials.ts';
 import { holdsNothing, type List, listIn, recordIn, WRAPPERS } from './envelope.ts';
 import { UnaddressableError, UpstreamError, type UpstreamErrorKind } from './errors.ts';
 import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
@@ -67,6 +66,28 @@ export interface RefusedRequest {
   status: 401 | 403;
   method: string;
   route: string;
+}
+
+/** Who we are to the compliance service. */
+export interface Credentials {
+  /** The value of the Authorization header, asked for before each request. */
+  authorization(signal: AbortSignal): Promise<string>;
+  /**
+   * Renews the credentials after a 401 for the Authorization header `rejected`, unless another request has done so meanwhile.
+   * True: the request is worth another try. Absent: only an operator can renew them.
+   */
+  renew?(signal: AbortSignal, rejected: string): Promise<boolean>;
+  /** What is known about them without a request. Absent: nothing. */
+  standing?(): Promise<CredentialStanding>;
+}
+
+export interface CredentialStanding {
+  /** When they expire, wall-clock milliseconds; null: there are none yet. */
+  expiresWall: number | null;
+  /** Why they cannot be used until a person acts; null: no such reason is known. */
+  refusal: string | null;
+  /** The scopes that were granted, or asked for if the answer did not say; null: unknown. */
+  scopes: readonly string[] | null;
 }
 
 export interface ClientOptions {

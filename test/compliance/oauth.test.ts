@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createBudget } from '../../src/compliance/budget.ts';
+import type { Credentials } from '../../src/compliance/client.ts';
 import { createClient } from '../../src/compliance/client.ts';
-import { type Credentials, credentialsFor } from '../../src/compliance/credentials.ts';
+import { credentialsFor } from '../../src/compliance/credentials.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
 import {
   challengeOf,

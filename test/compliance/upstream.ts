@@ -2,8 +2,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import type { Budget } from '../../src/compliance/budget.ts';
 import { createBudget } from '../../src/compliance/budget.ts';
+import type { Credentials } from '../../src/compliance/client.ts';
 import { type ComplianceClient, createClient, type ObservedRequest } from '../../src/compliance/client.ts';
-import { apiKeyCredentials, type Credentials } from '../../src/compliance/credentials.ts';
+import { apiKeyCredentials } from '../../src/compliance/credentials.ts';
 import type { ComplianceSettings } from '../../src/platform/config.ts';
 import { HeldClock } from './held-clock.ts';
 
