@@ -482,8 +482,8 @@ describe('changes', () => {
 
   test('approval of what is no longer pending when it is given is rejected', async () => {
     const digest = await digestOf(await h.hold('vendor', ['v1', 'v2', 'v3']));
-    const approveDeletions: Harness['store']['approveDeletions'] = (syncRun, until) =>
-      h.store.approveDeletions(syncRun, until, []);
+    const approveDeletions: Harness['store']['approveDeletions'] = (kind, _ids, ...rest) =>
+      h.store.approveDeletions(kind, [], ...rest);
     h.app = createOps({ ...h.context, store: { ...h.context.store, approveDeletions } });
     expect((await post('/api/deletions/approve', { digest })).body.code).toBe('deletions_changed');
     expect(h.asked).toEqual([]);

@@ -180,8 +180,8 @@ test('beside an approval that ran out, the page says until when the other one la
   const fullSync = await h.hold('vendor', ['v1', 'v2', 'v3', 'v4']);
   const { wall } = h.now();
   const [over, lasting] = [wall - 60_000, wall + 60_000];
-  await h.store.approveDeletions(fullSync, over, ['v1']);
-  await h.store.approveDeletions(fullSync, lasting, ['v2']);
+  await h.store.approveDeletions('vendor', ['v1'], fullSync, over);
+  await h.store.approveDeletions('vendor', ['v2'], fullSync, lasting);
   const html = await (await h.app.request(`/sync-runs/${fullSync}`, { headers: bearer(OPERATE) })).text();
   const [, until] = /The approval lasts until <time datetime="([^"]+)"/.exec(html)!;
   expect(until).toBe(new Date(lasting).toISOString());

@@ -73,7 +73,7 @@ export interface Stages {
   deliver(sent: Sent, signedWall: number): Promise<Answer>;
   requestFullSync(kinds: readonly Kind[]): void;
   refetch(kind: Kind, id: string): void;
-  approve(syncRunId: number): Promise<void>;
+  approve(pending: { kind: Kind; ids: readonly string[]; syncRunId: number }): Promise<void>;
   discard(event: string): Promise<void>;
   release(quarantined: number): Promise<void>;
 }
@@ -293,9 +293,9 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
     },
     requestFullSync: (kinds) => running?.backfill.requestFullSync(kinds, 'operator'),
     refetch: (kind, recordId) => void running?.backfill.refetch(kind, [recordId]).catch(onError),
-    async approve(syncRunId) {
-      const { kind, ids } = await store.approveDeletions(syncRunId, own.wall() + APPROVED_FOR_MS);
-      if (ids.length === 0 || running === null) return;
+    async approve({ kind, ids, syncRunId }) {
+      const approved = await store.approveDeletions(kind, ids, syncRunId, own.wall() + APPROVED_FOR_MS);
+      if (approved.length === 0 || running === null) return;
       const { backfill, held } = running;
       if (held === null) backfill.requestFullSync([kind], 'operator');
       else await held.askForFullSync([kind], 'operator');

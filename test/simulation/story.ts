@@ -335,8 +335,8 @@ export function createStory<Alive extends Life>(
   async function doWhatPersonsMust(): Promise<void> {
     // Deletions that nobody can doubt: who knows the upstream approves them.
     const isSure = (of: { kind: Kind; ids: string[] }) => of.ids.every((id) => !model.alive(of.kind, id));
-    for (const { syncRunId } of invariants.quiet().deletions.filter(isSure)) {
-      await ask((stages) => stages.approve(syncRunId));
+    for (const pending of invariants.quiet().deletions.filter(isSure)) {
+      await ask((stages) => stages.approve(pending));
     }
     for (const id of invariants.hopeless()) {
       invariants.settledByPerson(id);

@@ -174,12 +174,12 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
       if (named === undefined) throw deletionsChanged();
       const { sync_run_id: syncRunId, kind } = named;
       const until = clock.wall() + APPROVAL_MS;
-      const { ids } = await audit.change(
+      const ids = await audit.change(
         actor,
         'approve_deletions',
         `${kind}, sync run ${syncRunId}`,
-        () => store.approveDeletions(syncRunId, until, named.ids),
-        (approved) => (approved.ids.length > 0 ? `ok:${approved.ids.length}` : 'not_possible'),
+        () => store.approveDeletions(kind, named.ids, syncRunId, until),
+        (approved) => (approved.length > 0 ? `ok:${approved.length}` : 'not_possible'),
       );
       if (ids.length === 0) throw deletionsChanged();
       // Only a full sync deletes, and by the timer the next one may begin after the approval has ended.

@@ -175,21 +175,17 @@ export function createDeletionVerbs(database: Database, records: Records) {
     isApproved: (kind: Kind, id: string, wall: number): Promise<boolean> =>
       isApproved(statements, kind, id, iso(wall)),
 
-    /** Approves the pending deletions of that sync run, or only `ids` of them. Returns the approved ids. */
+    /** Approves these deletions, as far as that sync run has found them. Returns the approved ids. */
     approveDeletions: (
+      kind: Kind,
+      ids: readonly string[],
       syncRunId: number,
       untilWall: number,
-      ids?: readonly string[],
-    ): Promise<{ kind: Kind; ids: string[] }> =>
+    ): Promise<string[]> =>
       database.transact(async (unit) => {
-        const among = ids === undefined ? sql`true` : unit.dialect.isAmong(pending.id, ids);
-        const approved = update(
-          pending,
-          { approvedUntil: iso(untilWall) },
-          sql`sync_run_id = ${syncRunId} AND ${among}`,
-        );
-        const rows = await unit.query<{ kind: Kind; id: string }>(sql`${approved} RETURNING kind, id`);
-        return { kind: rows[0]?.kind ?? 'policy', ids: rows.map((row) => row.id).sort() };
+        const named = sql`kind = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)} AND sync_run_id = ${syncRunId}`;
+        const approved = update(pending, { approvedUntil: iso(untilWall) }, named);
+        return (await idsOf(unit, sql`${approved} RETURNING id`)).sort();
       }),
 
     /** How many records wait for their second 404, and how many have it and wait for `concludeDeletions`. */

@@ -356,17 +356,12 @@ export function describeAbsences(open: OpenEngine): void {
         await showAll(scene, 'vendor', named(10));
         await prove(scene, 'vendor', named(4));
         expect((await scene.conclude('vendor', { syncRunId: fullSync.id })).pending).toEqual(named(4));
-        expect(await scene.store.approveDeletions(fullSync.id + 1, scene.now().wall + HOUR_MS)).toMatchObject(
-          {
-            ids: [],
-          },
-        );
-
         const until = scene.now().wall + HOUR_MS;
-        expect(await scene.store.approveDeletions(fullSync.id, until)).toEqual({
-          kind: 'vendor',
-          ids: named(4),
-        });
+        const approve = (kind: Kind, syncRunId: number) =>
+          scene.store.approveDeletions(kind, named(10), syncRunId, until);
+        expect(await approve('vendor', fullSync.id + 1)).toEqual([]);
+        expect(await approve('policy', fullSync.id)).toEqual([]);
+        expect(await approve('vendor', fullSync.id)).toEqual(named(4));
         expect(await live(scene, 'vendor')).toHaveLength(10);
         // Agreed to is not yet done.
         expect(await pending(scene)).toEqual([]);
@@ -389,15 +384,10 @@ export function describeAbsences(open: OpenEngine): void {
         await prove(scene, 'vendor', named(4));
         await scene.conclude('vendor', { syncRunId: fullSync.id });
         const until = scene.now().wall + HOUR_MS;
-        const agreed = await scene.store.approveDeletions(fullSync.id, until, [
-          'ven_1',
-          "'",
-          'ven_9',
-          'ven_3',
-        ]);
-        expect(agreed).toEqual({ kind: 'vendor', ids: ['ven_1', 'ven_3'] });
+        const approve = (ids: string[]) => scene.store.approveDeletions('vendor', ids, fullSync.id, until);
+        expect(await approve(['ven_1', "'", 'ven_9', 'ven_3'])).toEqual(['ven_1', 'ven_3']);
         expect(await pending(scene)).toEqual(['ven_0', 'ven_2']);
-        expect((await scene.store.approveDeletions(fullSync.id, until, [])).ids).toEqual([]);
+        expect(await approve([])).toEqual([]);
       }),
     );
 
@@ -408,7 +398,7 @@ export function describeAbsences(open: OpenEngine): void {
         await showAll(scene, 'vendor', named(10));
         await prove(scene, 'vendor', named(4));
         await scene.conclude('vendor', { syncRunId: fullSync.id });
-        await scene.store.approveDeletions(fullSync.id, scene.now().wall + HOUR_MS, named(3));
+        await scene.store.approveDeletions('vendor', named(3), fullSync.id, scene.now().wall + HOUR_MS);
         await prove(scene, 'vendor', named(4));
         const early = await scene.conclude('vendor', { unannounced: [] });
         expect(early.deleted.map((one) => one.id).sort()).toEqual(named(3));
@@ -433,7 +423,7 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.missing('vendor', 'last', blind)).toBe('unwitnessed');
         expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
 
-        await scene.store.approveDeletions(fullSync.id, scene.now().wall + HOUR_MS, ['last']);
+        await scene.store.approveDeletions('vendor', ['last'], fullSync.id, scene.now().wall + HOUR_MS);
         expect(await scene.missing('vendor', 'last', blind)).toBe('proven');
         expect(await scene.conclude('vendor')).toEqual({
           deleted: [{ id: 'last', cause: 'absence' }],
@@ -472,7 +462,7 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.openGaps()).toEqual(['deletion_pending risk_assessment -']);
         expect(await scene.missing(kind, 'ra_1')).toBe('unresolved_again');
 
-        await scene.store.approveDeletions(0, scene.now().wall + HOUR_MS, ['ra_1']);
+        await scene.store.approveDeletions(kind, ['ra_1'], 0, scene.now().wall + HOUR_MS);
         expect(await ask('ra_1')).toBe('approved');
         await prove(scene, kind, ['ra_1']);
         expect(await scene.conclude(kind)).toEqual({
@@ -523,7 +513,7 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([
           { kind, count: 1, sync_run_id: asking[0] },
         ]);
-        await scene.store.approveDeletions(asking[0]!, scene.now().wall + HOUR_MS, ['ra_1']);
+        await scene.store.approveDeletions(kind, ['ra_1'], asking[0]!, scene.now().wall + HOUR_MS);
         await prove(scene, kind, ['ra_1']);
         expect((await scene.conclude(kind)).deleted).toHaveLength(1);
 
@@ -548,7 +538,7 @@ export function describeAbsences(open: OpenEngine): void {
         await showAll(scene, 'vendor', named(10));
         await prove(scene, 'vendor', named(4));
         await scene.conclude('vendor', { syncRunId: fullSync.id });
-        await scene.store.approveDeletions(fullSync.id, scene.now().wall + HOUR_MS);
+        await scene.store.approveDeletions('vendor', named(4), fullSync.id, scene.now().wall + HOUR_MS);
         expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([]);
         scene.pass(HOUR_MS - SETTLE_MS);
         await prove(scene, 'vendor', named(4));

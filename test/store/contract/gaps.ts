@@ -447,7 +447,7 @@ export function describeGaps(open: OpenEngine): void {
         ]);
         await scene.apply('vendor', vendors(1));
         expect(scene.toldOfGaps()).toEqual([]);
-        await scene.store.approveDeletions(fullSync.id, scene.now().wall + 3_600_000);
+        await scene.store.approveDeletions('vendor', ['ven_1'], fullSync.id, scene.now().wall + 3_600_000);
         await proveGone(scene, ['ven_1']);
         expect((await scene.conclude('vendor')).deleted).toHaveLength(1);
         expect(scene.toldOfGaps()).toEqual(['resolved deletion_pending vendor - after 10 s']);

@@ -292,7 +292,7 @@ export function describeLists(open: OpenEngine): void {
           [['c', null]],
         ]);
         const until = scene.now().wall + 1000;
-        await scene.store.approveDeletions(syncRunId, until);
+        await scene.store.approveDeletions('policy', ['a', 'b', 'c'], syncRunId, until);
         expect(await page('policy/b')).toEqual([['c', isoOf(until)]]);
         expect(await scene.store.listPendingDeletions({ syncRunId: syncRunId + 1 }, { limit: 2 })).toEqual(
           [],

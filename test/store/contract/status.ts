@@ -638,7 +638,7 @@ export function describeStatus(open: OpenEngine): void {
         const gap = { reason: 'deletion_pending', kind: 'policy', recordId: null } as const;
         await scene.store.openGap(gap, null, scene.now());
         const approve = async (until: number, ids: string[]) => {
-          await scene.store.approveDeletions(fullSync.id, until, ids);
+          await scene.store.approveDeletions('policy', ids, fullSync.id, until);
           return (await status(scene)).verdict;
         };
         const later = scene.now().wall + 60 * MINUTE_MS;
