@@ -1,6 +1,6 @@
 import type { Kind } from '../compliance/kinds.ts';
-import type { Column, SQL, Table } from './drizzle.ts';
 import type { StoreSummary } from './reports.ts';
+import type { Column, SQL, Table } from './schema.ts';
 import type { Field, GapChange } from './values.ts';
 
 /** What verbs use of a database. It is the same on both engines, so that each verb is written once. */
@@ -141,4 +141,18 @@ export interface Database {
   ): Promise<T>;
   /** One atomic unit without numbers. Units that name the same table run one after another. */
   transactApart<T>(table: Table | null, work: (unit: Sql) => Promise<T>): Promise<T>;
+}
+
+export type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
+
+/** Runs one call after another, in order. If one fails, only its own caller is told. */
+export function turns(): InTurn {
+  let last: Promise<void> = Promise.resolve();
+  return async (work) => {
+    const mine = last.then(work);
+    const nothing = () => undefined;
+    last = mine.then(nothing, nothing);
+    // A new promise: `mine` counts as handled, so Node would not report a failure that its caller ignores.
+    return await mine;
+  };
 }

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { type StoreUnavailable, UsageError } from '../platform/errors.ts';
-import type { Exposure, PostgresSettings } from './postgres/address.ts';
+import type { Exposure, PostgresSettings } from './postgres/pool.ts';
 import {
   type BackupOptions,
   type BackupResult,
@@ -61,7 +61,7 @@ export function probePlace(url: string): void {
 
 /** What others could do to the connection to the database, as far as its address tells. Null: nothing. */
 export async function databaseExposure(url: string, settings: PostgresSettings): Promise<Exposure | null> {
-  return isPostgres(url) ? (await import('./postgres/address.ts')).exposureOf(url, settings) : null;
+  return isPostgres(url) ? (await import('./postgres/pool.ts')).exposureOf(url, settings) : null;
 }
 
 /** PostgreSQL: several processes may serve one database. */
@@ -141,7 +141,8 @@ function linkTarget(path: string): string | null {
  * system ends that transaction with the process, even if it is killed. Readers of the database are not blocked.
  */
 export function lockFile(url: string, startedAt: string): FileLock {
-  if (isPostgres(url)) return NOTHING_TO_LOCK;
+  // Several processes may serve a PostgreSQL database: leases keep them apart.
+  if (isPostgres(url)) return { announce: () => undefined, release: () => undefined };
   const path = sqlitePath(url);
   const db = tryLock(path);
   if (db === null) {
@@ -173,9 +174,6 @@ export function lockFile(url: string, startedAt: string): FileLock {
   }
   return { announce: note, release };
 }
-
-/** Several processes may serve a PostgreSQL database: leases keep them apart. */
-const NOTHING_TO_LOCK: FileLock = { announce: () => undefined, release: () => undefined };
 
 /** The running service that has locked the file at `url`, or null; always null for PostgreSQL. */
 export function holderOf(url: string): LockHolder | null {

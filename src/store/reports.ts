@@ -74,12 +74,7 @@ export interface EventFilter extends Period {
   recordId?: string | undefined;
 }
 
-export interface EventPaging extends Paging {
-  /** Instead of `EVENTS_LOOKED_AT`. */
-  lookAt?: number;
-}
-
-export interface DeliveryPaging extends EventPaging {
+export interface DeliveryPaging extends Paging {
   /** The `newest` of an earlier page; only later deliveries. */
   above?: string | undefined;
 }
@@ -123,6 +118,8 @@ export interface Period {
 export interface Paging {
   limit: number;
   after?: string | undefined;
+  /** Instead of `EVENTS_LOOKED_AT`, `RECORDS_LOOKED_AT` or `NAMES_LOOKED_AT`. */
+  lookAt?: number | undefined;
 }
 
 export const PAGE_LIMIT_MAX = 500;
@@ -146,8 +143,6 @@ export type RecordOrder = 'id' | 'name' | 'changed';
 export interface RecordPaging extends Paging {
   /** Default: by id. */
   order?: RecordOrder | undefined;
-  /** Instead of `RECORDS_LOOKED_AT` and `NAMES_LOOKED_AT`. */
-  lookAt?: number | undefined;
 }
 
 export interface RecordPage extends Omit<Page<RecordReport>, 'looked_back_to'> {

@@ -3,13 +3,12 @@ import { createBackfillVerbs } from './units/backfill.ts';
 import { createDeletionVerbs } from './units/deletions.ts';
 import { createDueVerbs } from './units/due.ts';
 import { createEventVerbs } from './units/events.ts';
-import { createFieldVerbs } from './units/fields.ts';
 import { createOperatorVerbs } from './units/operators.ts';
 import { createProcessingVerbs, type Engine } from './units/processing.ts';
 import { createReplicaVerbs } from './units/replicas.ts';
 import { createReports } from './units/reports.ts';
-import { createRetentionVerbs } from './units/retention.ts';
 import { createFullSyncVerbs } from './units/sync-runs.ts';
+import { createFieldVerbs, createRetentionVerbs } from './units/upkeep.ts';
 import type { ClaimedEvent, GapChange, Notice, Now } from './values.ts';
 
 /**
@@ -40,15 +39,13 @@ interface NoticeStore {
   listen(onNotice: (notice: Notice) => void): Promise<{ stop: () => Promise<void> }>;
 }
 
-export interface InboxStore
-  extends ClaimStore,
-    ReturnType<typeof createEventVerbs>,
-    ReturnType<typeof createProcessingVerbs> {}
-export interface BackfillStore
-  extends ReturnType<typeof createDueVerbs>,
-    ReturnType<typeof createBackfillVerbs>,
-    ReturnType<typeof createDeletionVerbs>,
-    ReturnType<typeof createFullSyncVerbs> {}
+export type InboxStore = ClaimStore &
+  ReturnType<typeof createEventVerbs> &
+  ReturnType<typeof createProcessingVerbs>;
+export type BackfillStore = ReturnType<typeof createDueVerbs> &
+  ReturnType<typeof createBackfillVerbs> &
+  ReturnType<typeof createDeletionVerbs> &
+  ReturnType<typeof createFullSyncVerbs>;
 export type OperatorStore = ReturnType<typeof createOperatorVerbs>;
 export type RetentionStore = ReturnType<typeof createRetentionVerbs>;
 export type ReportStore = ReturnType<typeof createReports>;
@@ -59,14 +56,7 @@ export type RepairStore = BackfillStore &
   Pick<InboxStore, 'retryEvent' | 'failedWithoutRecord'> &
   Pick<OperatorStore, 'audit'>;
 
-export interface Store
-  extends InboxStore,
-    BackfillStore,
-    OperatorStore,
-    RetentionStore,
-    ReturnType<typeof createFieldVerbs>,
-    ReportStore,
-    ReplicaStore {
+export interface Store extends ReturnType<typeof createVerbs>, ClaimStore, NoticeStore {
   readonly engine: 'sqlite' | 'postgres';
   /**
    * Calls `onChange` for each gap that this process opens or resolves: after the commit, before the verb resolves. The first callback

@@ -220,28 +220,12 @@ export interface Conclusion {
   pending: string[];
 }
 
+// biome-ignore format: names side by side
 export type GapReason =
-  | 'downtime'
-  | 'upstream_unavailable'
-  | 'credentials_rejected'
-  | 'rejected_timestamp'
-  | 'rejected_signatures'
-  | 'no_signing_secret'
-  | 'unresolved'
-  | 'unreadable_answer'
-  | 'unproven_id'
-  | 'unaddressable'
-  | 'failed_event'
-  | 'no_record_id'
-  | 'trimmed_event'
-  | 'unusable_delivery'
-  | 'conflicting_content'
-  | 'total_mismatch'
-  | 'silence'
-  | 'list_incomplete'
-  | 'deletions_unproven'
-  | 'deletion_pending'
-  | 'restored';
+  | 'downtime' | 'upstream_unavailable' | 'credentials_rejected' | 'rejected_timestamp' | 'rejected_signatures'
+  | 'no_signing_secret' | 'unresolved' | 'unreadable_answer' | 'unproven_id' | 'unaddressable' | 'failed_event' | 'no_record_id'
+  | 'trimmed_event' | 'unusable_delivery' | 'conflicting_content' | 'total_mismatch' | 'silence' | 'list_incomplete'
+  | 'deletions_unproven' | 'deletion_pending' | 'restored';
 
 export interface GapKey {
   reason: GapReason;
@@ -340,15 +324,9 @@ export interface StoredTokens {
 
 // ─── retention ──────────────────────────────────────────────────────────────────────────────────────────
 
+// biome-ignore format: names side by side
 export type TrimmedThing =
-  | 'event_bodies'
-  | 'quarantine_bodies'
-  | 'duplicates'
-  | 'rejections'
-  | 'events'
-  | 'changes'
-  | 'audit'
-  | 'event_ids'
+  | 'event_bodies' | 'quarantine_bodies' | 'duplicates' | 'rejections' | 'events' | 'changes' | 'audit' | 'event_ids'
   | 'registrations';
 
 export interface TrimStep {

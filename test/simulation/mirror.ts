@@ -1,6 +1,6 @@
+import { turns } from '../../src/store/database.ts';
 import { connect } from '../../src/store/sqlite/connection.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';
-import { turns } from '../../src/store/turns.ts';
 import { createMortal, DiskFull, type Life, READING } from './life.ts';
 import { type Site, startStages } from './stages.ts';
 

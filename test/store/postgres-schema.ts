@@ -1,5 +1,4 @@
-import { drizzleModule } from '../../src/store/drizzle.ts';
-import { CLAIMS, tablesOf, type Vocabulary } from '../../src/store/schema.ts';
+import { CLAIMS, drizzleModule, tablesOf, type Vocabulary } from '../../src/store/schema.ts';
 
 const { sql } = drizzleModule('drizzle-orm');
 const {

@@ -2,10 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseJson } from '../../src/compliance/json.ts';
 import {
-  asInstant,
   escapedJson,
   escapeText,
-  instantOf,
   parseEscapedJson,
   TYPES,
   unescapeText,
@@ -75,13 +73,11 @@ describe('instants', () => {
   const read = TYPES.getTypeParser(1184) as (text: string) => string;
 
   it.each([
-    ['2026-11-01T12:00:00.123Z', '2026-11-01T12:00:00.123Z', '2026-11-01 12:00:00.123+00'],
-    ['0000-02-29T00:00:00.000Z', '0001-02-29 00:00:00.000+00 BC', '0001-02-29 00:00:00+00 BC'],
-    ['-000001-12-31T23:00:00.000Z', '0002-12-31 23:00:00.000+00 BC', '0002-12-31 23:00:00+00 BC'],
-    ['+010000-01-01T00:00:00.000Z', '10000-01-01T00:00:00.000Z', '10000-01-01 00:00:00+00'],
-  ])('%s is written %s, and read back', (iso, written, asTheServerSays) => {
-    expect(asInstant(iso)).toBe(written);
-    expect(instantOf(Date.parse(iso))).toBe(written);
+    ['2026-11-01T12:00:00.123Z', '2026-11-01 12:00:00.123+00'],
+    ['0000-02-29T00:00:00.000Z', '0001-02-29 00:00:00+00 BC'],
+    ['-000001-12-31T23:00:00.000Z', '0002-12-31 23:00:00+00 BC'],
+    ['+010000-01-01T00:00:00.000Z', '10000-01-01 00:00:00+00'],
+  ])('%s is read from %s', (iso, asTheServerSays) => {
     expect(read(asTheServerSays)).toBe(iso);
   });
 

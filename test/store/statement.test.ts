@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
-import { createWriter, drizzleModule } from '../../src/store/drizzle.ts';
-import { events, gaps } from '../../src/store/schema.ts';
-import { columnsAs, insertInto, isOneOf, set, sql } from '../../src/store/units/sql.ts';
+import { drizzleModule, events, gaps } from '../../src/store/schema.ts';
+import { columnsAs, createWriter, insertInto, isOneOf, set, sql } from '../../src/store/units/sql.ts';
 
 const { asc, count, eq } = drizzleModule('drizzle-orm');
 const { PgDialect } = drizzleModule('drizzle-orm/pg-core');

@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { MirrorError, NotMigrated, StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
-import { errorFromMessage, portVerbs } from '../../src/store/sqlite/thread.ts';
-import { CLAIM_KEYS, compactVerbs, errorToMessage, toColumns } from '../../src/store/sqlite/thread-worker.ts';
+import {
+  compactVerbs,
+  errorFromMessage,
+  errorToMessage,
+  portVerbs,
+} from '../../src/store/sqlite/thread-worker.ts';
 import type {
   ClaimedEvent,
   InboxStore,
@@ -83,7 +87,6 @@ function verbsAcross(store: Partial<InboxStore>) {
     accept: message(verbs.accept),
     claimEvents: message(verbs.claimEvents),
     applyEvents: message(verbs.applyEvents),
-    releaseEvents: message(verbs.releaseEvents),
     applyReads: message(verbs.applyReads),
   });
 }
@@ -124,32 +127,10 @@ it('claimed events stay where they are, but for who holds them, and outcomes cro
       given.push(events);
       return outcomesOf(claim);
     },
-    async releaseEvents(events) {
-      given.push(events);
-    },
   });
   const got = await verbs.claimEvents('me', 3, 1, NOW);
   expect(got).toEqual(claimed.map(told));
   const [one, , three] = got;
   expect(await verbs.applyEvents([one!, three!], RULES, NOW)).toEqual(outcomesOf((seq) => told(claim(seq))));
-  // What was worked on is nobody's any more, and another's claim is not ours.
-  await verbs.releaseEvents([...got, { ...claim(2), owner: 'another' }]);
-  expect(given).toEqual([[claim(1), claim(3)], [claim(2)]]);
-});
-
-it('claimed events are not kept once they are deferred, or were discarded meanwhile', async () => {
-  const released: unknown[] = [];
-  const verbs = compactVerbs({
-    claimEvents: async () => [claim(1), claim(2), claim(3)],
-    applyEvents: async () => [],
-    deferEvent: async () => undefined,
-    async releaseEvents(events) {
-      released.push(...events);
-    },
-  } as Partial<InboxStore> as Store);
-  await verbs.claimEvents('me', 3, 1, NOW);
-  await verbs.deferEvent({ event: claim(1), retryAtMs: null, error: 'why' }, NOW, TIMING);
-  await verbs.applyEvents(toColumns([claim(2)], CLAIM_KEYS), RULES, NOW);
-  await verbs.releaseEvents(toColumns([claim(1), claim(2), claim(3)], CLAIM_KEYS));
-  expect(released).toEqual([claim(3)]);
+  expect(given).toEqual([[1, 3].map((seq) => ({ seq, owner: 'me' }))]);
 });

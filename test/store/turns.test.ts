@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { alternatingTurns, turns } from '../../src/store/turns.ts';
+import { turns } from '../../src/store/database.ts';
+import { alternatingTurns } from '../../src/store/postgres/pool.ts';
 
 it('each has its turn after the one before it, whatever became of that', async () => {
   const inTurn = turns();

@@ -1,13 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { type Database, numbersFrom, type Sql, type Unit } from '../database.ts';
-import type { SQL, Table } from '../drizzle.ts';
-import { alternatingTurns } from '../turns.ts';
+import type { SQL, Table } from '../schema.ts';
 import { sql } from '../units/sql.ts';
-import { CONNECT_TIMEOUT_MS, clientConfig, type PostgresSettings, STATEMENT_TIMEOUT_MS } from './address.ts';
 import { DIALECT, escapeText, pagesBy, write } from './dialect.ts';
 import { ConnectionLost, endsConnection, isRetryable, translate } from './failures.ts';
-import { createPool, endConnections, limiter } from './pool.ts';
+import {
+  alternatingTurns,
+  CONNECT_TIMEOUT_MS,
+  clientConfig,
+  createPool,
+  endConnections,
+  limiter,
+  type PostgresSettings,
+  STATEMENT_TIMEOUT_MS,
+} from './pool.ts';
 
 const DEFAULT_SCHEMA = 'public';
 
@@ -186,16 +193,12 @@ export function createDatabase(
           return value;
         }),
       atOneMoment: (work) =>
-        retrying(() =>
-          limited(() =>
-            pool.onConnection((client) =>
-              inTransaction(client, ONE_MOMENT, async (opened) => {
-                const [, result] = await allWhenSettled([opened, work(sqlOn(client))]);
-                await commit(client, [], '');
-                return result;
-              }),
-            ),
-          ),
+        alone((client) =>
+          inTransaction(client, ONE_MOMENT, async (opened) => {
+            const [, result] = await allWhenSettled([opened, work(sqlOn(client))]);
+            await commit(client, [], '');
+            return result;
+          }),
         ),
     };
   }

@@ -1,8 +1,8 @@
 import pg from 'pg';
 import { parseJson } from '../../compliance/json.ts';
 import { type Dialect, PAGE_BYTES, type RowsOfRecord, type Sql } from '../database.ts';
-import { type Column, createWriter, drizzleModule, type SQL } from '../drizzle.ts';
-import { LAST, sql, withDefaults } from '../units/sql.ts';
+import { type Column, drizzleModule, type SQL } from '../schema.ts';
+import { createWriter, LAST, sql, withDefaults } from '../units/sql.ts';
 
 /** PostgreSQL's SQL, for the verbs that are written once for both engines. */
 
@@ -213,17 +213,6 @@ function isoYear(year: number, rest: string): string {
   return `${year < 0 ? '-' : '+'}${String(Math.abs(year)).padStart(6, '0')}-${rest}`;
 }
 
-/** An ISO instant as PostgreSQL can read it: it accepts neither more than four digits of a year nor year 0. */
-export function asInstant(iso: string): string {
-  if (iso.length === 24 && !iso.startsWith('0000')) return iso;
-  const [, sign = '', digits, rest] = /^([+-]?)(\d+)-(.*)Z$/.exec(iso) ?? [];
-  const year = Number(`${sign}${digits}`);
-  if (year > 0) return `${year}-${rest}Z`;
-  return `${String(1 - year).padStart(4, '0')}-${rest?.replace('T', ' ')}+00 BC`;
-}
-
-export const instantOf = (wall: number): string => asInstant(new Date(wall).toISOString());
-
 /**
  * The columns of a batch are parameters in PostgreSQL's binary format, for which pg sends a Buffer unchanged. In a text format, the quotes
  * and backslashes of every body would be escaped here and parsed there, which was most of a batch's cost.
@@ -255,30 +244,33 @@ export function textArray(texts: readonly (string | null)[]): Buffer {
 
 /** Of safe integers. Clocks give fractions, which no column has. */
 export const bigintArray = (numbers: readonly (number | null)[]): Buffer =>
-  integers(INT8, numbers, (number) => BigInt(Math.round(number)));
+  arrayOf(INT8, INTEGER_BYTES, numbers, (array, number, at) =>
+    array.writeBigInt64BE(BigInt(Math.round(number)), at),
+  );
 
 /** Of milliseconds since 1970. The server rejects instants before 4713 BC. */
 export const timestampArray = (walls: readonly (number | null)[]): Buffer =>
-  integers(TIMESTAMPTZ, walls, (wall) => BigInt(Math.trunc(wall) - EPOCH_MS) * 1000n);
+  arrayOf(TIMESTAMPTZ, INTEGER_BYTES, walls, (array, wall, at) =>
+    array.writeBigInt64BE(BigInt(Math.trunc(wall) - EPOCH_MS) * 1000n, at),
+  );
 
-function integers(type: number, numbers: readonly (number | null)[], of: (number: number) => bigint): Buffer {
-  const array = Buffer.allocUnsafe(HEADER_BYTES + numbers.length * (LENGTH_BYTES + INTEGER_BYTES));
-  let at = writeHeader(array, type, numbers.length);
-  for (const number of numbers) {
-    at = array.writeInt32BE(number === null ? NULL_LENGTH : INTEGER_BYTES, at);
-    if (number !== null) at = array.writeBigInt64BE(of(number), at);
+const booleanArray = (flags: readonly boolean[]): Buffer =>
+  arrayOf(BOOL, 1, flags, (array, flag, at) => array.writeUInt8(Number(flag), at));
+
+/** Of values that all have this many bytes. `write` returns where the next value begins. */
+function arrayOf<T>(
+  type: number,
+  bytes: number,
+  values: readonly (T | null)[],
+  write: (array: Buffer, value: T, at: number) => number,
+): Buffer {
+  const array = Buffer.allocUnsafe(HEADER_BYTES + values.length * (LENGTH_BYTES + bytes));
+  let at = writeHeader(array, type, values.length);
+  for (const value of values) {
+    at = array.writeInt32BE(value === null ? NULL_LENGTH : bytes, at);
+    if (value !== null) at = write(array, value, at);
   }
   return array.subarray(0, at);
-}
-
-function booleanArray(flags: readonly boolean[]): Buffer {
-  const array = Buffer.allocUnsafe(HEADER_BYTES + flags.length * (LENGTH_BYTES + 1));
-  let at = writeHeader(array, BOOL, flags.length);
-  for (const flag of flags) {
-    at = array.writeInt32BE(1, at);
-    at = array.writeUInt8(Number(flag), at);
-  }
-  return array;
 }
 
 /** A column of a batch, by its type. Values of jsonb columns are texts, made by `escapedJson`, and the statement converts them. */

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { KINDS } from '../../compliance/kinds.ts';
 import { payloadIn } from '../../compliance/pointers.ts';
-import type { Sql, Unit } from '../database.ts';
-import type { SQL } from '../drizzle.ts';
-import type { AcceptOutcome, ClaimedEvent, ClaimStore, DirtyTiming, IncomingEvent, Now } from '../store.ts';
+import type { Sql } from '../database.ts';
+import type { SQL } from '../schema.ts';
+import type { ClaimedEvent, ClaimStore, DirtyTiming, IncomingEvent, Now } from '../store.ts';
 import {
   CLAIM_BYTES,
   CLAIM_SCAN_FACTOR,
@@ -12,18 +12,9 @@ import {
   waitsForProcessing,
 } from '../units/processing.ts';
 import { hasNewState, loadRecords, TABLE_OF } from '../units/records.ts';
-import { idsOf, sql } from '../units/sql.ts';
+import { idsOf, iso, sql } from '../units/sql.ts';
 import type { PostgresDatabase } from './connection.ts';
-import {
-  bigintArray,
-  bytesOf,
-  type Counted,
-  instantOf,
-  textArray,
-  timestampArray,
-  uncounted,
-  upTo,
-} from './dialect.ts';
+import { bigintArray, bytesOf, type Counted, textArray, timestampArray, uncounted, upTo } from './dialect.ts';
 import { dirtyColumns, RECORDS, saveRecords } from './records.ts';
 
 /** The event is never processed, so the assessments that it names must become known when it is accepted. */
@@ -42,52 +33,7 @@ function acceptedBy(events: readonly IncomingEvent[], now: Now, timing: DirtyTim
     ${textArray(events.map((event) => event.kind))}, ${textArray(events.map((event) => event.recordId))},
     ${textArray(events.map((event) => (waitsForProcessing(event) ? 'pending' : 'ignored')))},
     ${textArray(events.map((event) => event.body))}, ${dirtyColumns(dirtied)}, ${now.steady}, ${now.steady + timing.settleMs},
-    ${instantOf(now.wall)}, ${textArray(events.map((event) => event.address ?? null))})`;
-}
-
-/**
- * Accepts a group of new events with one statement and one round trip, because all replicas wait while the counter is locked.
- *
- * Null, with nothing done, for the few other groups: an id is known or twice in the group, or an event is not processed.
- */
-async function acceptNew(
-  database: PostgresDatabase,
-  events: readonly IncomingEvent[],
-  now: Now,
-  timing: DirtyTiming,
-): Promise<AcceptOutcome[] | null> {
-  const ids = new Set(events.map((event) => event.id));
-  if (events.length === 0 || ids.size < events.length || events.some(isNotProcessed)) return null;
-  const { result: before, durable } = await database.transactAtOnce<number | null>(
-    acceptedBy(events, now, timing),
-  );
-  if (before === null) return null;
-  await durable;
-  return events.map((_, index) => ({ status: 'accepted', seq: before + index + 1 }));
-}
-
-/** While this transaction has the counter locked, no other one accepts events. It has taken no number yet. */
-async function insertNew(
-  unit: Unit,
-  events: readonly IncomingEvent[],
-  now: Now,
-  timing: DirtyTiming,
-): Promise<(number | null)[]> {
-  if (events.length === 0) return [];
-  const ids = textArray(events.map((event) => event.id));
-  const known = await idsOf(
-    unit,
-    sql`SELECT id FROM events WHERE id = ANY (${ids}::text[]) UNION ALL SELECT id FROM trimmed_events WHERE id = ANY (${ids}::text[])`,
-  );
-  const seen = new Set(known);
-  const numbers = events.map(({ id }) => {
-    if (seen.has(id)) return null;
-    seen.add(id);
-    return unit.numbers.next();
-  });
-  const fresh = events.filter((_, nth) => numbers[nth] !== null);
-  if (fresh.length > 0) unit.send(sql`SELECT ${acceptedBy(fresh, now, timing)}`);
-  return numbers;
+    ${iso(now.wall)}, ${textArray(events.map((event) => event.address ?? null))})`;
 }
 
 /**
@@ -128,7 +74,7 @@ export function createEvents(database: PostgresDatabase) {
         type Row = Omit<PendingEvent, 'receivedWall' | 'owner'> & { received_at: string };
         const rows = await unit.query<Row & Counted>(
           sql`WITH head AS (
-             SELECT seq FROM events e WHERE state = 'pending' AND (next_attempt_at IS NULL OR next_attempt_at <= ${instantOf(now.wall)})
+             SELECT seq FROM events e WHERE state = 'pending' AND (next_attempt_at IS NULL OR next_attempt_at <= ${iso(now.wall)})
                AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.seq = e.seq) ORDER BY seq LIMIT ${limit * CLAIM_SCAN_FACTOR}::bigint
            ), taken AS (
              SELECT e.seq, e.id, e.type, e.created, e.created_ms AS "createdMs", e.kind, e.record_id AS "recordId",
@@ -164,10 +110,40 @@ export function createEvents(database: PostgresDatabase) {
   const engine: Engine = {
     records: RECORDS,
     keepsTime: true,
-    acceptNew: (events, now, timing) => acceptNew(database, events, now, timing),
-    insertNew,
+    // With one statement and one round trip, because all replicas wait while the counter is locked. Not for the few groups in which an id
+    // is known or there twice, or an event is not processed.
+    async acceptNew(events, now, timing) {
+      const ids = new Set(events.map((event) => event.id));
+      if (events.length === 0 || ids.size < events.length || events.some(isNotProcessed)) return null;
+      const { result: before, durable } = await database.transactAtOnce<number | null>(
+        acceptedBy(events, now, timing),
+      );
+      if (before === null) return null;
+      await durable;
+      return events.map((_, index) => ({ status: 'accepted', seq: before + index + 1 }));
+    },
+    // While this transaction has the counter locked, no other one accepts events. It has taken no number yet.
+    async insertNew(unit, events, now, timing) {
+      if (events.length === 0) return [];
+      const ids = textArray(events.map((event) => event.id));
+      const known = await idsOf(
+        unit,
+        sql`SELECT id FROM events WHERE id = ANY (${ids}::text[]) UNION ALL SELECT id FROM trimmed_events WHERE id = ANY (${ids}::text[])`,
+      );
+      const seen = new Set(known);
+      const numbers = events.map(({ id }) => {
+        if (seen.has(id)) return null;
+        seen.add(id);
+        return unit.numbers.next();
+      });
+      const fresh = events.filter((_, nth) => numbers[nth] !== null);
+      if (fresh.length > 0) unit.send(sql`SELECT ${acceptedBy(fresh, now, timing)}`);
+      return numbers;
+    },
     accepted: () => undefined,
     payloadOf: ({ body }) => payloadIn(body),
+    // The worker passes back the objects that `claimEvents` returned.
+    claimed: (events) => events as readonly PendingEvent[],
     recall: loadRecords,
     // No records are kept in memory, since other replicas write too.
     forgetRecords: () => undefined,

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
 import type pg from 'pg';
 import { MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
-import type { SQL } from '../drizzle.ts';
 import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
-import { CLAIMS, COUNTER_INTACT, TABLE_NAMES } from '../schema.ts';
+import { CLAIMS, COUNTER_INTACT, type SQL, TABLE_NAMES } from '../schema.ts';
 import { sql } from '../units/sql.ts';
 import { type PostgresDatabase, quoted } from './connection.ts';
 import { write } from './dialect.ts';

@@ -5,7 +5,6 @@ import type { Sql } from '../database.ts';
 import { createVerbs, type Notice, type ReplicaStore, type Store } from '../store.ts';
 import { beginEpoch, EPOCH_FACT, withGapWatcher } from '../units/gaps.ts';
 import { singleValue, sql, writeFact } from '../units/sql.ts';
-import type { PostgresSettings } from './address.ts';
 import { createDatabase, type PostgresDatabase } from './connection.ts';
 import { createEvents } from './events.ts';
 import { tlsTrouble } from './failures.ts';
@@ -17,7 +16,7 @@ import {
   poolerErrorFor,
   schemaState,
 } from './opening.ts';
-import { endConnections } from './pool.ts';
+import { endConnections, type PostgresSettings } from './pool.ts';
 
 export interface PostgresOptions extends PostgresSettings {
   /** For commands that only read: nothing is created, migrated or locked. */
@@ -27,7 +26,7 @@ export interface PostgresOptions extends PostgresSettings {
 }
 
 /** SQLSTATEs that show wrong settings, and do not pass by themselves. */
-const SETTINGS_AT_FAULT = new Set(['28000', '28P01', '3D000', '3F000', '42501']);
+const SETTINGS_AT_FAULT = new Set(['28000', '28P01', '3D000', '42501']);
 
 /** The whole port over one schema of a PostgreSQL database. Several processes may have it open. */
 export async function openPostgres(

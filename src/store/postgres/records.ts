@@ -1,9 +1,8 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import type { Sql, Unit } from '../database.ts';
-import type { Column, SQL, Table } from '../drizzle.ts';
-import { changes as changeTable, recordState } from '../schema.ts';
-import type { DirtyTiming, Now, ReadObject } from '../store.ts';
+import type { Unit } from '../database.ts';
+import { type Column, changes as changeTable, recordState, type SQL, type Table } from '../schema.ts';
 import {
+  byKind,
   type Change,
   columnsMatchData,
   type Dirtied,
@@ -14,30 +13,33 @@ import {
   STATE_FIELDS,
   TABLE_OF,
 } from '../units/records.ts';
-import { idsOf, sql } from '../units/sql.ts';
-import { ARRAY_OF, bigintArray, escapedJson, instantOf, textArray } from './dialect.ts';
+import { idsOf, iso, sql } from '../units/sql.ts';
+import { ARRAY_OF, bigintArray, escapedJson, textArray } from './dialect.ts';
 
 /** Records are saved with one statement for each table, so that many cost little more than one. */
 
-async function settled(
-  from: Sql,
-  kind: Kind,
-  objects: readonly ReadObject[],
-  number: number,
-): Promise<string[]> {
-  return await idsOf(
-    from,
-    // OFFSET 0 keeps the order of the joins: without statistics, the planner would begin with all records of the kind.
-    sql`SELECT r.id FROM unnest(${textArray(objects.map(({ id }) => id))}::text[],
-       ${textArray(objects.map(({ data }) => escapedJson(data)))}::text[]) AS x (id, data)
-     CROSS JOIN LATERAL (SELECT * FROM ${TABLE_OF[kind]} WHERE id = x.id OFFSET 0) AS r
-     CROSS JOIN LATERAL (SELECT * FROM record_state WHERE kind = ${sql.raw(`'${kind}'`)} AND id = x.id OFFSET 0) AS s
-     WHERE r.data = x.data::jsonb AND greatest(r.change_seq, s.read_number) <= ${number} AND ${sql.raw(IS_SETTLED)}
-       AND ${sql.raw(columnsMatchData(kind, (column) => `CASE jsonb_typeof(r.data -> '${column}') WHEN 'string' THEN r.data ->> '${column}' END`))}`,
-  );
-}
-
-export const RECORDS: Records = { settled, save: saveRecords, dirty: markRecordsDirty };
+export const RECORDS: Records = {
+  settled: (from, kind, objects, number) =>
+    idsOf(
+      from,
+      // OFFSET 0 keeps the order of the joins: without statistics, the planner would begin with all records of the kind.
+      sql`SELECT r.id FROM unnest(${textArray(objects.map(({ id }) => id))}::text[],
+         ${textArray(objects.map(({ data }) => escapedJson(data)))}::text[]) AS x (id, data)
+       CROSS JOIN LATERAL (SELECT * FROM ${TABLE_OF[kind]} WHERE id = x.id OFFSET 0) AS r
+       CROSS JOIN LATERAL (SELECT * FROM record_state WHERE kind = ${sql.raw(`'${kind}'`)} AND id = x.id OFFSET 0) AS s
+       WHERE r.data = x.data::jsonb AND greatest(r.change_seq, s.read_number) <= ${number} AND ${sql.raw(IS_SETTLED)}
+         AND ${sql.raw(columnsMatchData(kind, (column) => `CASE jsonb_typeof(r.data -> '${column}') WHEN 'string' THEN r.data ->> '${column}' END`))}`,
+    ),
+  save: saveRecords,
+  // Later dirty marks do not change `due_at`, so that a busy record does not move in its index at every event: `dueRecords` puts the record
+  // off later.
+  dirty(unit, dirtied, now, timing) {
+    if (dirtied.length === 0) return;
+    unit.send(
+      sql`SELECT mark_dirty(${dirtyColumns(dirtied)}, 0, ${now.steady}, ${now.steady + timing.settleMs}, ${iso(now.wall)})`,
+    );
+  },
+};
 
 /** Saves the states only of records that fulfil `hasNewState`. */
 export function saveRecords(
@@ -47,7 +49,7 @@ export function saveRecords(
   nowIso: string,
   hasNewState: (record: LoadedRecord) => boolean = () => true,
 ): void {
-  const sorted = sortedBy(records, (record) => keyOf(record.kind, record.id));
+  const sorted = sortedByKey(records);
   saveStates(unit, sorted.filter(hasNewState));
   for (const kind of new Set(sorted.map((record) => record.kind))) {
     const shown = sorted.filter((record) => record.kind === kind && record.row !== null);
@@ -125,49 +127,37 @@ const STATE = partsOf(
   ['kind', 'id', 'syncRunId'],
 );
 
+const VERIFIED = {
+  id: 'text',
+  lastEventId: 'text',
+  verifiedAt: 'timestamptz',
+  unverifiedSince: 'timestamptz',
+  lastEventAt: 'timestamptz',
+  shown: 'jsonb',
+  provisionalCreated: 'bigint',
+} as const;
+
+const VERIFICATION = partsOf(TABLE_OF.policy, VERIFIED, []);
+
 const contentOf = (kind: Kind) =>
   partsOf(
     TABLE_OF[kind],
     {
-      id: 'text',
+      ...VERIFIED,
       name: 'text',
       status: 'text',
-      lastEventId: 'text',
       cause: 'text',
       ...(kind === 'policy' ? { version: 'text' } : {}),
       firstSeenAt: 'timestamptz',
       syncedAt: 'timestamptz',
-      verifiedAt: 'timestamptz',
-      unverifiedSince: 'timestamptz',
       deletedAt: 'timestamptz',
-      lastEventAt: 'timestamptz',
       data: 'jsonb',
-      shown: 'jsonb',
       changeSeq: 'bigint',
-      provisionalCreated: 'bigint',
     },
     ['id', 'firstSeenAt'],
   );
 
-const CONTENT = {
-  policy: contentOf('policy'),
-  risk_assessment: contentOf('risk_assessment'),
-  vendor: contentOf('vendor'),
-};
-
-const VERIFICATION = partsOf(
-  TABLE_OF.policy,
-  {
-    id: 'text',
-    lastEventId: 'text',
-    verifiedAt: 'timestamptz',
-    unverifiedSince: 'timestamptz',
-    lastEventAt: 'timestamptz',
-    shown: 'jsonb',
-    provisionalCreated: 'bigint',
-  },
-  [],
-);
+const CONTENT = byKind(contentOf);
 
 /** Saves the columns that change without new content: by a read that changed nothing, or an event that shows nothing new. */
 function saveVerification(unit: Unit, kind: Kind, records: readonly LoadedRecord[]): void {
@@ -208,17 +198,6 @@ function saveChanges(unit: Unit, changes: readonly Change[], nowIso: string): vo
   );
 }
 
-/**
- * Later dirty marks do not change `due_at`, so that a busy record does not move in its index at every event: `dueRecords` puts the
- * record off later.
- */
-function markRecordsDirty(unit: Unit, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void {
-  if (dirtied.length === 0) return;
-  unit.send(
-    sql`SELECT mark_dirty(${dirtyColumns(dirtied)}, 0, ${now.steady}, ${now.steady + timing.settleMs}, ${instantOf(now.wall)})`,
-  );
-}
-
 /** The first parameters of `mark_dirty`: kinds, ids and numbers. The latest of each record, sorted by key. */
 export function dirtyColumns(dirtied: readonly Dirtied[]): SQL {
   const latest = latestDirty(dirtied);
@@ -232,7 +211,7 @@ function latestDirty(dirtied: readonly Dirtied[]): Dirtied[] {
     const key = keyOf(dirty.kind, dirty.id);
     if ((latest.get(key)?.number ?? 0) < dirty.number) latest.set(key, dirty);
   }
-  return sortedBy(latest.values(), (dirty) => keyOf(dirty.kind, dirty.id));
+  return sortedByKey(latest.values());
 }
 
 function stateRow({ kind, id, state, error, syncRunId }: LoadedRecord) {
@@ -266,13 +245,8 @@ function verificationRow({ id, row, state }: LoadedRecord) {
 
 const wallOf = (iso: string | null | undefined) => (iso == null ? null : Date.parse(iso));
 
-/** Sorted by key. Every transaction writes rows in this order, so that two do not deadlock. */
-function sortedBy<T>(items: Iterable<T>, keyOf: (item: T) => string): T[] {
-  return [...items]
-    .map((item) => [keyOf(item), item] as const)
-    .sort(byKey)
-    .map(([, item]) => item);
+/** Every transaction writes rows in this order, so that two do not deadlock. No record is there twice. */
+function sortedByKey<T extends Pick<LoadedRecord, 'kind' | 'id'>>(items: Iterable<T>): T[] {
+  const byKey = new Map(Array.from(items, (item) => [keyOf(item.kind, item.id), item]));
+  return [...byKey.keys()].sort().map((key) => byKey.get(key)!);
 }
-
-const byKey = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]) =>
-  a < b ? -1 : a > b ? 1 : 0;

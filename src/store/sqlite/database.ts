@@ -11,11 +11,11 @@ import {
   type Sql,
   type Unit,
 } from '../database.ts';
-import { type Column, createWriter, drizzleModule, type SQL } from '../drizzle.ts';
 import { recordColumns } from '../reports.ts';
+import { type Column, drizzleModule, type SQL } from '../schema.ts';
 import type { Field } from '../store.ts';
 import { tableName } from '../units/records.ts';
-import { isOneOf, LAST, sql, withDefaults } from '../units/sql.ts';
+import { createWriter, isOneOf, LAST, sql, withDefaults } from '../units/sql.ts';
 import { type Connection, guardedVerb, sizeOf } from './connection.ts';
 
 const write = createWriter(new (drizzleModule('drizzle-orm/sqlite-core').SQLiteSyncDialect)(), () => '?');

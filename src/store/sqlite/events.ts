@@ -7,6 +7,7 @@ import {
   type PendingEvent,
   waitsForProcessing,
 } from '../units/processing.ts';
+import { keyOf } from '../units/records.ts';
 import { createdIn, iso } from '../units/sql.ts';
 import type { Connection } from './connection.ts';
 import { createRecords } from './records.ts';
@@ -53,11 +54,9 @@ export function createArrivals() {
   };
 }
 
-type Claimable = Pick<ClaimedEvent, 'seq' | 'kind' | 'recordId'>;
-
 /** Who works on which events. */
 function createClaims() {
-  const bySeq = new Map<number, { owner: string; until: number; record: string | null }>();
+  const bySeq = new Map<number, { event: PendingEvent; until: number; record: string | null }>();
   const records = new Map<string, { owner: string; count: number }>();
 
   function release(seq: number): void {
@@ -70,21 +69,28 @@ function createClaims() {
     if (record.count === 0) records.delete(claim.record);
   }
 
+  /** The claimed event; undefined: its claim is lost. */
+  function get({ seq, owner }: ClaimedEvent): PendingEvent | undefined {
+    const event = bySeq.get(seq)?.event;
+    return event?.owner === owner ? event : undefined;
+  }
+
   return {
     /** False: the event is claimed already, or another owner has claimed one of the same record. */
-    take(event: Claimable, owner: string, until: number): boolean {
+    take(event: PendingEvent, until: number): boolean {
       if (bySeq.has(event.seq)) return false;
-      const key = event.recordId === null ? null : `${event.kind} ${event.recordId}`;
+      const { owner } = event;
+      const key = event.recordId === null ? null : keyOf(event.kind, event.recordId);
       const record = key === null ? undefined : records.get(key);
       if (record !== undefined && record.owner !== owner) return false;
-      bySeq.set(event.seq, { owner, until, record: key });
+      bySeq.set(event.seq, { event, until, record: key });
       if (record !== undefined) record.count += 1;
       else if (key !== null) records.set(key, { owner, count: 1 });
       return true;
     },
-    holds: (event: ClaimedEvent): boolean => bySeq.get(event.seq)?.owner === event.owner,
+    get,
     letGo(event: ClaimedEvent): void {
-      if (bySeq.get(event.seq)?.owner === event.owner) release(event.seq);
+      if (get(event) !== undefined) release(event.seq);
     },
     revoke: release,
     expire(steady: number): void {
@@ -149,9 +155,9 @@ export function createEvents(db: Connection): { verbs: ClaimStore; engine: Engin
         for (const seq of numbers) {
           after = seq;
           if (isFull()) break;
-          const event = arrivals.get(seq) ?? readEvent(seq);
-          if (!claims.take(event, owner, now.steady + leaseMs)) continue;
-          claimed.push({ ...event, owner });
+          const event = { ...(arrivals.get(seq) ?? readEvent(seq)), owner };
+          if (!claims.take(event, now.steady + leaseMs)) continue;
+          claimed.push(event);
           bytes += event.body.length;
         }
         if (numbers.length < limit) break;
@@ -184,20 +190,9 @@ export function createEvents(db: Connection): { verbs: ClaimStore; engine: Engin
         const seq = numbers.current() + 1;
         const state = waitsForProcessing(event) ? 'pending' : 'ignored';
         const processedAt = state === 'pending' ? null : nowIso;
+        // biome-ignore format: in the order of the columns
         const { changes } = insertEvent.run(
-          seq,
-          id,
-          type,
-          createdIn(event),
-          createdMs,
-          kind,
-          recordId,
-          nowIso,
-          nowIso,
-          state,
-          processedAt,
-          address,
-          body,
+          seq, id, type, createdIn(event), createdMs, kind, recordId, nowIso, nowIso, state, processedAt, address, body,
         );
         if (changes === 0) return null;
         numbers.next();
@@ -211,11 +206,12 @@ export function createEvents(db: Connection): { verbs: ClaimStore; engine: Engin
     },
     accepted: arrivals.accepted,
     payloadOf: arrivals.payloadOf,
+    claimed: (events) => events.flatMap((event) => claims.get(event) ?? []),
     finish: (_unit, seqs, { state, error, soughtFrom }, nowIso) => {
       finish.run(state, nowIso, error, soughtFrom, JSON.stringify(seqs));
     },
 
-    finishClaims: async (_sql, events) => events.filter(claims.holds),
+    finishClaims: async (_sql, events) => events.filter((event) => claims.get(event) !== undefined),
     claimsFinished(events) {
       for (const event of events) {
         claims.letGo(event);

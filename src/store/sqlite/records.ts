@@ -1,10 +1,10 @@
-import { KINDS, type Kind } from '../../compliance/kinds.ts';
+import type { Kind } from '../../compliance/kinds.ts';
 import { DUE_ASKED, type RecordState } from '../../mirror/decide.ts';
-import { recordColumns } from '../reports.ts';
 import { recordState } from '../schema.ts';
 import type { DirtyTiming, Now } from '../store.ts';
 import type { Engine } from '../units/processing.ts';
 import {
+  byKind,
   type Change,
   columnsMatchData,
   hasNewState,
@@ -53,10 +53,7 @@ export function createRecords(db: Connection) {
   const insertChange = db.prepare(
     'INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   );
-  const byKind = Object.fromEntries(KINDS.map((kind) => [kind, tableStatements(db, kind)])) as Record<
-    Kind,
-    ReturnType<typeof tableStatements>
-  >;
+  const tables = byKind((kind) => tableStatements(db, kind));
 
   const busy = createBusyRecords(db);
 
@@ -81,7 +78,7 @@ export function createRecords(db: Connection) {
     }
     busy.drop(kind, id);
     const since = dirty.get(kind, id, number, now.steady, now.steady, nowIso, dueAt);
-    if (since === nowIso) byKind[kind].markUnverified.run(nowIso, id);
+    if (since === nowIso) tables[kind].markUnverified.run(nowIso, id);
   }
 
   function saveOne({ kind, id, state, error, syncRunId }: LoadedRecord): void {
@@ -99,7 +96,7 @@ export function createRecords(db: Connection) {
     const { row, state, stored } = record;
     const kept = stored?.unverifiedSince === state.unverifiedSince ? record.storedRow?.unverifiedSince : null;
     const since = state.unverifiedSince === null ? null : (kept ?? iso(state.unverifiedSince));
-    const characters = byKind[record.kind].save(record.id, row, state, since, record.storedRow);
+    const characters = tables[record.kind].save(record.id, row, state, since, record.storedRow);
     record.storedRow = { name: row.name, deletedAt: row.deletedAt, unverifiedSince: since };
     return characters;
   }
@@ -108,13 +105,13 @@ export function createRecords(db: Connection) {
   function saveVerification({ kind, id, row, state }: LoadedRecord): void {
     if (row === null) return;
     const since = state.unverifiedSince === null ? null : iso(state.unverifiedSince);
-    byKind[kind].saveVerification.run(row.verifiedAt, since, shownText(state.shown), id);
+    tables[kind].saveVerification.run(row.verifiedAt, since, shownText(state.shown), id);
   }
 
   const records: Records = {
     async settled(_sql, kind, objects, number) {
       const shown = new Map(objects.map((object) => [object.id, object]));
-      const rows = byKind[kind].settled.all(JSON.stringify([...shown.keys()]), kind, number) as [
+      const rows = tables[kind].settled.all(JSON.stringify([...shown.keys()]), kind, number) as [
         string,
         string,
       ][];
@@ -167,17 +164,20 @@ export function createRecords(db: Connection) {
 function tableStatements(db: Connection, kind: Kind) {
   const table = tableName(kind);
   const hasVersion = kind === 'policy';
-  const columns = [...recordColumns(kind), 'change_seq', 'provisional_created', 'shown'];
-  const updates = columns
-    .filter((column) => column !== 'id' && column !== 'first_seen_at')
-    .map((column) => `${column} = excluded.${column}`);
+  const indexed = ['name', 'unverified_since', 'deleted_at'];
+  // biome-ignore format: names side by side
+  const content = [
+    ...(hasVersion ? ['version'] : []), 'status', 'data', 'synced_at', 'verified_at', 'last_event_id', 'last_event_at', 'cause',
+    'change_seq', 'provisional_created', 'shown',
+  ];
+  const columns = ['id', 'first_seen_at', ...indexed, ...content];
+  const updates = [...indexed, ...content].map((column) => `${column} = excluded.${column}`);
   const save = db.prepare(
     `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})
      ON CONFLICT (id) DO UPDATE SET ${updates.join(', ')}`,
   );
   const saveContent = db.prepare(
-    `UPDATE ${table} SET ${hasVersion ? 'version = ?, ' : ''}status = ?, data = ?, synced_at = ?, verified_at = ?,
-       last_event_id = ?, last_event_at = ?, cause = ?, change_seq = ?, provisional_created = ?, shown = ? WHERE id = ?`,
+    `UPDATE ${table} SET ${content.map((column) => `${column} = ?`).join(', ')} WHERE id = ?`,
   );
   return {
     // Compares all documents in one statement, as texts: to read and parse them one by one was half the cost of a full sync.
@@ -201,48 +201,19 @@ function tableStatements(db: Connection, kind: Kind) {
       unverifiedSince: string | null,
       stored: LoadedRecord['storedRow'],
     ): number {
-      const version = hasVersion ? [row.version] : [];
       const data = JSON.stringify(row.data);
+      // biome-ignore format: in the order of `content`
+      const values = [
+        ...(hasVersion ? [row.version] : []), row.status, data, row.syncedAt, row.verifiedAt, row.lastEventId, row.lastEventAt, row.cause,
+        write, provisionalCreated, shownText(shown),
+      ];
       // An UPDATE that names an indexed column rewrites its index, even if the value is the same.
       const sameKeys =
         stored?.name === row.name &&
         stored.deletedAt === row.deletedAt &&
         stored.unverifiedSince === unverifiedSince;
-      if (sameKeys) {
-        saveContent.run(
-          ...version,
-          row.status,
-          data,
-          row.syncedAt,
-          row.verifiedAt,
-          row.lastEventId,
-          row.lastEventAt,
-          row.cause,
-          write,
-          provisionalCreated,
-          shownText(shown),
-          id,
-        );
-        return data.length;
-      }
-      save.run(
-        id,
-        row.name,
-        ...version,
-        row.status,
-        data,
-        row.firstSeenAt,
-        row.syncedAt,
-        row.verifiedAt,
-        unverifiedSince,
-        row.deletedAt,
-        row.lastEventId,
-        row.lastEventAt,
-        row.cause,
-        write,
-        provisionalCreated,
-        shownText(shown),
-      );
+      if (sameKeys) saveContent.run(...values, id);
+      else save.run(id, row.firstSeenAt, row.name, unverifiedSince, row.deletedAt, ...values);
       return data.length;
     },
   };

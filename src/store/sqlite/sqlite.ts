@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { MirrorError, NotMigrated } from '../../platform/errors.ts';
-import type { Database } from '../database.ts';
+import { type Database, turns } from '../database.ts';
 import { facts } from '../schema.ts';
 import { createVerbs, type ReplicaStore, type Store } from '../store.ts';
-import { turns } from '../turns.ts';
 import { beginEpoch, EPOCH_FACT, withGapWatcher } from '../units/gaps.ts';
 import { readFact, sql, writeFact } from '../units/sql.ts';
 import { COPIED_FACT } from './backup.ts';

@@ -1,6 +1,8 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { parseJson } from '../../compliance/json.ts';
+import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
+import { MirrorError, NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import type {
   AcceptOutcome,
   Applied,
@@ -13,6 +15,7 @@ import type {
   ReadObject,
   Store,
 } from '../store.ts';
+import { UNCHANGED } from '../units/backfill.ts';
 import { openSqlite } from './sqlite.ts';
 
 /** The thread that writes to the file, or the one for reports. `thread.ts` starts both. */
@@ -138,7 +141,7 @@ export type Done = { what: 'done'; id: number; gaps?: GapChange[] } & (
 const FIELDS = ['name', 'message', 'stack', 'code', 'remedy', 'retryable', 'fatal'] as const;
 
 /** An error in a message. A copied error would arrive without its class and our fields. */
-export interface ErrorMessage {
+interface ErrorMessage {
   fields: { name: string; message: string };
   cause: ErrorMessage | null;
 }
@@ -150,6 +153,20 @@ export function errorToMessage(error: unknown): ErrorMessage {
     fields: Object.fromEntries(fields) as ErrorMessage['fields'],
     cause: from.cause === undefined ? null : errorToMessage(from.cause),
   };
+}
+
+const ERRORS: Readonly<Record<string, { prototype: Error }>> = {
+  MirrorError,
+  NotMigrated,
+  StoreUnavailable,
+  UsageError,
+};
+
+/** The error as it was thrown in the thread, with its class and fields. */
+export function errorFromMessage({ fields, cause }: ErrorMessage): Error {
+  const error = new Error(fields.message, cause === null ? undefined : { cause: errorFromMessage(cause) });
+  Object.setPrototypeOf(error, (ERRORS[fields.name] ?? Error).prototype);
+  return Object.assign(error, fields);
 }
 
 // ─── turns ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -196,7 +213,7 @@ export function createLine<Item>() {
  * text, which takes less than half the time of copying value by value. Records of a page: one text, which costs a twentieth of
  * copying objects. Only records that differ from their rows are parsed, and only those have a result.
  */
-export type HotVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'applyEvents' | 'releaseEvents'> &
+type HotVerbs = Pick<InboxStore, 'accept' | 'claimEvents' | 'applyEvents'> &
   Pick<BackfillStore, 'applyReads'>;
 type Args<Name extends keyof HotVerbs> = Parameters<HotVerbs[Name]>;
 
@@ -204,52 +221,34 @@ type Rest<List extends unknown[]> = List extends [unknown, ...infer Others] ? Ot
 
 /** Without `data`, which costs more to copy than to parse again in the thread. */
 // biome-ignore format: names side by side
-export const EVENT_COLUMNS: readonly (keyof IncomingEvent)[] = [
+const EVENT_COLUMNS: readonly (keyof IncomingEvent)[] = [
   'id', 'type', 'created', 'createdMs', 'kind', 'recordId', 'known', 't', 'address',
 ];
 
-/** Without type and body, which the thread keeps until the event comes back. */
+/** Without type and body, which the claim in the thread has. */
 // biome-ignore format: names side by side
-export const CLAIM_COLUMNS: readonly (keyof ClaimedEvent)[] = [
+const CLAIM_COLUMNS: readonly (keyof ClaimedEvent)[] = [
   'seq', 'id', 'kind', 'recordId', 'receivedWall', 'attempts', 'owner',
 ];
 
 /** JSON: one array of values for each column, in the order of the column names. */
 type Columns = string;
 
-/** These identify claimed events; the thread keeps their other fields. */
-export const CLAIM_KEYS: readonly (keyof ClaimedEvent)[] = ['seq', 'owner'];
+/** These identify claimed events. */
+const CLAIM_KEYS: readonly (keyof ClaimedEvent)[] = ['seq', 'owner'];
 
 /** An outcome with the record of its event, which may have been found after the claim. */
-export type Outcome = Pick<ClaimedEvent, 'seq' | 'recordId'> & Omit<ProvisionalOutcome, 'event'>;
-export const OUTCOME_COLUMNS: readonly (keyof Outcome)[] = ['seq', 'recordId', 'outcome', 'error'];
+type Outcome = Pick<ClaimedEvent, 'seq' | 'recordId'> & Omit<ProvisionalOutcome, 'event'>;
+const OUTCOME_COLUMNS: readonly (keyof Outcome)[] = ['seq', 'recordId', 'outcome', 'error'];
 
 /** In place of the number of an accepted event. */
 const DUPLICATE = -1;
 const CONFLICTING = -2;
 
 /** Texts with a line for each record, since one text is copied faster than many. Neither ids nor JSON.stringify contain a newline. */
-export interface Page {
+interface Page {
   ids: string;
   jsons: string;
-}
-
-/** JSON of the results that are not `UNCHANGED`, each with its index in the page: cheaper than copying value by value. */
-type Others = string;
-
-export interface CompactVerbs {
-  accept(
-    batch: { bodies: string[]; columns: Columns; unusable: Args<'accept'>[0]['unusable'] },
-    ...rest: Rest<Args<'accept'>>
-  ): Promise<number[]>;
-  claimEvents(...args: Args<'claimEvents'>): Promise<Columns>;
-  applyEvents(claims: Columns, ...rest: Rest<Args<'applyEvents'>>): Promise<Columns>;
-  releaseEvents(claims: Columns): Promise<void>;
-  applyReads(
-    kind: Args<'applyReads'>[0],
-    page: Page,
-    ...rest: Rest<Rest<Args<'applyReads'>>>
-  ): Promise<Others>;
 }
 
 function toNumber(outcome: AcceptOutcome): number {
@@ -257,16 +256,16 @@ function toNumber(outcome: AcceptOutcome): number {
   return outcome.conflicting ? CONFLICTING : DUPLICATE;
 }
 
-export function toOutcome(number: number): AcceptOutcome {
+function toOutcome(number: number): AcceptOutcome {
   if (number > 0) return { status: 'accepted', seq: number };
   return { status: 'duplicate', conflicting: number === CONFLICTING };
 }
 
-export function toColumns<Row>(rows: readonly Row[], keys: readonly (keyof Row)[]): Columns {
+function toColumns<Row>(rows: readonly Row[], keys: readonly (keyof Row)[]): Columns {
   return JSON.stringify(keys.map((key) => rows.map((row) => row[key])));
 }
 
-export function fromColumns<Row>(text: Columns, keys: readonly (keyof Row)[]): Row[] {
+function fromColumns<Row>(text: Columns, keys: readonly (keyof Row)[]): Row[] {
   const columns = JSON.parse(text) as unknown[][];
   return (columns[0] ?? []).map((_, at) => {
     const row: Partial<Record<keyof Row, unknown>> = {};
@@ -275,55 +274,66 @@ export function fromColumns<Row>(text: Columns, keys: readonly (keyof Row)[]): R
   });
 }
 
-type Deferring = Pick<InboxStore, 'deferEvent'>;
+export type CompactVerbs = ReturnType<typeof compactVerbs>;
 
-/** In the thread: the verbs with cheaper messages, made of the store's; and `deferEvent`, which also ends a claim. */
-export function compactVerbs(store: HotVerbs & Deferring): CompactVerbs & Deferring {
-  const claimed = new Map<number, ClaimedEvent>();
-  // Events that are finished, or that another owner has claimed, are left out, as the store does too.
-  const stillClaimed = (claims: readonly ClaimedEvent[]) =>
-    claims.flatMap(({ seq, owner }) => {
-      const event = claimed.get(seq);
-      return event?.owner === owner ? [event] : [];
-    });
-  const forget = (events: readonly ClaimedEvent[]) => {
-    for (const { seq } of events) claimed.delete(seq);
-  };
+/** In the thread: the verbs with cheaper messages, made of the store's. */
+export function compactVerbs(store: HotVerbs) {
+  type Batch = { bodies: string[]; columns: Columns; unusable: Args<'accept'>[0]['unusable'] };
   return {
-    async accept({ bodies, columns, unusable }, ...rest) {
+    async accept({ bodies, columns, unusable }: Batch, ...rest: Rest<Args<'accept'>>) {
       const events = fromColumns<IncomingEvent>(columns, EVENT_COLUMNS);
       for (const [at, event] of events.entries()) event.body = bodies[at]!;
       return (await store.accept({ events, unusable }, ...rest)).map(toNumber);
     },
-    async claimEvents(...args) {
-      const events = await store.claimEvents(...args);
-      for (const event of events) claimed.set(event.seq, event);
-      return toColumns(events, CLAIM_COLUMNS);
+    async claimEvents(...args: Args<'claimEvents'>) {
+      return toColumns(await store.claimEvents(...args), CLAIM_COLUMNS);
     },
-    async applyEvents(claims, ...rest) {
-      const events = stillClaimed(fromColumns(claims, CLAIM_KEYS));
-      const results = await store.applyEvents(events, ...rest);
-      // Those without a result are discarded, or no longer claimed.
-      forget(events);
+    async applyEvents(claims: Columns, ...rest: Rest<Args<'applyEvents'>>) {
+      const results = await store.applyEvents(fromColumns(claims, CLAIM_KEYS), ...rest);
       const outcomes = results.map(({ event: { seq, recordId }, ...rest }) => ({ seq, recordId, ...rest }));
       return toColumns<Outcome>(outcomes, OUTCOME_COLUMNS);
     },
-    async releaseEvents(claims) {
-      const events = stillClaimed(fromColumns(claims, CLAIM_KEYS));
-      forget(events);
-      await store.releaseEvents(events);
-    },
-    async deferEvent(deferred, ...rest) {
-      await store.deferEvent(deferred, ...rest);
-      forget(stillClaimed([deferred.event]));
-    },
-    async applyReads(kind, { ids, jsons }, read, context) {
+    async applyReads(kind: Kind, { ids, jsons }: Page, ...rest: Rest<Rest<Args<'applyReads'>>>) {
       // An empty text has no line, but `split` would return one.
       const lines = jsons === '' ? [] : jsons.split('\n');
       const named = ids.split('\n');
       const objects = lines.map((json, at) => new LazyObject(named[at]!, json));
-      const applied = await store.applyReads(kind, objects, read, context);
+      const applied = await store.applyReads(kind, objects, ...rest);
+      // Those that are not `UNCHANGED`, each with its index in the page.
       return JSON.stringify([...applied.entries()].filter(([, one]) => !isUnchanged(one)));
+    },
+  };
+}
+
+/** On the event loop: the port's verbs, made of the thread's. */
+export function portVerbs(call: CompactVerbs): HotVerbs {
+  return {
+    async accept({ events, unusable }, ...rest) {
+      const bodies = events.map(({ body }) => body);
+      const columns = toColumns(events, EVENT_COLUMNS);
+      const outcomes = await call.accept({ bodies, columns, unusable }, ...rest);
+      return outcomes.map(toOutcome);
+    },
+    async claimEvents(...args) {
+      return fromColumns<ClaimedEvent>(await call.claimEvents(...args), CLAIM_COLUMNS);
+    },
+    async applyEvents(events, ...rest) {
+      const outcomes = await call.applyEvents(toColumns(events, CLAIM_KEYS), ...rest);
+      const bySeq = new Map(events.map((event) => [event.seq, event]));
+      return fromColumns<Outcome>(outcomes, OUTCOME_COLUMNS).map(({ seq, recordId, ...outcome }) => {
+        const event = bySeq.get(seq)!;
+        return { event: event.recordId === recordId ? event : { ...event, recordId }, ...outcome };
+      });
+    },
+    async applyReads(kind, objects, read, context) {
+      const page: Page = {
+        ids: objects.map(({ id }) => id).join('\n'),
+        jsons: objects.map((object) => object.json ?? JSON.stringify(object.data)).join('\n'),
+      };
+      const others = JSON.parse(await call.applyReads(kind, page, read, context)) as [number, Applied][];
+      const applied: Applied[] = objects.map(({ id }) => ({ id, ...UNCHANGED }));
+      for (const [at, one] of others) applied[at] = one;
+      return applied;
     },
   };
 }

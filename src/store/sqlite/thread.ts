@@ -1,34 +1,18 @@
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import {
-  describeError,
-  MirrorError,
-  NotMigrated,
-  StoreUnavailable,
-  UsageError,
-} from '../../platform/errors.ts';
-import type { Applied, ClaimedEvent, GapChange, Store } from '../store.ts';
-import { UNCHANGED } from '../units/backfill.ts';
+import { describeError, StoreUnavailable } from '../../platform/errors.ts';
+import type { GapChange, Store } from '../store.ts';
 import { ALONE, type OpeningOptions } from './sqlite.ts';
 import {
   type Answer,
   type Asked,
   type Call,
-  CLAIM_COLUMNS,
-  CLAIM_KEYS,
   type CompactVerbs,
   type Done,
-  type ErrorMessage,
-  EVENT_COLUMNS,
-  fromColumns,
-  type HotVerbs,
-  OUTCOME_COLUMNS,
-  type Outcome,
-  type Page,
+  errorFromMessage,
+  portVerbs,
   type ThreadData,
   type ThreadVerb,
-  toColumns,
-  toOutcome,
   type VerbClass,
 } from './thread-worker.ts';
 
@@ -224,42 +208,6 @@ function startThread(
   };
 }
 
-/** On the event loop: the port's verbs, made of the thread's. */
-export function portVerbs(call: CompactVerbs): HotVerbs {
-  return {
-    async accept({ events, unusable }, ...rest) {
-      const bodies = events.map(({ body }) => body);
-      const columns = toColumns(events, EVENT_COLUMNS);
-      const outcomes = await call.accept({ bodies, columns, unusable }, ...rest);
-      return outcomes.map(toOutcome);
-    },
-    async claimEvents(...args) {
-      return fromColumns<ClaimedEvent>(await call.claimEvents(...args), CLAIM_COLUMNS);
-    },
-    async applyEvents(events, ...rest) {
-      const outcomes = await call.applyEvents(toColumns(events, CLAIM_KEYS), ...rest);
-      const bySeq = new Map(events.map((event) => [event.seq, event]));
-      return fromColumns<Outcome>(outcomes, OUTCOME_COLUMNS).map(({ seq, recordId, ...outcome }) => {
-        const event = bySeq.get(seq)!;
-        return { event: event.recordId === recordId ? event : { ...event, recordId }, ...outcome };
-      });
-    },
-    async releaseEvents(events) {
-      await call.releaseEvents(toColumns(events, CLAIM_KEYS));
-    },
-    async applyReads(kind, objects, read, context) {
-      const page: Page = {
-        ids: objects.map(({ id }) => id).join('\n'),
-        jsons: objects.map((object) => object.json ?? JSON.stringify(object.data)).join('\n'),
-      };
-      const others = JSON.parse(await call.applyReads(kind, page, read, context)) as [number, Applied][];
-      const applied: Applied[] = objects.map(({ id }) => ({ id, ...UNCHANGED }));
-      for (const [at, one] of others) applied[at] = one;
-      return applied;
-    },
-  };
-}
-
 /** The part of a value that can be copied. A caller may pass an object that also has methods. */
 function dataOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(dataOf);
@@ -268,18 +216,4 @@ function dataOf(value: unknown): unknown {
   const prototype = Object.getPrototypeOf(value) as unknown;
   if (prototype !== Object.prototype && prototype !== null) return undefined;
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, dataOf(each)]));
-}
-
-const ERRORS: Readonly<Record<string, { prototype: Error }>> = {
-  MirrorError,
-  NotMigrated,
-  StoreUnavailable,
-  UsageError,
-};
-
-/** The error as it was thrown in the thread, with its class and fields. */
-export function errorFromMessage({ fields, cause }: ErrorMessage): Error {
-  const error = new Error(fields.message, cause === null ? undefined : { cause: errorFromMessage(cause) });
-  Object.setPrototypeOf(error, (ERRORS[fields.name] ?? Error).prototype);
-  return Object.assign(error, fields);
 }

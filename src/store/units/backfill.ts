@@ -24,7 +24,7 @@ import type {
 } from '../values.ts';
 import { dropPending, isApproved } from './deletions.ts';
 import { makeKnown } from './due.ts';
-import { gapOfFailed, openGap, resolveRecords, setGapError } from './gaps.ts';
+import { gapOfFailed, isOpen, lastComplete, openGap, resolveRecords, setGapError } from './gaps.ts';
 import {
   type Change,
   isRecord,
@@ -35,9 +35,9 @@ import {
   TABLE_OF,
   writeContent,
 } from './records.ts';
-import { TRIMMED_UNSEARCHED } from './retention.ts';
-import { excluded, idsOf, iso, singleValue, sql, update, upsert } from './sql.ts';
+import { excluded, idsOf, iso, singleValue, sql, update, upsert, writerOf } from './sql.ts';
 import { saveProgress } from './sync-runs.ts';
+import { TRIMMED_UNSEARCHED } from './upkeep.ts';
 
 interface ApplyContext {
   cause: string;
@@ -149,11 +149,8 @@ export function createBackfillVerbs(database: Database, records: Records) {
       statements.query<UnreadEvent>(
         sql`SELECT ${UNREAD} FROM events${statements.dialect.indexedBy('events_sought')}
           WHERE state = 'failed' AND next_attempt_at <= ${iso(now.wall)} AND record_id IS NULL
-          AND body IS NOT NULL AND (kind <> 'policy' OR NOT EXISTS (SELECT 1 FROM gaps WHERE gaps.resolved_at IS NULL
-            AND gaps.reason = 'no_record_id' AND gaps.kind = 'policy' AND gaps.record_id IS NULL) OR EXISTS (SELECT 1 FROM
-            (SELECT number, started_at FROM sync_runs
-              WHERE kind = 'policy' AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1) AS last
-            WHERE last.number >= events.seq
+          AND body IS NOT NULL AND (kind <> 'policy' OR NOT EXISTS (SELECT 1 FROM gaps WHERE ${isOpen(gapOfFailed('policy', null))})
+            OR EXISTS (SELECT 1 FROM ${lastComplete('policy')} AS last WHERE last.number >= events.seq
               AND ${statements.dialect.millisecondsBetween(sql`events.received_at`, sql`last.started_at`)} > ${settleMs - 1}))
           ORDER BY next_attempt_at LIMIT ${limit}`,
       ),
@@ -275,19 +272,10 @@ export function createBackfillVerbs(database: Database, records: Records) {
 
     learnedPointers: (): Promise<LearnedPointer[]> => learnedPointers(statements),
 
-    async learnPointer({ kind, path, eventId, recordId, isUsed }: ProvenPointer, now: Now): Promise<void> {
-      const row = { kind, path, eventId, recordId, learnedAt: iso(now.wall) };
-      const used = isUsed ? sql`true` : sql`false`;
-      await database.transact((unit) =>
-        unit.change(
-          upsert(
-            pointers,
-            ['kind', 'path'],
-            { ...row, used },
-            { used: sql`${pointers.used} OR ${excluded(pointers.used)}` },
-          ),
-        ),
-      );
+    learnPointer({ isUsed, ...pointer }: ProvenPointer, now: Now): Promise<void> {
+      const row = { ...pointer, learnedAt: iso(now.wall), used: isUsed ? sql`true` : sql`false` };
+      const isEverUsed = sql`${pointers.used} OR ${excluded(pointers.used)}`;
+      return writerOf(database)(upsert(pointers, ['kind', 'path'], row, { used: isEverUsed }));
     },
   };
 }

@@ -4,7 +4,7 @@ import { listed } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { pendingDeletions as pending, recordState as states } from '../schema.ts';
 import type { Conclusion, Lease, Now } from '../values.ts';
-import { countLive } from './due.ts';
+import { countOf } from './due.ts';
 import { openGap, resolveGap, resolveRecords } from './gaps.ts';
 import {
   type Change,
@@ -38,11 +38,11 @@ export function createDeletionVerbs(database: Database, records: Records) {
     unit: Unit,
     kind: Kind,
     candidates: ReadonlyMap<string, LoadedRecord>,
+    agreed: ReadonlySet<string>,
     context: Context,
     now: Now,
   ): Promise<Conclusion> {
     const nowIso = iso(now.wall);
-    const agreed = await approvedAmong(unit, kind, [...candidates.keys()], nowIso);
     const waiting = new Set(
       await idsOf(
         unit,
@@ -56,7 +56,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
         announced: isAnnounced({ state, row }),
         approved: agreed.has(id),
       })),
-      await countLive(unit, kind),
+      await countOf(unit, kind, 'live'),
       others.length,
     );
     const changes: Change[] = [];
@@ -90,13 +90,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
     return { deleted, pending: verdict.pending };
   }
 
-  async function candidatesOf(
-    unit: Unit,
-    kind: Kind,
-    proof: Proof,
-    unannounced: Context['unannounced'],
-    nowIso: string,
-  ): Promise<Map<string, LoadedRecord>> {
+  async function candidatesOf(unit: Unit, kind: Kind, proof: Proof): Promise<LoadedRecord[]> {
     const proven = await idsOf(
       unit,
       sql`SELECT id FROM record_state${unit.dialect.indexedBy('record_state_missing')}
@@ -105,18 +99,11 @@ export function createDeletionVerbs(database: Database, records: Records) {
     const absent = proof?.absent ?? [];
     const loaded = await loadRecords(unit, kind, [...proven, ...absent]);
     const number = proof?.number ?? 0;
-    const candidates = [
-      ...proven.filter((id) => isUntouchedSince(loaded.get(id)!, loaded.get(id)!.state.missingNumber)),
-      ...absent.filter((id) => isUntouchedSince(loaded.get(id)!, number)),
+    const recordsOf = (ids: readonly string[]) => ids.map((id) => loaded.get(id)!);
+    return [
+      ...recordsOf(proven).filter((record) => isUntouchedSince(record, record.state.missingNumber)),
+      ...recordsOf(absent).filter((record) => isUntouchedSince(record, number)),
     ];
-    // An approval may end before the full sync that it led to.
-    const judged =
-      unannounced && new Set([...unannounced, ...(await approvedAmong(unit, kind, candidates, nowIso))]);
-    return new Map(
-      candidates
-        .map((id) => [id, loaded.get(id)!] as const)
-        .filter(([id, record]) => judged === null || judged.has(id) || isAnnounced(record)),
-    );
   }
 
   /** One that waits already keeps the number of its sync run: a person may be about to approve it. */
@@ -140,9 +127,14 @@ export function createDeletionVerbs(database: Database, records: Records) {
     concludeDeletions: (kind: Kind, proof: Proof, context: Context, now: Now): Promise<Conclusion> =>
       database.transact(async (unit) => {
         await requireLease(unit, context.lease);
-        const candidates = await candidatesOf(unit, kind, proof, context.unannounced, iso(now.wall));
-        if (candidates.size === 0) return { deleted: [], pending: [] };
-        return await conclude(unit, kind, candidates, context, now);
+        const candidates = await candidatesOf(unit, kind, proof);
+        const ids = candidates.map(({ id }) => id);
+        const agreed = await approvedAmong(unit, kind, ids, iso(now.wall));
+        // An approval may end before the full sync that it led to.
+        const wanted = context.unannounced && new Set([...context.unannounced, ...agreed]);
+        const judged = candidates.filter((one) => wanted === null || wanted.has(one.id) || isAnnounced(one));
+        if (judged.length === 0) return { deleted: [], pending: [] };
+        return await conclude(unit, kind, new Map(judged.map((one) => [one.id, one])), agreed, context, now);
       }),
 
     /** For a deletion that no witness can confirm: it waits for an operator. `syncRunId` null: the last full sync of the kind. */

@@ -1,5 +1,4 @@
 import type { Sql } from '../database.ts';
-import type { Column, SQL } from '../drizzle.ts';
 import {
   type DeliveryFilter,
   type DeliveryPage,
@@ -7,13 +6,13 @@ import {
   type DeliveryReport,
   EVENTS_LOOKED_AT,
   type EventFilter,
-  type EventPaging,
   type EventReport,
   type EventState,
   type ListedOutcome,
   type Page,
+  type Paging,
 } from '../reports.ts';
-import { events, quarantine, rejections } from '../schema.ts';
+import { type Column, events, quarantine, rejections, type SQL } from '../schema.ts';
 import { isWithin, type Numbered, numberAt, type ScannedPage, scanNewest } from './lists.ts';
 import { allOf, beforeOf, firstRow, limitOf, singleValue, sql } from './sql.ts';
 
@@ -41,7 +40,7 @@ export function createDeliverySearch(to: Sql) {
      */
     async listEvents(
       { state, type, kind, recordId, ...period }: EventFilter,
-      paging: EventPaging,
+      paging: Paging,
     ): Promise<Page<EventReport>> {
       const { dialect } = to;
       // Most databases have no event in the rare states. Their count tells that at once.

@@ -1,15 +1,17 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { DUE_ASKED, DUE_BY_ID_ONLY, dueAt } from '../../mirror/decide.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import type { Column, SQL } from '../drizzle.ts';
-import { gaps, recordState as states } from '../schema.ts';
+import { type Column, gaps, type SQL, recordState as states } from '../schema.ts';
 import type { DirtyTiming, DueRecord, GapReason, Now } from '../values.ts';
 import { resolveGap } from './gaps.ts';
 import { isRecord, TABLE_OF } from './records.ts';
-import { columnsAs, idsOf, isOneOf, iso, readFact, singleValue, sql, update } from './sql.ts';
+import { idsOf, isOneOf, iso, readFact, singleValue, sql, update, writerOf } from './sql.ts';
 
 /** With a heartbeat this recent the service counts as running. Longer than its interval, since a heartbeat may be late. */
 const ALIVE_MS = 60_000;
+
+/** What reads have found counts no more. */
+const UNREAD = { attempts: 0, missingSince: null, missingNumber: null, proven: sql`false` };
 
 /** Gaps about an id that the API does not know. */
 const OF_UNKNOWN: readonly GapReason[] = ['unresolved', 'unproven_id', 'unaddressable'];
@@ -17,6 +19,7 @@ const OF_UNKNOWN: readonly GapReason[] = ['unresolved', 'unproven_id', 'unaddres
 /** Which records are known, and when each is read. */
 export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: boolean }) {
   const { sql: statements } = database;
+  const write = writerOf(database);
 
   return {
     /** The counter: taken before a read begins. */
@@ -42,22 +45,13 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       limit: number,
       isBeingRead = false,
     ): Promise<DueRecord[]> {
-      const { attempts, missingSince, dirty, dirtyAt, firstDirtyAt } = states;
       type Row = { id: string } & Record<'attempts' | 'dirty' | 'dueAt', number> &
         Record<'missingSince' | 'dirtyAt' | 'firstDirtyAt', number | null>;
-      const columns = {
-        id: states.id,
-        dueAt: states.dueAt,
-        attempts,
-        missingSince,
-        dirty,
-        dirtyAt,
-        firstDirtyAt,
-      };
       const dueBetween = (from: number, to: number, order: SQL) =>
         statements.query<Row>(
-          sql`SELECT ${columnsAs(columns)} FROM ${states} WHERE kind = ${kind} AND due_at BETWEEN ${from} AND ${to}
-            ORDER BY due_at ${order} LIMIT ${limit}`,
+          sql`SELECT id, due_at AS "dueAt", attempts, missing_since AS "missingSince", dirty, dirty_at AS "dirtyAt",
+              first_dirty_at AS "firstDirtyAt"
+            FROM record_state WHERE kind = ${kind} AND due_at BETWEEN ${from} AND ${to} ORDER BY due_at ${order} LIMIT ${limit}`,
         );
       const asked = await dueBetween(isBeingRead ? DUE_ASKED : DUE_BY_ID_ONLY, DUE_ASKED, sql`DESC`);
       const due: DueRecord[] = [];
@@ -101,13 +95,10 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       database.transact((unit) => makeKnown(unit, kind, ids, now)),
 
     /** Makes records due now, since a person asked or a list scan missed them. New ids become known. */
-    async makeDue(kind: Kind, ids: readonly string[], now: Now): Promise<void> {
-      await database.transact((unit) =>
-        unit.change(
-          sql`${knownRows(unit, kind, ids, now, DUE_ASKED)} DO UPDATE SET due_at = excluded.due_at, attempts = 0`,
-        ),
-      );
-    },
+    makeDue: (kind: Kind, ids: readonly string[], now: Now): Promise<void> =>
+      write(
+        sql`${knownRows(statements, kind, ids, now, DUE_ASKED)} DO UPDATE SET due_at = excluded.due_at, attempts = 0`,
+      ),
 
     /**
      * A person resolves the gap with this number; false: it is not open. An id that the API does not know is then no record, until an event
@@ -130,17 +121,10 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
           await unit.change(update(states, told, asked));
         }
         const undue = { dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, dueAt: null };
-        const unread = {
-          attempts: 0,
-          error: null,
-          missingSince: null,
-          missingNumber: null,
-          proven: sql`false`,
-        };
         const rows = TABLE_OF[kind];
         const isNone = sql`${asked} AND ${searched} >= ${dirty}
           AND NOT EXISTS (SELECT 1 FROM ${rows} r WHERE r.id = ${id} AND r.deleted_at IS NULL)`;
-        const settled = await unit.change(update(states, { ...undue, ...unread }, isNone));
+        const settled = await unit.change(update(states, { ...undue, ...UNREAD, error: null }, isNone));
         // A tombstone of it stays.
         if (settled > 0)
           await unit.change(update(rows, { unverifiedSince: null, shown: null }, sql`id = ${id}`));
@@ -148,7 +132,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       }),
 
     /** A read gave no usable answer: the record is due at `retryAtMs`, or earlier if it was marked dirty after `since`, when the read began. */
-    async recordReadFailure(
+    recordReadFailure(
       kind: Kind,
       id: string,
       error: string,
@@ -159,7 +143,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       const dueAt = sql`CASE WHEN ${dirtyAt} > ${since} AND ${dirtyAt} + ${settleMs} < ${retryAtMs} THEN ${dirtyAt} + ${settleMs}
         ELSE ${retryAtMs} END`;
       const failed = { attempts: sql`${states.attempts} + 1`, error, dueAt };
-      await database.transact((unit) => unit.change(update(states, failed, isRecord(kind, id))));
+      return write(update(states, failed, isRecord(kind, id)));
     },
 
     /** Known ids, tombstones included, that this full sync has not tried yet: unverified ones first, then the longest unread. */
@@ -171,11 +155,10 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
       ),
 
     /** Notes that the full sync has tried to read this record. */
-    async markSynced(kind: Kind, id: string, syncRunId: number): Promise<void> {
-      await database.transact((unit) => unit.change(update(states, { syncRunId }, isRecord(kind, id))));
-    },
+    markSynced: (kind: Kind, id: string, syncRunId: number): Promise<void> =>
+      write(update(states, { syncRunId }, isRecord(kind, id))),
 
-    countKnown: (kind: Kind): Promise<number> => countKnown(statements, kind),
+    countKnown: (kind: Kind): Promise<number> => countOf(statements, kind, 'known'),
 
     /** Known ids after `after`, in order. Tombstones and ids without a row are not `alive`. */
     async knownIds(kind: Kind, after: string, limit: number): Promise<{ id: string; alive: boolean }[]> {
@@ -189,12 +172,9 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
   };
 }
 
-export async function countKnown(unit: Sql, kind: Kind): Promise<number> {
-  return (await singleValue<number>(unit, sql`SELECT known FROM record_counts WHERE kind = ${kind}`)) ?? 0;
-}
-
-export async function countLive(unit: Sql, kind: Kind): Promise<number> {
-  return (await singleValue<number>(unit, sql`SELECT live FROM record_counts WHERE kind = ${kind}`)) ?? 0;
+export async function countOf(from: Sql, kind: Kind, what: 'live' | 'known'): Promise<number> {
+  const count = sql`SELECT ${sql.identifier(what)} FROM record_counts WHERE kind = ${kind}`;
+  return (await singleValue<number>(from, count)) ?? 0;
 }
 
 /** Returns how many ids were new. */
@@ -246,15 +226,9 @@ async function restartClocks(unit: Unit, { steady }: Now, { settleMs }: DirtyTim
     const shown = unit.dialect.withEach(table.shown, steady);
     await unit.change(update(table, { shown }, sql`unverified_since IS NOT NULL AND shown IS NOT NULL`));
   }
-  await unit.change(
-    update(
-      gaps,
-      { coverableAt: Math.ceil(steady + settleMs) },
-      sql`coverable_at IS NOT NULL AND resolved_at IS NULL`,
-    ),
-  );
+  const isWaiting = sql`coverable_at IS NOT NULL AND resolved_at IS NULL`;
+  await unit.change(update(gaps, { coverableAt: Math.ceil(steady + settleMs) }, isWaiting));
   const dueAt = sql`CASE WHEN ${states.dueAt} <= ${DUE_ASKED} THEN ${states.dueAt} ELSE ${steady + settleMs} END`;
   const dirty = { dirtyAt: steady, firstDirtyAt: steady, dueAt };
-  const unread = { attempts: 0, missingSince: null, missingNumber: null, proven: sql`false` };
-  return await unit.change(update(states, { ...dirty, ...unread }, sql`unverified_since IS NOT NULL`));
+  return await unit.change(update(states, { ...dirty, ...UNREAD }, sql`unverified_since IS NOT NULL`));
 }

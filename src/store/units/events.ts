@@ -34,8 +34,8 @@ import { makeKnown } from './due.ts';
 import { gapOf, openGap, resolveGap, resolveRecords, resolveReleased, resolveSettled } from './gaps.ts';
 import { applyAll, type Engine, type PendingEvent, readEvent, waitsForProcessing } from './processing.ts';
 import { loadRecords, type Records, TABLE_OF } from './records.ts';
-import { TRIMMED_UNSEARCHED, trimBodiesAgainFrom } from './retention.ts';
 import { insertInto, iso, sql, tally, update } from './sql.ts';
+import { TRIMMED_UNSEARCHED, trimBodiesAgainFrom } from './upkeep.ts';
 
 /** Rejections kept for each reason. Six reasons can have bodies, of 16 KB at most: 49 MB if all are full. */
 export const REJECTIONS_KEPT = 500;
@@ -122,7 +122,8 @@ export function createEventVerbs(database: Database, engine: Engine) {
           tally(unit, { [state]: -1, pending: 1 });
           // Without a record, so that `applyAll` uses the learned pointers too, and marks the record dirty.
           const event = { ...stored, kind, recordId: null, receivedWall: Date.parse(receivedAt), owner: '' };
-          await applyAll(engine, unit, [readEvent(engine, event, rules.pointers)], new Map(), rules, now);
+          const batch = { engine, unit, records: new Map(), rules, now };
+          await applyAll(batch, [readEvent(engine, event, rules.pointers)]);
           await trimBodiesAgainFrom(unit, stored.seq);
           await resolveSettled(unit, kind, stored.recordId, nowIso);
           if (stored.recordId !== null) await forgetUnnamed(unit, kind, stored.recordId, nowIso);

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import type { SQL } from '../drizzle.ts';
-import { events, gaps } from '../schema.ts';
+import { events, gaps, type SQL } from '../schema.ts';
 import type { DirtyTiming, GapChange, GapKey, GapReason, Now } from '../values.ts';
 import { allOf, equals, insertInto, isOneOf, iso, readFact, sql, update, writeFact } from './sql.ts';
 
@@ -189,8 +188,8 @@ export async function resolveAfterFullSync(
 }
 
 /** The last complete full sync of a kind. A gap that it does not resolve is not resolved by an earlier one either. */
-const lastComplete = (kind: Kind) =>
-  sql`(SELECT id, number, began_at FROM sync_runs WHERE kind = ${kind} AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1)`;
+export const lastComplete = (kind: Kind) =>
+  sql`(SELECT id, number, began_at, started_at FROM sync_runs WHERE kind = ${kind} AND outcome = 'complete' ORDER BY number DESC, id DESC LIMIT 1)`;
 
 /** The kind was read in full since the gap last occurred, and after the window that it waits for. */
 const wasReadSince = (kind: Kind) =>
@@ -225,7 +224,7 @@ export async function kindsWantingFullSync({ query }: Sql, now: Now): Promise<Ki
   return rows.map((row) => row.kind);
 }
 
-const isOpen = ({ reason, kind, recordId }: GapKey) =>
+export const isOpen = ({ reason, kind, recordId }: GapKey) =>
   sql`reason = ${reason} AND ${equals(gaps.kind, kind)} AND ${equals(gaps.recordId, recordId)} AND resolved_at IS NULL`;
 
 async function resolveWhere(unit: Unit, condition: SQL, nowIso: string): Promise<number> {

@@ -1,7 +1,6 @@
 import type { Sql } from '../database.ts';
-import type { Column, SQL } from '../drizzle.ts';
 import type { ListPaging, NumberedRows, NumberedTable, Period } from '../reports.ts';
-import { gaps } from '../schema.ts';
+import { type Column, gaps, type SQL } from '../schema.ts';
 import { allOf, beforeOf, columnsAs, firstRow, isOneOf, limitOf, sql } from './sql.ts';
 
 /** Lists with the newest row first, read downwards by the row's number. It grows with time, unless a clock was set back. */

@@ -3,46 +3,50 @@ import { AUDIT_ASKED, type TrafficReport } from '../reports.ts';
 import { audit, registrations, tokens, traffic } from '../schema.ts';
 import type { AuditEntry, Now, SealedText, StoredRegistration, StoredTokens } from '../values.ts';
 import { EPOCH_FACT } from './gaps.ts';
-import { excluded, firstRow, iso, noteAudit, readFact, set, sql, update, upsert, writeFact } from './sql.ts';
+import {
+  excluded,
+  firstRow,
+  iso,
+  noteAudit,
+  readFact,
+  set,
+  sql,
+  update,
+  upsert,
+  writeFact,
+  writerOf,
+  writtenFact,
+} from './sql.ts';
 
 /** Audit, registrations, tokens, traffic and facts. */
 export function createOperatorVerbs(database: Database) {
   const { sql: statements } = database;
+  const write = writerOf(database);
   return {
     /** Returns its id. The outcome is `AUDIT_ASKED` until the action is done. */
     audit: (entry: AuditEntry, now: Now): Promise<number> =>
       database.transact((unit) => noteAudit(unit, entry, now)),
 
     /** Changes nothing if the entry has its outcome already. */
-    async settleAudit(id: number, outcome: string): Promise<void> {
-      await database.transact((unit) =>
-        unit.change(update(audit, { outcome }, sql`id = ${id} AND outcome = ${AUDIT_ASKED}`)),
-      );
-    },
+    settleAudit: (id: number, outcome: string): Promise<void> =>
+      write(update(audit, { outcome }, sql`id = ${id} AND outcome = ${AUDIT_ASKED}`)),
 
     /** Replaces the registration with the same id. If there is no new secret, the old one stays. */
-    async saveRegistration({ createdWall, expiresWall, ...registration }: StoredRegistration): Promise<void> {
+    saveRegistration({ createdWall, expiresWall, ...registration }: StoredRegistration): Promise<void> {
       const { sealedSecret, sealedAnswer, createdAt } = registrations;
-      await database.transact((unit) =>
-        unit.change(
-          upsert(
-            registrations,
-            ['upstreamId'],
-            {
-              ...registration,
-              events: unit.dialect.json(registration.events),
-              delivers: unit.dialect.json(registration.delivers),
-              createdAt: iso(createdWall),
-              expiresAt: expiresWall === null ? null : iso(expiresWall),
-            },
-            {
-              createdAt,
-              sealedSecret: sql`coalesce(${excluded(sealedSecret)}, ${sealedSecret})`,
-              sealedAnswer: sql`coalesce(${excluded(sealedAnswer)}, ${sealedAnswer})`,
-            },
-          ),
-        ),
-      );
+      const row = {
+        ...registration,
+        events: statements.dialect.json(registration.events),
+        delivers: statements.dialect.json(registration.delivers),
+        createdAt: iso(createdWall),
+        expiresAt: expiresWall === null ? null : iso(expiresWall),
+      };
+      const kept = {
+        createdAt,
+        sealedSecret: sql`coalesce(${excluded(sealedSecret)}, ${sealedSecret})`,
+        sealedAnswer: sql`coalesce(${excluded(sealedAnswer)}, ${sealedAnswer})`,
+      };
+      return write(upsert(registrations, ['upstreamId'], row, kept));
     },
 
     /** Sets when the registration expires; if that is not after now, deletes it. False: there is none, and nothing was written. */
@@ -118,12 +122,14 @@ export function createOperatorVerbs(database: Database) {
         return taken > 0 ? await readTokens(unit, name) : null;
       }),
 
-    async releaseTokens(name: string, owner: string): Promise<void> {
-      const free = { leaseOwner: null, leaseUntil: null };
-      await database.transact((unit) =>
-        unit.change(update(tokens, free, sql`name = ${name} AND lease_owner = ${owner}`)),
-      );
-    },
+    releaseTokens: (name: string, owner: string): Promise<void> =>
+      write(
+        update(
+          tokens,
+          { leaseOwner: null, leaseUntil: null },
+          sql`name = ${name} AND lease_owner = ${owner}`,
+        ),
+      ),
 
     /** Replaces the tokens of this `version` (null: of any). False: other tokens were saved since, and nothing was written. */
     saveTokens: (
@@ -136,14 +142,9 @@ export function createOperatorVerbs(database: Database) {
       database.transact(async (unit) => {
         const present = (await readTokens(unit, name))?.version ?? null;
         if (version !== null && present !== version) return false;
-        await unit.change(
-          upsert(
-            tokens,
-            ['name'],
-            { name, sealed, version: (present ?? 0) + 1, savedAt: iso(now.wall) },
-            { refusal: null, leaseOwner: null, leaseUntil: null },
-          ),
-        );
+        const saved = { name, sealed, version: (present ?? 0) + 1, savedAt: iso(now.wall) };
+        const free = { refusal: null, leaseOwner: null, leaseUntil: null };
+        await unit.change(upsert(tokens, ['name'], saved, free));
         await noteAudit(unit, entry, now);
         return true;
       }),
@@ -166,20 +167,15 @@ export function createOperatorVerbs(database: Database) {
     /** Adds to the counts of each minute. Deletes minutes before `keepSince` (wall-clock milliseconds). */
     async addTraffic(counted: readonly TrafficReport[], keepSince: number): Promise<void> {
       const { times, totalMs, maxMs } = traffic;
+      const added = {
+        times: sql`${times} + ${excluded(times)}`,
+        totalMs: sql`${totalMs} + ${excluded(totalMs)}`,
+        maxMs: sql`CASE WHEN ${maxMs} < ${excluded(maxMs)} THEN ${excluded(maxMs)} ELSE ${maxMs} END`,
+      };
       await database.transact(async (unit) => {
         for (const { minute, what, ...sums } of counted) {
-          unit.send(
-            upsert(
-              traffic,
-              ['minute', 'what'],
-              { minute, what, times: sums.times, totalMs: sums.total_ms, maxMs: sums.max_ms },
-              {
-                times: sql`${times} + ${excluded(times)}`,
-                totalMs: sql`${totalMs} + ${excluded(totalMs)}`,
-                maxMs: sql`CASE WHEN ${maxMs} < ${excluded(maxMs)} THEN ${excluded(maxMs)} ELSE ${maxMs} END`,
-              },
-            ),
-          );
+          const row = { minute, what, times: sums.times, totalMs: sums.total_ms, maxMs: sums.max_ms };
+          unit.send(upsert(traffic, ['minute', 'what'], row, added));
         }
         await unit.change(sql`DELETE FROM ${traffic} WHERE ${traffic.minute} < ${iso(keepSince)}`);
       });
@@ -193,9 +189,7 @@ export function createOperatorVerbs(database: Database) {
     /** Null: never set. */
     readFact: (name: string): Promise<string | null> => readFact(statements, name),
 
-    async writeFact(name: string, value: string): Promise<void> {
-      await database.transact((unit) => writeFact(unit, name, value));
-    },
+    writeFact: (name: string, value: string): Promise<void> => write(writtenFact(name, value)),
 
     /** Writes the fact, unless it has this value: then somebody else has claimed it, and the result is false. */
     claimFact: (name: string, value: string): Promise<boolean> =>

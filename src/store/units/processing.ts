@@ -71,6 +71,8 @@ export interface Engine {
   /** Called when the unit that accepted them is committed. */
   accepted(events: readonly IncomingEvent[], outcomes: readonly AcceptOutcome[], receivedWall: number): void;
   payloadOf(event: PendingEvent): JsonObject;
+  /** The whole events behind these claims; on SQLite without those whose claims are lost. */
+  claimed(events: readonly ClaimedEvent[]): readonly PendingEvent[];
   /** Like `loadRecords`, but takes records from memory where the engine keeps them. */
   recall(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, LoadedRecord>>;
   /** Drops the records kept in memory, since a unit changes records in another way. */
@@ -108,17 +110,16 @@ export function createProcessingVerbs(database: Database, engine: Engine) {
       rules: ProvisionalRules,
       now: Now,
     ): Promise<ProvisionalOutcome[]> {
-      if (claimed.length === 0) return [];
-      // The worker passes back the objects that `claimEvents` returned.
-      const events = claimed as readonly PendingEvent[];
+      const events = engine.claimed(claimed);
+      if (events.length === 0) return [];
       const read = events.map((event) => readEvent(engine, event, rules.pointers));
       const outcomes = await database.transact(
         async (unit, [record, records]: [ClaimedEvent[], Map<string, LoadedRecord>]) => {
           const mine = new Set<ClaimedEvent>(record);
           const ours = read.filter(({ event }) => mine.has(event));
-          return await applyAll(engine, unit, ours, records, rules, now);
+          return await applyAll({ engine, unit, records, rules, now }, ours);
         },
-        (to) => Promise.all([engine.finishClaims(to, claimed), recallAll(engine, to, read)]),
+        (to) => Promise.all([engine.finishClaims(to, events), recallAll(engine, to, read)]),
         true,
       );
       engine.claimsFinished(outcomes.map(({ event }) => event));
@@ -193,32 +194,37 @@ async function recallAll(
   return records;
 }
 
-/** Shows events in their records, which `records` holds, and marks each event as processed, ignored or failed. */
-export async function applyAll(
-  engine: Engine,
-  unit: Unit,
-  read: readonly ReadEvent[],
-  records: Map<string, LoadedRecord>,
-  rules: ProvisionalRules,
-  now: Now,
-): Promise<AppliedEvent[]> {
+/** A unit that shows events. */
+interface Batch {
+  engine: Engine;
+  unit: Unit;
+  /** Every record that the events are about, or name. */
+  records: Map<string, LoadedRecord>;
+  rules: ProvisionalRules;
+  now: Now;
+}
+
+/** Shows events in their records, and marks each event as processed, ignored or failed. */
+export async function applyAll(batch: Batch, read: readonly ReadEvent[]): Promise<AppliedEvent[]> {
   if (read.length === 0) return [];
-  const all = await readWithLearnedPointers(engine, unit, read, records, rules, now);
-  const batch: Batch = { records, rules, now, unit, touched: new Set(), changes: [], nowIso: iso(now.wall) };
-  const outcomes = all.map((one) => applyOne(one, batch));
-  engine.saveProvisional(unit, batch.touched, batch.changes, batch.nowIso);
+  const { engine, unit, rules, now } = batch;
+  const all = await readWithLearnedPointers(batch, read);
+  const shown: Shown = { touched: new Set(), changes: [], nowIso: iso(now.wall) };
+  const { touched, changes, nowIso } = shown;
+  const outcomes = all.map((one) => applyOne(one, batch, shown));
+  engine.saveProvisional(unit, touched, changes, nowIso);
   const moves = { processed: 0, ignored: 0, failed: 0 };
   for (const [state, ended] of Map.groupBy(outcomes, stateAfter)) {
     moves[state] = ended.length;
     if (state === 'failed') {
       for (const result of ended) {
         const end = { state, error: result.error, soughtFrom: soughtFrom(result, rules, now) };
-        engine.finish(unit, [result.event.seq], end, batch.nowIso);
+        engine.finish(unit, [result.event.seq], end, nowIso);
       }
       continue;
     }
     const seqs = ended.map(({ event }) => event.seq);
-    engine.finish(unit, seqs, { state, error: null, soughtFrom: null }, batch.nowIso);
+    engine.finish(unit, seqs, { state, error: null, soughtFrom: null }, nowIso);
   }
   tally(unit, { ...moves, pending: -outcomes.length });
   // Only after the records' states are saved, which would undo the dirty marks.
@@ -265,12 +271,8 @@ function soughtFrom(
  * become dirty, and are added to `records`.
  */
 async function readWithLearnedPointers(
-  engine: Engine,
-  unit: Unit,
+  { engine, unit, records, rules, now }: Batch,
   read: readonly ReadEvent[],
-  records: Map<string, LoadedRecord>,
-  rules: ProvisionalRules,
-  now: Now,
 ): Promise<readonly ReadEvent[]> {
   const nameless = read.filter(({ event }) => event.recordId === null);
   if (nameless.length === 0) return read;
@@ -301,19 +303,17 @@ async function readWithLearnedPointers(
 
 type AppliedEvent = ProvisionalOutcome & { event: PendingEvent };
 
-interface Batch {
-  records: ReadonlyMap<string, LoadedRecord>;
+/** What the events of a batch have shown so far, to be saved. */
+interface Shown {
   touched: Set<LoadedRecord>;
   changes: Change[];
-  rules: ProvisionalRules;
-  now: Now;
   nowIso: string;
-  unit: Unit;
 }
 
 function applyOne(
   { event, reading, pointers }: ReadEvent,
-  { records, touched, changes, rules, now, nowIso, unit }: Batch,
+  { records, rules, now, unit }: Batch,
+  { touched, changes, nowIso }: Shown,
 ): AppliedEvent {
   const { kind, recordId } = event;
   // The assessments that an event names become known, even if the event itself cannot be used.

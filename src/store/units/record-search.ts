@@ -2,7 +2,6 @@ import { parseJson } from '../../compliance/json.ts';
 import type { Kind } from '../../compliance/kinds.ts';
 import { type JsonObject, MAX_ID_LENGTH } from '../../compliance/pointers.ts';
 import type { Sql } from '../database.ts';
-import type { Column, SQL } from '../drizzle.ts';
 import {
   NAMES_LOOKED_AT,
   type Paging,
@@ -17,7 +16,7 @@ import {
   STATUS_COUNT_MAX,
   type StatusCount,
 } from '../reports.ts';
-import { changes, recordState as states } from '../schema.ts';
+import { type Column, changes, type SQL, recordState as states } from '../schema.ts';
 import { type IndexScan, scanPage } from './lists.ts';
 import { isRecord, TABLE_OF, tableName } from './records.ts';
 import { allOf, columnsAs, firstRow, LAST, limitOf, singleValue, sql } from './sql.ts';

@@ -3,8 +3,7 @@ import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import type { Dialect, Numbers, Sql, Unit } from '../database.ts';
-import { drizzleModule, type SQL } from '../drizzle.ts';
-import { policies, recordState, riskAssessments, vendors } from '../schema.ts';
+import { drizzleModule, policies, recordState, riskAssessments, type SQL, vendors } from '../schema.ts';
 import type { DirtyTiming, Now, ReadObject } from '../values.ts';
 import { iso, sql } from './sql.ts';
 
@@ -71,6 +70,11 @@ export interface Dirtied {
 
 /** The tables of records. They have the same columns, and policies also have a version. */
 export const TABLE_OF = { policy: policies, risk_assessment: riskAssessments, vendor: vendors } as const;
+
+/** What `of` makes of each kind. */
+export function byKind<T>(of: (kind: Kind) => T): Record<Kind, T> {
+  return { policy: of('policy'), risk_assessment: of('risk_assessment'), vendor: of('vendor') };
+}
 
 export const tableName = (kind: Kind): string => getTableName(TABLE_OF[kind]);
 
@@ -142,11 +146,7 @@ const loadedColumns = (kind: Kind) =>
   );
 
 /** Made once, and not for every batch. */
-const LOADED_COLUMNS = {
-  policy: loadedColumns('policy'),
-  risk_assessment: loadedColumns('risk_assessment'),
-  vendor: loadedColumns('vendor'),
-};
+const LOADED_COLUMNS = byKind(loadedColumns);
 
 type Flag = boolean | 0 | 1;
 

@@ -1,7 +1,7 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError } from '../../platform/errors.ts';
 import type { Database, Sql } from '../database.ts';
-import { leases, operatorSessions, replicas, requestPlaces, syncRequests } from '../schema.ts';
+import { leases, operatorSessions, replicas, requestPlaces, type SQL, syncRequests } from '../schema.ts';
 import type { Lease, Now, PlacesAsked, PlacesGiven, StoredSession, SyncRequest } from '../values.ts';
 import { firstRow, insertInto, iso, readFact, singleValue, sql, update, upsert, writtenFact } from './sql.ts';
 
@@ -14,6 +14,7 @@ const PAUSE_FACT = 'places_paused_until';
  */
 export function createReplicaVerbs(database: Database) {
   const { sql: statements } = database;
+  const change = async (statement: SQL): Promise<void> => void (await statements.change(statement));
   return {
     /** Deletes replicas without a beat within `lifeMs`, and counts the others. */
     beatReplica: (id: string, lifeMs: number, now: Now): Promise<{ others: number }> =>
@@ -25,9 +26,7 @@ export function createReplicaVerbs(database: Database) {
         return { others: others! };
       }),
 
-    async leaveReplicas(id: string): Promise<void> {
-      await statements.change(sql`DELETE FROM replicas WHERE id = ${id}`);
-    },
+    leaveReplicas: (id: string): Promise<void> => change(sql`DELETE FROM replicas WHERE id = ${id}`),
 
     /** Replicas with a beat within `lifeMs`. */
     async countReplicas(lifeMs: number, now: Now): Promise<number> {
@@ -52,9 +51,8 @@ export function createReplicaVerbs(database: Database) {
     },
 
     /** Releases the lease, if it still has this owner and fence. */
-    async releaseLease(lease: Lease): Promise<void> {
-      await statements.change(sql`UPDATE leases SET owner = '', lease_until = 0 WHERE ${isHeld(lease)}`);
-    },
+    releaseLease: (lease: Lease): Promise<void> =>
+      change(sql`UPDATE leases SET owner = '', lease_until = 0 WHERE ${isHeld(lease)}`),
 
     async requestSyncRuns(kinds: readonly Kind[], reason: string, now: Now): Promise<void> {
       await database.transactApart(null, async (unit) => {
@@ -104,12 +102,11 @@ export function createReplicaVerbs(database: Database) {
       }),
 
     /** No process sends before `until` (steady). The latest `until` wins. */
-    async pausePlaces(until: number): Promise<void> {
-      await statements.change(
+    pausePlaces: (until: number): Promise<void> =>
+      change(
         sql`${writtenFact(PAUSE_FACT, String(until))}
           WHERE CAST(facts.value AS double precision) < CAST(excluded.value AS double precision)`,
-      );
-    },
+      ),
 
     /** Also deletes sessions that were last used before `usedSince`, and the oldest ones beyond `atMost`. */
     async openSession(
@@ -132,13 +129,11 @@ export function createReplicaVerbs(database: Database) {
         sql`SELECT hash, sealed, opened_at AS "openedAt", used_at AS "usedAt" FROM operator_sessions WHERE hash = ${hash}`,
       ),
 
-    async touchSession(hash: string, usedAt: number): Promise<void> {
-      await statements.change(update(operatorSessions, { usedAt }, sql`hash = ${hash}`));
-    },
+    touchSession: (hash: string, usedAt: number): Promise<void> =>
+      change(update(operatorSessions, { usedAt }, sql`hash = ${hash}`)),
 
-    async closeSession(hash: string): Promise<void> {
-      await statements.change(sql`DELETE FROM operator_sessions WHERE hash = ${hash}`);
-    },
+    closeSession: (hash: string): Promise<void> =>
+      change(sql`DELETE FROM operator_sessions WHERE hash = ${hash}`),
   };
 }
 

@@ -1,7 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
 import type { Database, Sql } from '../database.ts';
-import type { SQL } from '../drizzle.ts';
 import type {
   ChangeReport,
   EventState,
@@ -16,12 +15,12 @@ import type {
   TrafficStep,
   TrimmedChanges,
 } from '../reports.ts';
-import { changes, traffic } from '../schema.ts';
+import { changes, type SQL, traffic } from '../schema.ts';
 import { createDeliverySearch } from './delivery-search.ts';
 import { createLists, firstSince } from './lists.ts';
 import { createRecordSearch, recordsById } from './record-search.ts';
-import { TRIMMED_CHANGES_FACT } from './retention.ts';
-import { beforeOf, iso, limitOf, readFact, singleValue, sql } from './sql.ts';
+import { beforeOf, iso, limitOf, singleValue, sql } from './sql.ts';
+import { trimmedChanges } from './upkeep.ts';
 
 const EVENT_STATES: readonly EventState[] = ['pending', 'processed', 'ignored', 'failed', 'discarded'];
 const DAY_MS = 86_400_000;
@@ -92,10 +91,7 @@ export function createReports({
     },
 
     /** Null: no change was trimmed. */
-    async trimmedChanges(): Promise<TrimmedChanges | null> {
-      const text = await readFact(statements, TRIMMED_CHANGES_FACT);
-      return text === null ? null : (JSON.parse(text) as TrimmedChanges);
-    },
+    trimmedChanges: (): Promise<TrimmedChanges | null> => trimmedChanges(statements),
 
     /** The rows are at least as new as `seq`, so whoever goes on with the changes after it misses none. */
     async snapshotRecords(kind: Kind, paging: Paging) {

@@ -1,10 +1,11 @@
-import type { RowsOfRecord, Sql, Unit } from '../database.ts';
-import { type Column, drizzleModule, type SQL, type Table } from '../drizzle.ts';
+import type { Database, RowsOfRecord, Sql, Unit } from '../database.ts';
 import { type EventState, PAGE_LIMIT_MAX, type Paging } from '../reports.ts';
-import { audit, eventCounts, facts } from '../schema.ts';
+import { audit, type Column, drizzleModule, eventCounts, facts, type SQL, type Table } from '../schema.ts';
 import type { AuditEntry, Now } from '../values.ts';
 
-export const { sql } = drizzleModule('drizzle-orm');
+// Taken out once: on the module each name is a getter that calls another getter.
+const drizzle = drizzleModule('drizzle-orm');
+export const { sql } = drizzle;
 
 type Columns<T extends Table> = T['_']['columns'];
 /** A parameter of a statement, or an expression. */
@@ -94,6 +95,13 @@ export async function singleValue<Value extends string | number>(
   return row === undefined ? null : (Object.values(row)[0] ?? null);
 }
 
+/** Runs a statement as a unit of its own. */
+export const writerOf =
+  ({ transact }: Pick<Database, 'transact'>) =>
+  async (statement: SQL): Promise<void> => {
+    await transact((unit) => unit.change(statement));
+  };
+
 export async function idsOf(from: Sql, statement: SQL): Promise<string[]> {
   return (await from.query<{ id: string }>(statement)).map(({ id }) => id);
 }
@@ -154,3 +162,60 @@ export const withDefaults = ({ kind, ...rows }: RowsOfRecord) => ({
   isOfKind: kind === null ? sql`true` : sql`kind = ${kind}`,
   ...rows,
 });
+
+type DrizzleDialect = Record<'sqlToQuery', (statement: SQL) => { sql: string; params: unknown[] }>;
+
+export interface Written {
+  text: string;
+  params: unknown[];
+}
+
+/**
+ * Writes statements as drizzle does for the dialect, but faster: drizzle takes 70 µs for one of our statements, more than most take to
+ * run, because it compares each part with a dozen types. Nearly all parts of ours are texts, names or values, and those are written
+ * here. Drizzle writes each name once, and each statement that has another part.
+ */
+export function createWriter(
+  dialect: DrizzleDialect,
+  placeholder: (position: number) => string,
+): (statement: SQL) => Written {
+  const { Column, Name, Param, SQL, StringChunk, Table } = drizzle;
+  const names = new Map<unknown, string>();
+
+  function nameOf(key: unknown, part: unknown): string {
+    let name = names.get(key);
+    if (name === undefined) {
+      name = dialect.sqlToQuery(sql`${part}`).sql;
+      names.set(key, name);
+    }
+    return name;
+  }
+
+  /** False: one of the parts is neither text, name nor value. */
+  function write(parts: readonly unknown[], to: Written): boolean {
+    for (const part of parts) {
+      if (part === undefined) continue;
+      if (part instanceof StringChunk) to.text += part.value.join('');
+      else if (part instanceof SQL) {
+        if (!write(part.queryChunks, to)) return false;
+      } else if (part instanceof Column || part instanceof Table) to.text += nameOf(part, part);
+      else if (part instanceof Name) to.text += nameOf(part.value, part);
+      else if (part instanceof Param) add(part.value, to);
+      else if (typeof part !== 'object' || part === null || part instanceof Uint8Array) add(part, to);
+      else return false;
+    }
+    return true;
+  }
+
+  function add(value: unknown, to: Written): void {
+    to.params.push(value);
+    to.text += placeholder(to.params.length);
+  }
+
+  return (statement) => {
+    const written: Written = { text: '', params: [] };
+    if (write(statement.queryChunks, written)) return written;
+    const { sql: text, params } = dialect.sqlToQuery(statement);
+    return { text, params };
+  };
+}

@@ -1,8 +1,7 @@
 import { DELETE_TYPES, type Kind } from '../../compliance/kinds.ts';
 import { DEFAULT_ID_POINTERS } from '../../compliance/pointers.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import type { SQL } from '../drizzle.ts';
-import { events, facts, kindState, syncRuns } from '../schema.ts';
+import { events, facts, kindState, type SQL, syncRuns } from '../schema.ts';
 import type {
   GapKey,
   Lease,
@@ -12,7 +11,7 @@ import type {
   SyncRunEnd,
   SyncRunProgress,
 } from '../values.ts';
-import { countKnown } from './due.ts';
+import { countOf } from './due.ts';
 import {
   hasUnnamed,
   kindsWantingFullSync,
@@ -23,7 +22,6 @@ import {
 } from './gaps.ts';
 import { TABLE_OF } from './records.ts';
 import { requireLease } from './replicas.ts';
-import { TRIMMED_CHANGES_FACT } from './retention.ts';
 import {
   excluded,
   idsOf,
@@ -36,8 +34,10 @@ import {
   update,
   upsert,
   writeFact,
+  writerOf,
   writtenFact,
 } from './sql.ts';
+import { trimmedChanges } from './upkeep.ts';
 
 /** With fewer deliveries the longest pause does not show what is usual. */
 const FEWEST_FOR_USUAL = 10;
@@ -120,7 +120,7 @@ export function createFullSyncVerbs(database: Database) {
 
     async touchedSince(kind: Kind, number: number): Promise<Set<string>> {
       const areChangesFewer =
-        (await database.currentNumber()) - number < (await countKnown(statements, kind));
+        (await database.currentNumber()) - number < (await countOf(statements, kind, 'known'));
       const markedDirty = await idsOf(
         statements,
         sql`SELECT id FROM record_state WHERE kind = ${kind} AND dirty > ${number}`,
@@ -131,9 +131,8 @@ export function createFullSyncVerbs(database: Database) {
           sql`SELECT record_id AS id FROM changes WHERE seq > ${number} AND kind = ${kind}`,
         );
         // Asked afterwards, since another process may trim changes meanwhile.
-        const trimmed = await readFact(statements, TRIMMED_CHANGES_FACT);
-        const isWhole = trimmed === null || (JSON.parse(trimmed) as { through: number }).through <= number;
-        if (isWhole) return new Set([...markedDirty, ...changed]);
+        const trimmed = await trimmedChanges(statements);
+        if ((trimmed?.through ?? 0) <= number) return new Set([...markedDirty, ...changed]);
       }
       const written = sql`SELECT id FROM ${TABLE_OF[kind]} WHERE change_seq > ${number}`;
       return new Set([...markedDirty, ...(await idsOf(statements, written))]);
@@ -163,15 +162,11 @@ export function createFullSyncVerbs(database: Database) {
     kindsWantingFullSync: (now: Now): Promise<Kind[]> => kindsWantingFullSync(statements, now),
 
     /** Notes that credentials (`access`: their fingerprint) can read the kind: by a read, or by the absence of an invented id. */
-    async noteAccess(kind: Kind, access: string, how: 'read' | 'absence', now: Now): Promise<void> {
+    noteAccess(kind: Kind, access: string, how: 'read' | 'absence', now: Now): Promise<void> {
       const name = how === 'read' ? 'readWith' : 'probedWith';
       const column = kindState[name];
-      await database.transact((unit) =>
-        unit.change(
-          sql`${upsert(kindState, ['kind'], { kind, [name]: access, readAt: iso(now.wall) })}
-            WHERE ${column} IS DISTINCT FROM ${excluded(column)}`,
-        ),
-      );
+      const noted = upsert(kindState, ['kind'], { kind, [name]: access, readAt: iso(now.wall) });
+      return writerOf(database)(sql`${noted} WHERE ${column} IS DISTINCT FROM ${excluded(column)}`);
     },
 
     /**
@@ -181,23 +176,14 @@ export function createFullSyncVerbs(database: Database) {
      */
     beat: (
       now: Now,
-      {
-        eventsOnly,
-        settleMs,
-        fullSyncMs,
-        unreachable,
-        access,
-        pointers = DEFAULT_ID_POINTERS,
-        reader,
-        others,
-      }: ServiceFacts,
+      { access, reader, ...facts }: ServiceFacts,
     ): Promise<{ differing: ReadingFact[]; otherAccess: boolean }> => {
       const reading: Record<ReadingFact, string> = {
         access,
-        settle_ms: String(settleMs),
-        full_sync_ms: String(fullSyncMs),
-        events_only: String(Number(eventsOnly)),
-        id_pointers: JSON.stringify(pointers),
+        settle_ms: String(facts.settleMs),
+        full_sync_ms: String(facts.fullSyncMs),
+        events_only: String(Number(facts.eventsOnly)),
+        id_pointers: JSON.stringify(facts.pointers ?? DEFAULT_ID_POINTERS),
       };
       return database.transact(
         async (unit, [stored, before]) => {
@@ -207,8 +193,8 @@ export function createFullSyncVerbs(database: Database) {
             const last = await singleValue<number>(unit, sql`SELECT max(id) FROM sync_runs`);
             await writeFact(unit, LAST_RUN_BEFORE_ACCESS, String(last ?? 0));
           }
-          const ofAll = { heartbeat: nowIso, ...others };
-          const own = stored.length > 0 ? {} : { ...reading, unreachable: String(Number(unreachable)) };
+          const ofAll = { heartbeat: nowIso, ...facts.others };
+          const own = stored.length > 0 ? {} : { ...reading, unreachable: String(Number(facts.unreachable)) };
           for (const [name, value] of Object.entries({ ...ofAll, ...own }))
             unit.send(writtenFact(name, value));
           unit.send(
