@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { KINDS } from '../../src/compliance/kinds.ts';
 import { PAGE_ROWS } from '../../src/ops/pages/query.ts';
+import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { EVENTS_LOOKED_AT } from '../../src/store/reports.ts';
 import { bearer, type Harness, incoming, OPERATE, opsHarness, READ } from './harness.ts';
 
@@ -133,6 +134,12 @@ describe('the events', () => {
       'olga event_retry ok b',
       'olga event_retry ok a',
     ]);
+    h.context.store.discardEvent = () => Promise.reject(new StoreUnavailable('disk full', { remedy: '' }));
+    const failing = post('/actions/events', [
+      ['id', 'a'],
+      ['do', 'discard'],
+    ]);
+    expect((await failing).status).toBe(503);
   });
 
   test('as many can be ticked as a list shows, with the longest ids there are', async () => {
