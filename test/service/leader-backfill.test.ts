@@ -37,7 +37,7 @@ function scene({ isFirst = false, fact = null as string | null } = {}) {
   } as Partial<Replicas> as Replicas;
   const waiting: { kind: Kind; reason: string }[] = [];
   const store = {
-    interruptSyncRuns: async () => [{ kind: 'vendor', pages: 12 }],
+    interruptSyncRuns: async (_now, under) => (under === lease ? [{ kind: 'vendor', pages: 12 }] : []),
     requestSyncRuns: async (kinds, reason) => {
       told.push(reason);
       waiting.push(...kinds.map((kind) => ({ kind, reason })));
