@@ -1,4 +1,4 @@
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { createPages } from '../../src/backfill/pages.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
 import { DEFAULT_ID_POINTERS, type JsonObject } from '../../src/compliance/pointers.ts';
@@ -229,7 +229,7 @@ it('a page that failed is not asked for again once nobody reads on', async () =>
   });
   for await (const { objects } of pages({ kind: 'vendor', lane: 'scan', skip: 0 })) {
     expect(objects).toHaveLength(1);
-    await vi.waitUntil(() => napping.length === 1);
+    await expect.poll(() => napping.length).toBe(1);
     break;
   }
   napping[0]!();

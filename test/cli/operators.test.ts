@@ -59,7 +59,7 @@ describe('beside a running service', () => {
   it('a full sync can be asked for and waited for, and repairs what was never announced', async () => {
     // The first one may find what the start has not read yet, and says so.
     await expect
-      .poll(async () => (await cli(['sync', '--wait'], settings)).code, { timeout: 20_000 })
+      .poll(async () => (await cli(['sync', '--wait'], settings)).code, { timeout: 60_000 })
       .toBe(0);
     await expect.poll(async () => (await cli(['status', '--check'], settings)).code).toBe(0);
     const { id } = await firstRecord('vendor');

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sealSecret } from '../../src/compliance/secrets.ts';
 import { openStore } from '../../src/store/open.ts';
 import { json, startUpstream } from '../compliance/upstream.ts';
@@ -235,7 +235,7 @@ describe('rotating the key of what is stored', () => {
       expect(await deliver(first)).toBe(202);
       secret = randomBytes(16).toString('hex');
       expect((await register(settings, '--again')).code).toBe(0);
-      await vi.waitFor(async () => expect(await deliver(secret ?? '')).toBe(202), { timeout: 15_000 });
+      await expect.poll(() => deliver(secret ?? '')).toBe(202);
       expect(await running.stop()).toBe(0);
       const restarted = start(['serve'], settings);
       await restarted.line('Operators: ');

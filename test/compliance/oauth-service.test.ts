@@ -165,6 +165,6 @@ describe('a service that acts for a person', () => {
     await until(async () => (await store.readFact('heartbeat')) !== beat);
 
     await signIn();
-    await expect.poll(rejectedGaps, { timeout: 20_000 }).toEqual([]);
+    await expect.poll(rejectedGaps).toEqual([]);
   });
 });

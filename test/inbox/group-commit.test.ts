@@ -271,13 +271,13 @@ describe('the inbox', () => {
     ];
     await Promise.all(both(1));
     const second = both(2);
-    await vi.waitUntil(() => commits.length === 2);
+    await expect.poll(() => commits.length).toBe(2);
     await Promise.all(second);
     const third = [inbox.accept(event('a3'), a)];
     await settled();
     expect(commits).toEqual([2, 2]);
     third.push(...Array.from({ length: 15 }, (_, n) => inbox.accept(event(`evt_${n}`))));
-    await vi.waitUntil(() => commits.length === 3);
+    await expect.poll(() => commits.length).toBe(3);
     await Promise.all(third);
     expect(commits).toEqual([2, 2, 16]);
   });
@@ -399,10 +399,11 @@ describe('the inbox', () => {
     release();
     deliver('a');
     deliver('c');
-    await vi.waitUntil(async () => {
+    const later = async () => {
       await clock.advance(4);
-      return said.length === 4;
-    });
+      return said.length;
+    };
+    await expect.poll(later).toBe(4);
     expect(said.slice(2)).toEqual(['a duplicate', 'c accepted']);
     expect((await store.summary()).events.pending).toBe(2);
     await inbox.drain();
@@ -462,15 +463,15 @@ describe('the inbox', () => {
     await clock.advance(60_000 - (clock.steady() % 60_000) + 15_000);
     reject(20_000, '203.0.113.1');
     reject(3, '192.0.2.1');
-    await vi.waitUntil(async () => (await rejections()).length === 4);
+    await expect.poll(rejections).toHaveLength(4);
     await clock.advance(44_999);
     expect(await rejections()).toEqual([...repeat(2, '203.0.113.1 1'), ...repeat(2, '192.0.2.1 1')]);
     await clock.advance(1);
-    await vi.waitUntil(async () => (await rejections()).length === 6);
+    await expect.poll(rejections).toHaveLength(6);
     expect((await rejections()).slice(4)).toEqual(['203.0.113.1 19998', '192.0.2.1 1']);
     reject(3, '203.0.113.1');
     await clock.advance(60_000);
-    await vi.waitUntil(async () => (await rejections()).length === 9);
+    await expect.poll(rejections).toHaveLength(9);
   });
 
   it('notes what the minute still holds when it is drained', async () => {

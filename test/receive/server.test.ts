@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import fc from 'fast-check';
 import { Hono } from 'hono';
-import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { UsageError } from '../../src/platform/errors.ts';
 import { createBodies } from '../../src/receive/body.ts';
 import { prove } from '../../src/receive/connections.ts';
@@ -162,7 +162,7 @@ describe('limits', () => {
     const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
     // Each is accepted and answered before they all come at once.
     for (const { socket } of opened) socket.write(get);
-    await vi.waitUntil(() => opened.every(({ received }) => received().includes('here')));
+    await expect.poll(() => opened.every(({ received }) => received().includes('here'))).toBe(true);
     askedInTurns.length = 0;
     for (const { socket } of opened) socket.write(get.repeat(1_000));
     await Promise.all(opened.map(({ closed }) => closed));
@@ -248,7 +248,7 @@ describe('limits', () => {
       socket.on('error', () => {});
       socket.write(`POST / HTTP/1.1\r\n${headers}\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`);
       const sending = setInterval(() => socket.write(chunks), 1);
-      await vi.waitUntil(() => received !== '' || socket.closed, { interval: 1 });
+      await expect.poll(() => received !== '' || socket.closed, { interval: 1 }).toBe(true);
       clearInterval(sending);
       socket.destroy();
       expect(received).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
@@ -674,7 +674,7 @@ describe('requests in turns', () => {
     const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
     // Its turn is over before theirs are asked for.
     opened[2]!.socket.write(get);
-    await vi.waitUntil(() => opened[2]!.received().includes('here'));
+    await expect.poll(opened[2]!.received).toContain('here');
     for (const { socket } of opened.slice(0, 2)) socket.write(get.repeat(EACH));
     opened[2]!.socket.write(get);
     await all.promise;

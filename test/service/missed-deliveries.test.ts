@@ -1,4 +1,4 @@
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import { createDeliveryWatch, noteDowntime, recover } from '../../src/service/missed-deliveries.ts';
 
@@ -101,7 +101,7 @@ it('a gap that is over, and that the database does not resolve at first, is reso
   here.forge();
   here.breakDatabase(true);
   here.deliver();
-  await vi.waitFor(() => expect(here.failures).not.toEqual([]));
+  await expect.poll(() => here.failures).not.toEqual([]);
   await here.watch.check();
   here.breakDatabase(false);
   expect([...here.open].sort()).toEqual(['no_signing_secret', 'rejected_signatures']);
@@ -261,7 +261,7 @@ it('a gap of wrong signatures that a replica left open is mended by the next del
   await here.beside(1);
   await here.beside(1);
   here.deliver();
-  await vi.waitFor(() => expect(here.syncRuns).toEqual(['rejected deliveries']));
+  await expect.poll(() => here.syncRuns).toEqual(['rejected deliveries']);
   expect([...here.open]).toEqual([]);
   // Another one goes, and has left nothing.
   await here.beside(1);
@@ -283,7 +283,7 @@ it('a gap of an unknown secret that a replica left open is mended by the next de
   here.open.add('no_signing_secret');
   await here.beside(0);
   here.deliver();
-  await vi.waitFor(() => expect(here.syncRuns).toEqual(['rejected deliveries']));
+  await expect.poll(() => here.syncRuns).toEqual(['rejected deliveries']);
   expect([...here.open]).toEqual([]);
 });
 
@@ -424,7 +424,7 @@ it('what a delivery was about that the database did not take is read again once 
   await here.watch.check();
   here.lose('vendor', 'ven_2');
   here.deliver();
-  await vi.waitFor(() => expect(here.dirty).toEqual(['vendor ven_1', 'policy pol_1', 'vendor ven_2']));
+  await expect.poll(() => here.dirty).toEqual(['vendor ven_1', 'policy pol_1', 'vendor ven_2']);
   await here.watch.check();
   expect({ dirty: here.dirty.length, notes: here.notes, syncRuns: here.syncRuns }).toEqual({
     dirty: 3,
@@ -447,7 +447,7 @@ it.each([
     expect(here.notes).toEqual([]);
     for (let nth = 1; nth <= count; nth += 1) here.lose(kind, idOf(nth));
     here.deliver();
-    await vi.waitFor(() => expect(here.notes).toEqual(['downtime']));
+    await expect.poll(() => here.notes).toEqual(['downtime']);
     here.lose('vendor', 'ven_1');
     here.deliver();
     await here.watch.check();
@@ -461,7 +461,7 @@ it('a gap about deliveries that the database did not take is opened once it take
   here.lose('vendor', null);
   here.breakDatabase(true);
   here.deliver();
-  await vi.waitFor(() => expect(here.failures).toHaveLength(1));
+  await expect.poll(() => here.failures).toHaveLength(1);
   here.breakDatabase(false);
   await here.watch.check();
   await here.watch.check();
