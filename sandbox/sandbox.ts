@@ -30,8 +30,6 @@ import { ScaledTimers } from './time.ts';
 import { Upstream } from './upstream.ts';
 
 const MAX_BODY_BYTES = 1024 * 1024;
-/** Longer than most waits between two requests of one client: what is sent while an idle connection is being closed is lost. */
-const KEEP_ALIVE_MS = 75_000;
 
 export type Sandbox = Awaited<ReturnType<typeof startSandbox>>;
 
@@ -43,7 +41,7 @@ export async function startSandbox(given: GivenOptions = {}) {
   const random = seededRandom(options.seedNumber);
   const { app, deliveries, scenarios } = assemble(options, random, timers, stopping.signal);
 
-  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, getRequestListener(app.fetch));
+  const server = createServer(getRequestListener(app.fetch));
   await listen(server, options);
   const { port } = server.address() as AddressInfo;
   let closing: Promise<void> | null = null;
