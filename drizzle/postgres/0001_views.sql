@@ -95,6 +95,10 @@ BEGIN
   IF current_setting('session_replication_role') = 'replica' THEN
     RAISE trigger_protocol_violated USING MESSAGE = 'session_replication_role is replica';
   END IF;
+  IF (SELECT count(*) FROM pg_trigger WHERE tgname LIKE '%\_counted\_%' AND tgenabled IN ('O', 'A') AND tgrelid IN ('policies'::regclass,
+    'risk_assessments'::regclass, 'vendors'::regclass, 'record_state'::regclass, 'gaps'::regclass, 'quarantine'::regclass)) < 18 THEN
+    RAISE trigger_protocol_violated USING MESSAGE = 'triggers ..._counted_... are disabled or missing';
+  END IF;
   SELECT value INTO held FROM counter ORDER BY value DESC LIMIT 1 FOR UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION 'the table counter is empty: restore a backup'; END IF;
   IF NOT EXISTS (SELECT FROM counter_intact) THEN
@@ -162,41 +166,39 @@ BEGIN
   RETURN before;
 END $$;
 --> statement-breakpoint
-CREATE TRIGGER policies_counted_in AFTER INSERT ON policies REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_records('policy');
+-- Makes and enables the triggers, and counts all rows: also for people, who may have disabled the triggers or put rows back without them.
+CREATE FUNCTION count_again() RETURNS void LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+  counted record;
+BEGIN
+  -- First, as all writers do.
+  PERFORM FROM counter FOR UPDATE;
+  FOR counted IN SELECT * FROM (VALUES ('policies', 'count_records(''policy'')'), ('risk_assessments', 'count_records(''risk_assessment'')'),
+    ('vendors', 'count_records(''vendor'')'), ('gaps', 'count_gaps()'), ('quarantine', 'count_quarantined()'), ('record_state', 'count_known()')) AS t (rows, function)
+  LOOP
+    EXECUTE format($q$
+      CREATE OR REPLACE TRIGGER %1$s_counted_in AFTER INSERT ON %1$s REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION %2$s;
+      CREATE OR REPLACE TRIGGER %1$s_counted_over AFTER UPDATE ON %1$s REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION %2$s;
+      CREATE OR REPLACE TRIGGER %1$s_counted_out AFTER DELETE ON %1$s REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION %2$s;
+    $q$, counted.rows, counted.function);
+  END LOOP;
+  UPDATE record_counts c SET
+    (live, deleted, unverified) = (SELECT count(*) FILTER (WHERE deleted_at IS NULL), count(*) FILTER (WHERE deleted_at IS NOT NULL),
+        count(*) FILTER (WHERE deleted_at IS NULL AND unverified_since IS NOT NULL)
+      FROM (SELECT 'policy' AS kind, deleted_at, unverified_since FROM policies
+        UNION ALL SELECT 'risk_assessment', deleted_at, unverified_since FROM risk_assessments
+        UNION ALL SELECT 'vendor', deleted_at, unverified_since FROM vendors) r WHERE r.kind = c.kind),
+    (known, outstanding) = (SELECT count(*), count(*) FILTER (WHERE (due_at IS NOT NULL OR proven) AND unverified_since IS NOT NULL)
+      FROM record_state s WHERE s.kind = c.kind);
+  UPDATE gap_counts SET open = 0;
+  INSERT INTO gap_counts AS c (reason, kind, open, opened)
+    SELECT reason, coalesce(kind, ''), count(*) FILTER (WHERE resolved_at IS NULL), count(*) FROM gaps GROUP BY 1, 2
+    ON CONFLICT (reason, kind) DO UPDATE SET open = excluded.open, opened = greatest(c.opened, excluded.opened);
+  UPDATE quarantine_count SET waiting = (SELECT count(*) FROM quarantine WHERE released_at IS NULL);
+  UPDATE event_counts c SET count = (SELECT count(*) FROM events e WHERE e.state = c.state);
+END $$;
 --> statement-breakpoint
-CREATE TRIGGER policies_counted_over AFTER UPDATE ON policies REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_records('policy');
---> statement-breakpoint
-CREATE TRIGGER policies_counted_out AFTER DELETE ON policies REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_records('policy');
---> statement-breakpoint
-CREATE TRIGGER risk_assessments_counted_in AFTER INSERT ON risk_assessments REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_records('risk_assessment');
---> statement-breakpoint
-CREATE TRIGGER risk_assessments_counted_over AFTER UPDATE ON risk_assessments REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_records('risk_assessment');
---> statement-breakpoint
-CREATE TRIGGER risk_assessments_counted_out AFTER DELETE ON risk_assessments REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_records('risk_assessment');
---> statement-breakpoint
-CREATE TRIGGER vendors_counted_in AFTER INSERT ON vendors REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_records('vendor');
---> statement-breakpoint
-CREATE TRIGGER vendors_counted_over AFTER UPDATE ON vendors REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_records('vendor');
---> statement-breakpoint
-CREATE TRIGGER vendors_counted_out AFTER DELETE ON vendors REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_records('vendor');
---> statement-breakpoint
-CREATE TRIGGER gaps_counted_in AFTER INSERT ON gaps REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_gaps();
---> statement-breakpoint
-CREATE TRIGGER gaps_counted_over AFTER UPDATE ON gaps REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_gaps();
---> statement-breakpoint
-CREATE TRIGGER gaps_counted_out AFTER DELETE ON gaps REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_gaps();
---> statement-breakpoint
-CREATE TRIGGER quarantine_counted_in AFTER INSERT ON quarantine REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_quarantined();
---> statement-breakpoint
-CREATE TRIGGER quarantine_counted_over AFTER UPDATE ON quarantine REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_quarantined();
---> statement-breakpoint
-CREATE TRIGGER quarantine_counted_out AFTER DELETE ON quarantine REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_quarantined();
---> statement-breakpoint
-CREATE TRIGGER record_state_counted_in AFTER INSERT ON record_state REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_known();
---> statement-breakpoint
-CREATE TRIGGER record_state_counted_over AFTER UPDATE ON record_state REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION count_known();
---> statement-breakpoint
-CREATE TRIGGER record_state_counted_out AFTER DELETE ON record_state REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_known();
+SELECT count_again();
 --> statement-breakpoint
 CREATE VIEW current_policies AS SELECT * FROM policies WHERE deleted_at IS NULL;
 --> statement-breakpoint

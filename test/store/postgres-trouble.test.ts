@@ -9,6 +9,7 @@ import type { Store } from '../../src/store/store.ts';
 import { sql } from '../../src/store/units/sql.ts';
 import { createTestDatabase, type TestDatabase } from '../postgres/database.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
+import { MISCOUNTED_RECORDS } from './miscounted.ts';
 import { createScene, type Scene } from './scene.ts';
 
 /** So long the server waits for each connection to be gone before it says that it has ended it. */
@@ -371,6 +372,38 @@ describe('trouble with the database', () => {
     await set('origin');
     expect(await scene.accept(scene.event({ id: 'a' }))).toMatchObject([{ status: 'accepted' }]);
   });
+
+  it.each(['ALTER TABLE vendors DISABLE TRIGGER ALL', 'DROP TRIGGER vendors_counted_out ON vendors'])(
+    'whose tables lost a trigger by "%s" takes nothing in until all is counted again',
+    async (trouble) => {
+      const remedy = expect.stringContaining('run SELECT count_again()');
+      await server.query(`${trouble}; DELETE FROM record_state; TRUNCATE gaps, quarantine`, database.url);
+      await expect(scene.accept(scene.event({ id: 'a' }))).rejects.toMatchObject({ remedy });
+      await expect(scene.store.checkWritable()).rejects.toMatchObject({ remedy });
+      await server.query(
+        `INSERT INTO vendors (id, data, first_seen_at, synced_at, unverified_since, cause) SELECT i, '{}', now(), now(), now(), '' FROM generate_series(1, 3) i;
+         UPDATE record_counts SET live = 7, deleted = 7, known = 7, outstanding = 7, unverified = 7;
+         UPDATE event_counts SET count = 7; UPDATE quarantine_count SET waiting = 7; UPDATE gap_counts SET open = 7`,
+        database.url,
+      );
+      await server.query('SELECT count_again()', database.url);
+      expect(await scene.accept(scene.event({ id: 'a', kind: 'vendor', recordId: '1' }))).toMatchObject([
+        { status: 'accepted' },
+      ]);
+      expect(await scene.query(MISCOUNTED_RECORDS)).toEqual([]);
+      expect(
+        await scene.query("SELECT live, deleted, unverified FROM record_counts WHERE kind = 'vendor'"),
+      ).toEqual([{ live: '3', deleted: '0', unverified: '3' }]);
+      expect(await scene.query('SELECT state, count FROM event_counts WHERE count <> 0')).toEqual([
+        { state: 'pending', count: '1' },
+      ]);
+      expect(
+        await scene.query('SELECT 1 FROM gap_counts, quarantine_count WHERE open <> 0 OR waiting <> 0'),
+      ).toEqual([]);
+      await server.query('DELETE FROM vendors', database.url);
+      expect(await scene.query(MISCOUNTED_RECORDS)).toEqual([]);
+    },
+  );
 
   it('that turns read-only, as in a failover, refuses writes until it takes them again', async () => {
     await scene.accept(scene.event({ id: 'a' }));

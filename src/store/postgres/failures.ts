@@ -63,7 +63,8 @@ const BY_CODE: Readonly<Record<string, Meaning>> = {
   // By `hold_counter`.
   '39P01': {
     says: 'the triggers that count records do not run, so nothing is written',
-    remedy: 'set session_replication_role to origin for the server, the database and the user',
+    remedy:
+      'set session_replication_role to origin for the server, the database and the user; where triggers are disabled or missing, run SELECT count_again() in the schema, as the owner of its tables',
   },
   '3D000': { says: 'there is no such database', remedy: 'create it, or check DATABASE_URL' },
   '42501': {
