@@ -47,8 +47,13 @@ function fatal(says: string): Buffer {
 export async function startPooler(
   serverPort: number,
   mode: 'transaction' | 'statement',
+  /** To the server, once clients have signed in. */
+  most = Infinity,
 ): Promise<{ port: number; close(): void }> {
   const idle: ToServer[] = [];
+  let connections = 0;
+  /** Clients for whom there is no connection, with what they have sent. */
+  const waiting = new Map<Client, Buffer[]>();
   const sockets = new Set<Socket>();
   const kept = (socket: Socket) => {
     sockets.add(socket);
@@ -68,10 +73,17 @@ export async function startPooler(
         to.client?.socket.write(message);
         if (message[0] !== READY || message[5] !== IDLE || to.client === null) return;
         // One that others have used goes first: there a new client needs none of its own.
-        if (to.client.isSignedIn) idle.push(to);
-        else idle.unshift(to);
+        const isNew = !to.client.isSignedIn;
         Object.assign(to.client, { has: null, isSignedIn: true });
         to.client = null;
+        if (isNew && connections === most) return void to.socket.destroy();
+        if (isNew) connections += 1;
+        const [next] = waiting;
+        if (next === undefined) return void (isNew ? idle.unshift(to) : idle.push(to));
+        waiting.delete(next[0]);
+        Object.assign(to, { client: next[0] });
+        next[0].has = to;
+        for (const each of next[1]) to.socket.write(each);
       }),
     );
     return to;
@@ -83,7 +95,10 @@ export async function startPooler(
     const forward = messages((message) => {
       if (message[0] === TERMINATE) return;
       client.has ??= idle.pop() ?? null;
-      if (client.has === null) return void socket.destroy();
+      if (client.has === null) {
+        if (connections < most) return void socket.destroy();
+        return void waiting.set(client, [...(waiting.get(client) ?? []), message]);
+      }
       client.has.client = client;
       client.has.socket.write(message);
     });

@@ -239,6 +239,13 @@ describe('a server that will not do', () => {
     await store.close();
   });
 
+  it('says which privilege is missing where the user may not even connect', async () => {
+    const url = await server.createDatabase();
+    const user = await createUser(url, 'unconnected');
+    await server.query(`REVOKE CONNECT ON DATABASE ${new URL(url).pathname.slice(1)} FROM PUBLIC`);
+    expect((await refusal(user)).says).toMatch(/permission denied for database.*grant it CONNECT/);
+  });
+
   it('has older tables migrated by their owner, since no grant lets another user change them', async () => {
     const url = await server.createDatabase();
     const folder = fileURLToPath(new URL('../../drizzle/postgres', import.meta.url));
@@ -272,6 +279,19 @@ describe('a server that will not do', () => {
     expect(says).toMatch(/the user caller may not call accept_events of the schema public/);
     await server.query(says.slice(says.indexOf('run ') + 4), url);
     await opened(user);
+  });
+
+  it('says that the schema has to be renamed back, while it is open and at the next start', async () => {
+    const url = await server.createDatabase();
+    const store = await openStore(url, { postgres: { schema: 'mine' } });
+    await server.query('ALTER SCHEMA mine RENAME TO yours', url);
+    const refused = { remedy: expect.stringContaining('rename it back') };
+    await expect(store.checkWritable()).rejects.toMatchObject(refused);
+    await store.close();
+    const renamed = await openStore(url, { postgres: { schema: 'yours' } });
+    const gap = renamed.openGap({ reason: 'downtime', kind: null, recordId: null }, null, now);
+    await expect(gap).rejects.toMatchObject(refused);
+    await renamed.close();
   });
 
   it("looks at our own tables only, in a schema that holds others' too", async () => {
@@ -372,6 +392,12 @@ describe('a server that will not do', () => {
   it.each([
     ['a wrong password', () => server.url({ password: 'wrong-and-secret' }), /refuses the password/],
     ['an unknown database', () => server.url({ database: 'nowhere' }), /no such database/],
+    ['several hosts', () => 'postgres://u:wrong-and-secret@a,b/x', /several hosts.*with one host/],
+    [
+      'several hosts and ports',
+      () => 'postgres://u:wrong-and-secret@a:1,b:2/x',
+      /cannot be used.*with one host/,
+    ],
     [
       'an address that is none',
       () => 'postgres://user:wrong-and-secret@host:port/x',
@@ -417,6 +443,17 @@ describe('a server that will not do', () => {
         expect(error).toBeInstanceOf(UsageError);
         expect(says).toMatch(new RegExp(`a pooler of ${mode}s.*pool_mode = session`));
       }
+    } finally {
+      pooler.close();
+    }
+  });
+
+  it('is not reached through a pooler of transactions that has a single connection to it', async () => {
+    const url = new URL(await server.createDatabase());
+    const pooler = await startPooler(Number(url.port), 'transaction', 1);
+    try {
+      url.port = String(pooler.port);
+      expect((await refusal(url.href)).says).toMatch(/a pooler of transactions.*pool_mode = session/);
     } finally {
       pooler.close();
     }

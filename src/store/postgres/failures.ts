@@ -53,6 +53,12 @@ interface Meaning {
   fatal?: boolean;
 }
 
+const NOT_WHOLE: Meaning = {
+  says: 'the schema is not whole',
+  remedy:
+    'rename it back if it was renamed, since its functions know it by its name; otherwise restore a backup',
+};
+
 const BY_CODE: Readonly<Record<string, Meaning>> = {
   '25006': {
     says: 'the server takes no writes: it is a standby, or read-only',
@@ -70,8 +76,10 @@ const BY_CODE: Readonly<Record<string, Meaning>> = {
   '42501': {
     says: 'the user lacks a privilege',
     remedy:
-      'grant it SELECT, INSERT, UPDATE and DELETE on all tables of the schema, and USAGE on its sequences',
+      'grant it CONNECT on the database, USAGE on the schema and its sequences, and SELECT, INSERT, UPDATE and DELETE on all its tables',
   },
+  '42883': NOT_WHOLE,
+  '42P01': NOT_WHOLE,
   '53100': { says: "the server's disk is full", remedy: 'free space; nothing acknowledged is lost' },
   '53200': { says: 'the server is out of memory', remedy: 'give it more, or lower work_mem' },
   '53300': {

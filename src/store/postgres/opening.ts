@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
@@ -82,6 +83,9 @@ export function poolerErrorFor(error: unknown): UsageError | null {
 /** What PgBouncer says at the first BEGIN, when it ends the connection. */
 const STATEMENTS_ALONE = /not allowed in statement pooling/;
 
+/** Less than an idle transaction may last. */
+const POOLER_WAIT_MS = 8_000;
+
 /** Throws UsageError for a pooler of transactions: it shares connections and their settings, so mirrors would write each other's tables. */
 export async function checkPooler(database: PostgresDatabase): Promise<void> {
   const client = await database.dedicated();
@@ -97,7 +101,8 @@ export async function checkPooler(database: PostgresDatabase): Promise<void> {
     // A pooler of transactions gives this transaction the server's process that `client` has just used.
     const during = await database.atOneMoment(async (tx) => {
       await tx.query(sql`SELECT 1`);
-      return await serverProcess();
+      // One that has a single connection to the server does not answer before this transaction ends.
+      return await Promise.race([serverProcess(), sleep(POOLER_WAIT_MS, null, { ref: false })]);
     });
     if (before !== during) throw poolerError('transactions');
   } catch (error) {

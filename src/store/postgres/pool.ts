@@ -49,11 +49,13 @@ export function clientConfig(
 
 function clientOf(config: pg.ClientConfig): pg.Client {
   try {
-    return new pg.Client(config);
+    const client = new pg.Client(config);
+    if (client.host.includes(',')) throw new Error('it names several hosts');
+    return client;
   } catch (error) {
     throw new UsageError(
       `DATABASE_URL cannot be used: ${reasonOf(error)}`,
-      'write postgres://USER:PASSWORD@HOST:PORT/DATABASE, each part percent-encoded',
+      'write postgres://USER:PASSWORD@HOST:PORT/DATABASE, each part percent-encoded, with one host: a name that moves with the primary, or a proxy',
     );
   }
 }

@@ -26,7 +26,7 @@ export interface PostgresOptions extends PostgresSettings {
 }
 
 /** SQLSTATEs that show wrong settings, and do not pass by themselves. */
-const SETTINGS_AT_FAULT = new Set(['28000', '28P01', '3D000', '42501']);
+const SETTINGS_AT_FAULT = new Set(['28000', '28P01', '3D000', '42501', '42883', '42P01']);
 
 /** The whole port over one schema of a PostgreSQL database. Several processes may have it open. */
 export async function openPostgres(
