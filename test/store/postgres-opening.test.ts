@@ -410,6 +410,14 @@ describe('a server that will not do', () => {
     expect(JSON.stringify([says, String((error as Error).stack)])).not.toContain('wrong-and-secret');
   });
 
+  it('that lets nobody into the database for a while may do so again', async () => {
+    const url = await server.createDatabase();
+    await server.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} ALLOW_CONNECTIONS false`);
+    const { error, says } = await refusal(url);
+    expect(error).toBeInstanceOf(StoreUnavailable);
+    expect(says).toMatch(/not currently accepting connections.*ALLOW_CONNECTIONS true/);
+  });
+
   it('that is not there may come yet', async () => {
     const { error, says } = await refusal('postgres://u:secret-word@127.0.0.1:1/x');
     expect(error).toBeInstanceOf(StoreUnavailable);

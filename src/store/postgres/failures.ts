@@ -86,6 +86,11 @@ const BY_CODE: Readonly<Record<string, Meaning>> = {
     says: 'the server has no connection left',
     remedy: 'raise max_connections, or lower the size of the pool of each replica',
   },
+  '55000': {
+    says: 'the server or the database takes no work now',
+    remedy:
+      'it is tried again by itself; if connections were forbidden, ALTER DATABASE … ALLOW_CONNECTIONS true',
+  },
   '55P03': {
     says: 'another transaction holds the lock for too long',
     remedy: 'look in pg_stat_activity for a transaction that stays open',
