@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { loadOrCreateOpsToken, OPS_TOKEN_FILE } from '../../src/ops/tokens.ts';
+import { loadOrCreateOpsToken, OPS_TOKEN_FILE, signInLink } from '../../src/ops/tokens.ts';
 import { UsageError } from '../../src/platform/errors.ts';
 
 let dir: string;
@@ -34,3 +34,8 @@ test.each(['', 'short', 'two words in one long line', '9f3ac1b07d5e2846', 'a'.re
     expect(() => loadOrCreateOpsToken(dir)).toThrow(UsageError);
   },
 );
+
+test('the token of a sign-in link is where browsers keep it to themselves', () => {
+  const { pathname, search, hash } = new URL(signInLink('http://127.0.0.1:8081', 'a&b'));
+  expect([pathname, search, hash]).toEqual(['/sign-in', '', '#token=a%26b']);
+});
