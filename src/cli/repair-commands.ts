@@ -5,6 +5,7 @@ import type { Kind } from '../compliance/kinds.ts';
 import { idLines, isAddressable, isUsableId, MAX_ID_LENGTH } from '../compliance/pointers.ts';
 import { type ApiClient, answered, changed } from '../ops/api/client.ts';
 import { digestOf, isApproved } from '../ops/pending-deletions.ts';
+import { kindPlural } from '../ops/words.ts';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import type { Cli } from './cli.ts';
@@ -35,7 +36,7 @@ export function refetchCommand(cli: Cli): Command {
           const json = { ids: wanted.slice(at, at + PAGE_LIMIT_MAX) };
           await answered(api.records[':kind'].refetch.$post({ param: { kind }, json }));
         }
-        const what = isAll ? `All of ${kind}` : wanted.length === 1 ? '1 record' : `${wanted.length} records`;
+        const what = isAll ? `All ${kindPlural(kind)}` : wanted.length === 1 ? '1 record' : `${wanted.length} records`;
         let when = 'now';
         if (!isServed) when = 'as soon as the service runs';
         else if (service.paused) when = 'after "resume": the mirror is paused';

@@ -273,7 +273,7 @@ describe('on an empty database with no service running', () => {
     const { code, out } = await cli(['refetch', 'policy'], settings);
     expect({ code, out }).toEqual({
       code: 0,
-      out: 'All of policy will be read again as soon as the service runs.\n',
+      out: 'All policies will be read again as soon as the service runs.\n',
     });
     // A service that starts reads all of each kind; what is named is noted for it.
     expect(due()).toEqual([]);

@@ -90,7 +90,7 @@ describe('beside a running service', () => {
     const { id } = await firstRecord('policy');
     await mutate({ kind: 'policy', op: 'redraft', id });
     expect((await cli(['refetch', 'policy'], settings)).out).toContain(
-      'All of policy will be read again now',
+      'All policies will be read again now',
     );
     const status = async () =>
       JSON.parse((await cli(['records', 'show', 'policy', id, '--json'], settings)).out).status;
