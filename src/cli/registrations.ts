@@ -75,7 +75,7 @@ async function forget(cli: Cli, id: string, { after = 0 }: { after?: number }): 
     const remove = 'Remove that registration in the compliance service: nothing else ends its deliveries.\n';
     cli.out.write(
       after === 0
-        ? `Forgotten: ${name}. What its secret signs is answered 401 from now on. ${remove}`
+        ? `Forgotten: ${name}. What its secret signs is not accepted any more. ${remove}`
         : `The secret of ${name} verifies until ${new Date(until).toISOString()} and is then forgotten. ${remove}`,
     );
     const secrets = { ...secretSettings(config, clock), now: until };

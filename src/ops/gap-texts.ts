@@ -135,7 +135,7 @@ export const GAP_TEXTS: Readonly<Record<GapReason, GapText & GapGuide>> = {
     check:
       'The record in the compliance service itself: the mirror knows only what the list shows. One that is gone from it is deleted here once you approve that.',
     command: `${CLI} records show KIND ID`,
-    note: '“gaps resolve NUMBER” ends the gap until an event names the id again, and the kind can be in sync without it. A record that gets another id in the compliance service is mirrored under that one.',
+    note: 'If it shows none, only an event has named the id: “events list --record ID”. “gaps resolve NUMBER” ends the gap until an event names the id again, and the kind can be in sync without it. A record that gets another id in the compliance service is mirrored under that one.',
   },
   failed_event: {
     title: 'An event could not be processed',

@@ -457,6 +457,7 @@ test('a rejection is shown with what doctor says of it', async () => {
     'No known secret fits.',
     'Copy it anew.',
     'HMAC-SHA256',
+    '41: it stands for others',
     'abc',
     '192.0.2.7',
   ]) {

@@ -193,14 +193,21 @@ export async function quarantinedPage({ store, receiver }: OpsContext, c: OpsHan
         ['Released', <Instant at={released_at} otherwise="not yet" />],
       ]}
     >
-      <p class="note">
-        “Release” asks the API for the record that it was about, if that is known, and marks the delivery as
-        settled. Nothing of its content gets into the tables.
-      </p>
       {released_at === null ? (
-        <ActionButton action="/actions/release" className="actions" fields={{ id: delivery.id }} id="release">
-          Release
-        </ActionButton>
+        <>
+          <p class="note">
+            “Release” asks the API for the record that it was about, if that is known, and marks the delivery
+            as settled. Nothing of its content gets into the tables.
+          </p>
+          <ActionButton
+            action="/actions/release"
+            className="actions"
+            fields={{ id: delivery.id }}
+            id="release"
+          >
+            Release
+          </ActionButton>
+        </>
       ) : null}
       <Body {...delivery} receiver={receiver} whyNone={TRIMMED} />
     </OneThing>
@@ -215,7 +222,7 @@ const CORRECTED = 'With the present settings it would be accepted: what was wron
 export async function rejectionPage(context: OpsContext, c: OpsHandlerContext): Promise<Child> {
   const missing = 'This rejection is not kept any more, or never was.';
   const rejection = await rowAt(c, context.store, 'rejections', missing);
-  const { id, reason, body_sha256, header } = rejection;
+  const { id, reason, times, body_sha256, header } = rejection;
   const diagnosis = await context.diagnose(id);
   const { causes, fit } = typeof diagnosis === 'object' && diagnosis !== null ? diagnosis : NOT_EXAMINED;
   const fits = Object.entries(fit ?? {});
@@ -224,8 +231,9 @@ export async function rejectionPage(context: OpsContext, c: OpsHandlerContext): 
       title={`Rejection ${id}`}
       current="Rejections"
       facts={[
-        ['Rejected for', codeWords(reason)],
-        ['Arrived', <Instant at={rejection.at} />],
+        ['Why', codeWords(reason)],
+        ['Received', <Instant at={rejection.at} />],
+        times > 1 && ['Count', `${figure(times)}: it stands for others of the same minute`],
         ['From', <From {...rejection} />],
         answerFact('rejected', reason),
         ['Size', `${figure(rejection.bytes)} bytes`],

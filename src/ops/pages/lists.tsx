@@ -63,7 +63,7 @@ export const rejectionsList = ({ store }: OpsContext): List<typeof noFilters, Re
       rows={rows}
       columns={[
         ['Number', (row) => <a href={`/rejections/${row.id}`}>Rejection {row.id}</a>],
-        ['At', (row) => <Instant at={row.at} />, 'wide'],
+        ['Received', (row) => <Instant at={row.at} />, 'wide'],
         ['Why', (row) => codeWords(row.reason), 'wide'],
         ['From', From, 'wide'],
         ['Count', (row) => figure(row.times), 'n'],
