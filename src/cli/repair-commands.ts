@@ -36,7 +36,11 @@ export function refetchCommand(cli: Cli): Command {
           const json = { ids: wanted.slice(at, at + PAGE_LIMIT_MAX) };
           await answered(api.records[':kind'].refetch.$post({ param: { kind }, json }));
         }
-        const what = isAll ? `All ${kindPlural(kind)}` : wanted.length === 1 ? '1 record' : `${wanted.length} records`;
+        const what = isAll
+          ? `All ${kindPlural(kind)}`
+          : wanted.length === 1
+            ? '1 record'
+            : `${wanted.length} records`;
         let when = 'now';
         if (!isServed) when = 'as soon as the service runs';
         else if (service.paused) when = 'after "resume": the mirror is paused';

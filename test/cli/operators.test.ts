@@ -89,9 +89,7 @@ describe('beside a running service', () => {
   it('a kind is read again on demand, policies too, which have no address of their own', async () => {
     const { id } = await firstRecord('policy');
     await mutate({ kind: 'policy', op: 'redraft', id });
-    expect((await cli(['refetch', 'policy'], settings)).out).toContain(
-      'All policies will be read again now',
-    );
+    expect((await cli(['refetch', 'policy'], settings)).out).toContain('All policies will be read again now');
     const status = async () =>
       JSON.parse((await cli(['records', 'show', 'policy', id, '--json'], settings)).out).status;
     await expect.poll(status, { timeout: 60_000 }).toBe('draft');
