@@ -72,4 +72,4 @@ it('what lives throughout is not deleted where its path is lost twice and the wi
   } finally {
     await stage.end();
   }
-}, 60_000);
+});
