@@ -341,9 +341,9 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'a 404 shows that assessments may be read, whether or not anything else was ever read',
     edits: [
       {
-        file: 'src/backfill/upstream.ts',
+        file: 'src/backfill/made-up-id.ts',
         find: "const isUnknown = answer.outcome === 'missing';",
-        put: "const isUnknown = answer.outcome === 'missing'; await options.onReadable?.(kind, 'read');",
+        put: "const isUnknown = answer.outcome === 'missing'; await onReadable?.(kind, 'read');",
       },
     ],
   },
