@@ -26,7 +26,8 @@ import { isEventOfItsKind, type Sent, speaksOfItsRecord } from './sender.ts';
  *   the service has forgotten for a while, nor of lists that records came into or left since.
  *
  * - I10: no kind is in sync before a page or a record of it was shown, or, of assessments, of another kind; nor while the
- *   address of one of its records was last answered with what nobody understands.
+ *   address of one of its records was last answered with what nobody understands. Not of a vendor that is gone and has a
+ *   tombstone: where an event has said so, the list shows it.
  *
  * - I11: what the service held at the instant that a kind is complete through is in: no row shows a version before that,
  *   unless an event wrote it that is not read yet. Asked of clocks that nobody has set.
@@ -135,7 +136,7 @@ export function createInvariants(options: {
   const unread = new Map<string, Sent & { at: number; conflicts: boolean }>();
   const readable = new Set<Kind>();
   /** By record, since when. */
-  const garbled = new Map<string, { kind: Kind; at: number }>();
+  const garbled = new Map<string, { kind: Kind; id: string; at: number }>();
   /** The content that an id came with first; with other content it is in quarantine. */
   const bodies = new Map<string, string>();
   const parsed = new Map<string, JsonObject>();
@@ -322,7 +323,7 @@ export function createInvariants(options: {
     answered(kind, id, says) {
       if (says === 'shown') readable.add(kind);
       if (id === null) return;
-      if (says === 'garbled') garbled.set(`${kind} ${id}`, { kind, at: options.now() });
+      if (says === 'garbled') garbled.set(`${kind} ${id}`, { kind, id, at: options.now() });
       else garbled.delete(`${kind} ${id}`);
     },
 
@@ -331,9 +332,11 @@ export function createInvariants(options: {
         const isReadable = readable.has(kind) || (kind === 'risk_assessment' && readable.size > 0);
         if (!isReadable && isInSync(kind)) return `I10: ${kind} is in sync, and nothing was ever read`;
       }
-      for (const [record, { kind, at }] of garbled) {
+      for (const [record, { kind, id, at }] of garbled) {
         // What was answered at this very instant may be written down by the next commit.
-        if (at < options.now() && isInSync(kind))
+        if (at === options.now() || !isInSync(kind)) continue;
+        const isBuried = (row: Row) => row.kind === kind && row.id === id && row.deleted_at !== null;
+        if (kind !== 'vendor' || model.alive(kind, id) || !rowsNow().some(isBuried))
           return `I10: ${kind} is in sync, and nobody understands what ${record} is answered with`;
       }
       return null;
